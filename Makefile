@@ -1,0 +1,96 @@
+# The commands of this project; `make` alone lists them.
+#
+# PYTHON   the Python that .venv is made with (python3)
+# ARGS     further arguments of `make run`, e.g. make run ARGS="--bind 0.0.0.0"
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
+export PIP_ROOT_USER_ACTION := ignore
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-test run test test-unit test-compat compat-machine check bench lock clean
+
+help:
+	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
+	@echo "make run         set up, then serve: name server 127.0.0.1:9876, broker 127.0.0.1:10911, data in var/"
+	@echo "make test        all tests; brings Java, a Docker engine and the base image where they are missing"
+	@echo "make test-unit   the tests that need nothing but Python"
+	@echo "make test-compat the tests with stock Java clients in containers"
+	@echo "make check       formatting, lint, types, import contracts, unit tests"
+	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway"
+	@echo "make lock        renew the lock files"
+	@echo "make clean       remove what tools left behind (not .venv, not var/)"
+
+# -- set-up: the stamps make a second call do nothing ----------------------------------------------------
+
+setup: $(VENV)/.installed
+setup-test: $(VENV)/.installed-test
+
+$(BIN)/python:
+	@PYTHON="$(PYTHON)" .ci/make-venv $(VENV)
+
+$(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml | $(BIN)/python
+	@echo "installing the gateway into $(VENV)"
+	@$(PIP_INSTALL) -r requirements-build.lock -r requirements.lock
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-test: requirements-test.lock $(VENV)/.installed
+	@echo "installing the test tools into $(VENV)"
+	@$(PIP_INSTALL) -r requirements-test.lock
+	@touch $@
+
+# -- use ------------------------------------------------------------------------------------------------
+
+run: setup
+	@exec $(BIN)/rocketmq-gateway serve --data var $(ARGS)
+
+# -- tests ----------------------------------------------------------------------------------------------
+
+test:
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-compat
+
+test-unit: setup-test
+	@$(BIN)/pytest wire gateway
+
+compat-machine:
+	@.ci/install-java
+	@docker/start-engine
+	@docker/base-image
+
+test-compat: setup-test compat-machine
+	@$(BIN)/pytest compat_tests
+
+check: setup-test
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
+	@$(BIN)/pytest wire gateway
+
+bench: setup-test
+	@$(BIN)/python -m benchmarks
+
+# -- upkeep ---------------------------------------------------------------------------------------------
+
+# One lock a purpose: to run, to build (hatchling, for the editable install), to test. No index address is
+# written, so that a lock works with any mirror.
+COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --upgrade --generate-hashes \
+	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-options
+
+lock:
+	@test -x build/lock/bin/pip-compile || { PYTHON="$(PYTHON)" .ci/make-venv build/lock && \
+		build/lock/bin/python -m pip --disable-pip-version-check install --quiet pip-tools==7.6.2; }
+	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --build-deps-for editable --only-build-deps --constraint requirements.lock \
+		--output-file requirements-build.lock pyproject.toml
+	$(COMPILE) --extra test --constraint requirements.lock --constraint requirements-build.lock \
+		--output-file requirements-test.lock pyproject.toml
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	find wire gateway compat_tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

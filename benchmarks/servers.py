@@ -1,0 +1,199 @@
+"""The two servers that are compared, as processes of this machine: fresh, with an empty store."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from benchmarks.java_tools import APACHE_VERSION, CACHE, BenchmarkError, jars
+
+Kind = Literal["apache", "gateway"]
+Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
+KINDS: tuple[Kind, ...] = ("apache", "gateway")
+START_TIMEOUT_S = 60.0
+_ACCESS: tuple[str, ...] = (
+    *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
+    *("--add-opens", "java.base/jdk.internal.ref=ALL-UNNAMED"),
+    *("--add-opens", "java.base/java.util=ALL-UNNAMED"),
+)
+_BROKER_FLAGS = ("-Xms1536m", "-Xmx1536m", "-XX:MaxDirectMemorySize=1g", "-XX:+UseG1GC")
+_NAMESERVER_FLAGS = ("-Xms256m", "-Xmx256m")
+_BROKER_CONF = """brokerClusterName=DefaultCluster
+brokerName=broker-a
+brokerId=0
+brokerIP1=127.0.0.1
+brokerRole=ASYNC_MASTER
+autoCreateTopicEnable=true
+waitTimeMillsInSendQueue=5000
+osPageCacheBusyTimeOutMills=10000
+diskMaxUsedSpaceRatio=95
+"""
+
+
+@dataclass(slots=True)
+class Server:
+    """A running name server and broker."""
+
+    kind: Kind
+    nameserver: str
+    directory: Path
+    launched_at_ms: int
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def broker_pid(self) -> int:
+        """The process whose CPU time is counted."""
+        return self.processes[-1].pid
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Resident and, of it, anonymous memory of all processes: the rest is mapped files."""
+        total = anonymous = 0
+        for process in self.processes:
+            status = Path(f"/proc/{process.pid}/status").read_text()
+            total += int(status.split("VmRSS:")[1].split()[0]) * 1024
+            anonymous += int(status.split("RssAnon:")[1].split()[0]) * 1024
+        return total, anonymous
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all processes so far."""
+        ticks = 0
+        for process in self.processes:
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / 100.0
+
+
+def free_port() -> int:
+    """A port P such that P - 2, which the broker may also open, is free too."""
+    while True:
+        with socket.socket() as one, socket.socket() as two:
+            one.bind(("127.0.0.1", 0))
+            port = int(one.getsockname()[1])
+            try:
+                two.bind(("127.0.0.1", port - 2))
+            except OSError:
+                continue
+            return port
+
+
+@contextmanager
+def launched(kind: Kind, flush: Flush, ports: tuple[int, int] | None = None) -> Iterator[Server]:
+    """A server from before it is ready to after it has ended; its store is removed."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=CACHE))
+    nameserver, broker = ports or (free_port(), free_port())
+    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0)
+    try:
+        launch = _launch_apache if kind == "apache" else _launch_gateway
+        launch(server, nameserver, broker, flush)
+        yield server
+    finally:
+        _stop(server)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+@contextmanager
+def serving(kind: Kind, flush: Flush = "ASYNC_FLUSH") -> Iterator[Server]:
+    """A server that is ready for clients."""
+    with launched(kind, flush) as server:
+        log = server.directory / "broker.log"
+        wanted = "boot success" if kind == "apache" else "ready nameserver="
+        wait_for(lambda: wanted in log.read_text(errors="replace"), server)
+        yield server
+
+
+def wait_for(condition: Callable[[], bool], server: Server) -> None:
+    """Poll until true; an error with the server's log when it ended or time is over."""
+    end = time.monotonic() + START_TIMEOUT_S
+    pause = threading.Event()
+    while not condition():
+        if time.monotonic() > end or any(process.poll() is not None for process in server.processes):
+            logs = [path.read_text(errors="replace")[-3000:] for path in server.directory.glob("*.log")]
+            raise BenchmarkError(f"{server.kind} did not become ready:\n" + "\n".join(logs))
+        pause.wait(0.05)
+
+
+def _launch_apache(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
+    home = server.directory
+    (home / "conf").mkdir()
+    store = home / "store"
+    conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr=127.0.0.1:{nameserver}\nflushDiskType={flush}\n"
+    conf += f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
+    (home / "broker.conf").write_text(conf)
+    (home / "ns.conf").write_text(f"listenPort={nameserver}\n")
+    common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", "-cp", f"{jars('rocketmq')}/*"]
+    main = "org.apache.rocketmq"
+    _start(
+        server,
+        "nameserver.log",
+        [
+            "java",
+            *_ACCESS,
+            *_NAMESERVER_FLAGS,
+            *common,
+            f"{main}.namesrv.NamesrvStartup",
+            "-c",
+            f"{home}/ns.conf",
+        ],
+    )
+    # A broker that is up first registers with the name server only at its next period, 10 s later.
+    log = home / "nameserver.log"
+    wait_for(lambda: "boot success" in log.read_text(errors="replace"), server)
+    _start(
+        server,
+        "broker.log",
+        [
+            "java",
+            *_ACCESS,
+            *_BROKER_FLAGS,
+            *common,
+            f"{main}.broker.BrokerStartup",
+            "-c",
+            f"{home}/broker.conf",
+        ],
+    )
+
+
+def _launch_gateway(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
+    script = Path(sys.executable).with_name("rocketmq-gateway")
+    command = [str(script)] if script.exists() else [sys.executable, "-m", "gateway.cli"]
+    command += ["serve", "--data", str(server.directory / "store"), "--port", str(broker)]
+    command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={flush}"]
+    _start(server, "broker.log", command)
+
+
+def _start(server: Server, log_name: str, command: list[str]) -> None:
+    with (server.directory / log_name).open("wb") as log:
+        server.launched_at_ms = time.time_ns() // 1_000_000
+        server.processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
+
+
+def _stop(server: Server) -> None:
+    for process in reversed(server.processes):
+        process.send_signal(signal.SIGTERM)
+    for process in reversed(server.processes):
+        try:
+            process.wait(timeout=40)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def version(kind: Kind) -> str:
+    """What is compared, as the results name it."""
+    if kind == "apache":
+        return f"Apache RocketMQ {APACHE_VERSION}"
+    command = [sys.executable, "-m", "gateway.cli", "version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,0 +1,102 @@
+"""Fixtures of the compatibility tests, their options, and a table of what ran against what."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from compat_tests import environment
+from compat_tests.java_client import CLIENT_VERSIONS, JavaClient, java_client
+from compat_tests.peers import QUICK, Peer, make_peer
+from compat_tests.scenarios import Scene
+
+# The control proves that the tests are right; one client version is enough for that.
+PAIRS = (
+    ("gateway-host", "4.9.8"),
+    ("gateway-host", "5.5.0"),
+    ("gateway-container", "4.9.8"),
+    ("gateway-container", "5.5.0"),
+    ("rocketmq-5.5.0", "5.5.0"),
+)
+_LINES: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--rounds",
+        type=int,
+        default=int(os.environ.get("COMPAT_ROUNDS", "3")),
+        help="kill -9 rounds under load",
+    )
+    parser.addoption(
+        "--messages",
+        type=int,
+        default=int(os.environ.get("COMPAT_MESSAGES", "10000")),
+        help="messages per API",
+    )
+    parser.addoption("--record-vectors", action="store_true", help="write compat_tests/vectors anew")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine() -> Iterator[None]:
+    """A Docker engine without leftovers of earlier runs."""
+    environment.start_engine()
+    environment.remove_leftovers()
+    yield
+    environment.remove_leftovers()
+
+
+@pytest.fixture(scope="session")
+def clients(engine: None) -> Iterator[Callable[[str], JavaClient]]:
+    """Client containers by version, started when first asked for, kept for the session."""
+    with ExitStack() as stack:
+        yield functools.cache(lambda version: stack.enter_context(java_client(version)))
+
+
+@pytest.fixture(scope="session", params=PAIRS, ids=lambda pair: f"{pair[0]}-client-{pair[1]}")
+def scene(
+    request: pytest.FixtureRequest,
+    clients: Callable[[str], JavaClient],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    """One peer with one client version; the peer is fresh, and stopped in an orderly way at the end."""
+    peer_name, version = request.param
+    peer = make_peer(peer_name, tmp_path_factory.mktemp("peer") / "data", QUICK)
+    with running(peer):
+        yield Scene(peer, clients(version), request.config.getoption("--messages"))
+
+
+@contextmanager
+def running(peer: Peer) -> Iterator[Peer]:
+    """Start a peer, and stop it whatever happens."""
+    peer.start()
+    try:
+        yield peer
+    finally:
+        peer.stop()
+
+
+@pytest.fixture
+def newest_client(clients: Callable[[str], JavaClient]) -> JavaClient:
+    """For tests in which the client's version does not matter."""
+    return clients(CLIENT_VERSIONS[-1])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
+        _LINES.append(f"{report.outcome:8}{report.duration:7.1f} s  {item.nodeid.removeprefix('compat_tests/')}")
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    terminalreporter.section("compatibility")
+    for line in _LINES:
+        terminalreporter.write_line(line)

@@ -1,0 +1,65 @@
+"""The images of the tests, built from `docker/*/Dockerfile` through the engine's own (legacy) builder.
+
+The build context holds the same paths as the repository's top folder, but only the files an image needs: a
+change elsewhere does not invalidate the builder's cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import tarfile
+from pathlib import Path
+
+from compat_tests.environment import REPOSITORY, engine
+
+_CONTEXTS: dict[str, tuple[str, ...]] = {
+    "java-client": ("docker/java-client", "compat_tests/java_client"),
+    "rocketmq": ("docker/rocketmq",),
+    "gateway": (
+        "docker/gateway",
+        "pyproject.toml",
+        "README.md",
+        "requirements.lock",
+        "requirements-build.lock",
+        "wire",
+        "gateway",
+    ),
+}
+
+
+@functools.cache
+def image(name: str, version: str = "") -> str:
+    """Build `docker/<name>` and return its tag; quick when nothing changed. `version` is ROCKETMQ_VERSION."""
+    tag = f"gateway-compat/{name}:{version or 'latest'}"
+    with engine() as client:
+        log = client.api.build(
+            fileobj=io.BytesIO(_context(name)),
+            custom_context=True,
+            dockerfile=f"docker/{name}/Dockerfile",
+            tag=tag,
+            rm=True,
+            decode=True,
+            buildargs={"ROCKETMQ_VERSION": version} if version else {},
+        )
+        said = ""
+        for entry in log:
+            said += entry.get("stream", "")
+            if "error" in entry:
+                raise RuntimeError(f"building {tag} failed:\n{said[-6000:]}{entry['error']}")
+    return tag
+
+
+def _context(name: str) -> bytes:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for entry in _CONTEXTS[name]:
+            path = REPOSITORY / entry
+            if path.exists():
+                tar.add(path, arcname=entry, filter=_wanted)
+    return packed.getvalue()
+
+
+def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    parts = Path(member.name).parts
+    return None if "__pycache__" in parts or "tests" in parts else member

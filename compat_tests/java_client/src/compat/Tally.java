@@ -1,0 +1,100 @@
+package compat;
+
+import java.nio.charset.StandardCharsets;
+import java.util.BitSet;
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.rocketmq.common.message.Message;
+
+/**
+ * Which numbers of a run were seen, and how often. Messages are made so that nothing but the run's name and a number
+ * determines them: key "run-number", body "run-number|xxxx…". Thread safe.
+ */
+final class Tally {
+    private final String prefix;
+    private final BitSet seen = new BitSet();
+    private long duplicates;
+    private long strangers;
+    private long corrupt;
+    private final Map<String, Long> errors = new HashMap<>();
+
+    Tally(String run) {
+        prefix = run + "-";
+    }
+
+    static Message message(String topic, String run, int number, int size) {
+        String key = run + "-" + number;
+        StringBuilder body = new StringBuilder(key).append('|');
+        while (body.length() < size) {
+            body.append((char) ('a' + body.length() % 26));
+        }
+        Message message = new Message(topic, body.toString().getBytes(StandardCharsets.US_ASCII));
+        message.setKeys(key);
+        return message;
+    }
+
+    /** The number of a message of this run, or -1. */
+    int numberOf(Message message) {
+        String key = message.getKeys();
+        return key != null && key.startsWith(prefix) ? Integer.parseInt(key.substring(prefix.length())) : -1;
+    }
+
+    synchronized void add(int number) {
+        if (seen.get(number)) {
+            duplicates++;
+        } else {
+            seen.set(number);
+        }
+    }
+
+    /** Counts a received message after comparing its body; returns its number, or -1 for another run's message. */
+    synchronized int add(Message message) {
+        int number = numberOf(message);
+        if (number < 0) {
+            strangers++;
+            return -1;
+        }
+        Message expected = message(message.getTopic(), prefix.substring(0, prefix.length() - 1), number,
+            message.getBody().length);
+        if (!java.util.Arrays.equals(expected.getBody(), message.getBody())) {
+            corrupt++;
+        }
+        add(number);
+        return number;
+    }
+
+    synchronized void corrupt() {
+        corrupt++;
+    }
+
+    synchronized void error(Throwable error) {
+        String text = error.getClass().getSimpleName() + ": " + error.getMessage();
+        errors.merge(text.substring(0, Math.min(160, text.length())).replaceAll("[0-9]+", "#"), 1L, Long::sum);
+    }
+
+    synchronized int distinct() {
+        return seen.cardinality();
+    }
+
+    synchronized long total() {
+        return seen.cardinality() + duplicates;
+    }
+
+    synchronized BitSet numbers() {
+        return (BitSet) seen.clone();
+    }
+
+    synchronized Json into(Json json, String name) {
+        return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("strangers", strangers)
+            .put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
+    }
+
+    /** Bit n of little-endian bytes, as hex. */
+    static String hex(BitSet bits) {
+        StringBuilder b = new StringBuilder();
+        for (byte x : bits.toByteArray()) {
+            b.append(Character.forDigit((x >> 4) & 15, 16)).append(Character.forDigit(x & 15, 16));
+        }
+        return b.toString();
+    }
+}

@@ -1,0 +1,280 @@
+"""The servers under test: our gateway as a host process or in a container, and Apache RocketMQ as control.
+
+A peer has a data directory, a name-server address that client containers reach, and can be killed and started
+again. Settings are written with Apache RocketMQ's names, which all peers understand.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Protocol
+
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+from compat_tests.environment import LABEL, bridge_gateway, wait_until
+from compat_tests.images import image
+
+# Short waits, so that a retry, a dead letter and a check take seconds. Level 3 is the first retry's.
+QUICK: dict[str, str] = {
+    "messageDelayLevel": "1s 1s 1s 1s 1s 1s 1s 1s",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "flushConsumerOffsetInterval": "500",
+}
+# Apache RocketMQ 5.5.0 records decisions in batches. Until then it checks them, and applies them once more:
+# both the first check and the interval of checks must be longer than that, or its consumers get duplicates.
+APACHE_ONLY: dict[str, str] = {
+    "transactionTimeOut": "3000",
+    "transactionCheckInterval": "5000",
+    "transactionOpBatchInterval": "500",
+}
+START_TIMEOUT_S = 60.0
+PEERS = ("gateway-host", "gateway-container", "rocketmq-5.5.0")
+
+
+class Peer(Protocol):
+    """A name server and a broker."""
+
+    name: str
+    nameserver: str
+
+    def start(self) -> None: ...
+
+    def kill(self) -> None:
+        """As `kill -9`."""
+
+    def stop(self) -> None:
+        """Orderly."""
+
+
+def free_ports() -> tuple[int, int]:
+    """A broker port P, with P - 2 free as well (clients' VIP channel), and a name-server port."""
+    while True:
+        with socket.socket() as a, socket.socket() as b, socket.socket() as c:
+            a.bind(("", 0))
+            b.bind(("", 0))
+            port = a.getsockname()[1]
+            try:
+                c.bind(("", port - 2))
+            except OSError:
+                continue
+            return port, b.getsockname()[1]
+
+
+def gateway_command() -> list[str]:
+    """The console script beside this Python; without an installation, the module it calls."""
+    script = Path(sys.executable).with_name("rocketmq-gateway")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "gateway.cli"]
+
+
+class GatewayProcess:
+    """`rocketmq-gateway serve` on this machine; `nameserver` is the address that client containers use."""
+
+    name = "gateway-host"
+
+    def __init__(
+        self,
+        data: Path,
+        settings: dict[str, str] | None = None,
+        *,
+        bind: str = "0.0.0.0",
+        advertise: str = "auto",
+        ports: tuple[int, int] | None = None,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self.data = data
+        self.broker_port, self.nameserver_port = ports or free_ports()
+        self.log = data.with_name(data.name + ".log")
+        host = bridge_gateway() if bind == "0.0.0.0" else bind
+        self.nameserver = f"{host}:{self.nameserver_port}"
+        self.ready_line = ""
+        self.start_seconds = 0.0
+        self.command = [
+            *gateway_command(),
+            "serve",
+            "--data",
+            str(data),
+            "--bind",
+            bind,
+            "--advertise",
+            advertise,
+        ]
+        self.command += ["--port", str(self.broker_port), "--nameserver-port", str(self.nameserver_port)]
+        for key, value in (settings or {}).items():
+            self.command += ["--set", f"{key}={value}"]
+        self.command += arguments
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def rss_bytes(self) -> int:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+
+    def start(self) -> None:
+        """Start and wait for the ready line."""
+        begun = time.monotonic()
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
+        self.ready_line = self._read_line(begun + START_TIMEOUT_S)
+        self.start_seconds = time.monotonic() - begun
+        assert self.ready_line.startswith("ready nameserver="), self.failure(f"said {self.ready_line!r}")
+
+    def _read_line(self, end: float) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        line = b""
+        while not line.endswith(b"\n"):
+            readable, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
+            assert readable, self.failure("was not ready in time")
+            byte = os.read(self._process.stdout.fileno(), 1)
+            assert byte, self.failure("ended without being ready")
+            line += byte
+        return line.decode().strip()
+
+    def failure(self, what: str) -> str:
+        """A sentence about this process with the end of its log."""
+        log = self.log.read_text(errors="replace")[-4000:] if self.log.exists() else ""
+        return f"the gateway {what}; its log ends:\n{log}"
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """SIGTERM; must exit 0."""
+        code = self._end(signal.SIGTERM)
+        assert code == 0, self.failure(f"exited with {code} on SIGTERM")
+
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def _end(self, how: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.send_signal(how)
+        try:
+            return process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise AssertionError(self.failure(f"did not end within 60 s of {how.name}")) from None
+        finally:
+            if process.stdout is not None:
+                process.stdout.close()
+
+
+class GatewayContainer:
+    """`rocketmq-gateway serve` in its own container, on the containers' network."""
+
+    name = "gateway-container"
+
+    def __init__(self, settings: dict[str, str] | None = None) -> None:
+        arguments = ["serve", "--data", "/data", "--bind", "0.0.0.0", "--advertise", "auto"]
+        for key, value in (settings or {}).items():
+            arguments += ["--set", f"{key}={value}"]
+        self._container = (
+            DockerContainer(image("gateway"))
+            .with_command([*arguments, "--port", "10911", "--nameserver-port", "9876"])
+            .with_kwargs(labels={LABEL: self.name})
+            .waiting_for(LogMessageWaitStrategy("ready nameserver=").with_startup_timeout(60))
+        )
+        self.nameserver = ""
+
+    def start(self) -> None:
+        self._container.start()
+        self.nameserver = f"{container_address(self._container)}:9876"
+
+    def kill(self) -> None:
+        self._container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        self._container.stop()
+
+    def logs(self) -> str:
+        return bytes(self._container.get_wrapped_container().logs(tail=100)).decode(errors="replace")
+
+
+class ApacheContainer:
+    """Apache RocketMQ's name server and broker in a container; `store` is mounted when given.
+
+    `advertise_port` makes it tell clients this machine's bridge address with that port, not published:
+    whoever listens there (a proxy of the test) is what the clients talk to.
+    """
+
+    def __init__(
+        self,
+        settings: dict[str, str] | None = None,
+        *,
+        version: str = "5.5.0",
+        store: Path | None = None,
+        advertise_port: int | None = None,
+    ) -> None:
+        self.name = f"rocketmq-{version}"
+        self._port = advertise_port or 10911
+        self._container = (
+            DockerContainer(image("rocketmq", version))
+            .with_env("BROKER_EXTRA", ";".join(f"{k}={v}" for k, v in {**(settings or {}), **APACHE_ONLY}.items()))
+            .with_env("BROKER_PORT", str(self._port))
+            .with_kwargs(labels={LABEL: self.name})
+            .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
+        )
+        if advertise_port is not None:
+            self._container.with_env("BROKER_IP", bridge_gateway())
+        if store is not None:
+            self._container.with_volume_mapping(str(store), "/app/store", "rw")
+        self.nameserver = ""
+
+    @property
+    def broker_address(self) -> tuple[str, int]:
+        """Where the broker really listens."""
+        return container_address(self._container), self._port
+
+    def start(self) -> None:
+        """The first time create it; after a kill start it again, at the same address."""
+        if self.nameserver:
+            container = self._container.get_wrapped_container()
+            boots = container.logs().count(b"The broker[")
+            container.start()
+            wait_until(lambda: container.logs().count(b"The broker[") > boots, "a boot", timeout_s=120)
+            assert self.nameserver == f"{container_address(self._container)}:9876"
+            return
+        self._container.start()
+        self.nameserver = f"{container_address(self._container)}:9876"
+
+    def kill(self) -> None:
+        self._container.get_wrapped_container().kill()
+
+    def stop(self) -> None:
+        """SIGTERM first (the broker writes its offsets and checkpoint), then remove."""
+        self._container.get_wrapped_container().stop(timeout=60)
+        self._container.stop()
+
+
+def container_address(container: DockerContainer) -> str:
+    """The address of a container on the default network."""
+    wrapped = container.get_wrapped_container()
+    wrapped.reload()
+    settings = wrapped.attrs["NetworkSettings"]
+    return str(settings.get("IPAddress") or settings["Networks"]["bridge"]["IPAddress"])
+
+
+def make_peer(name: str, data: Path, settings: dict[str, str]) -> Peer:
+    """A peer by its name in PEERS, not yet started."""
+    if name == "gateway-host":
+        return GatewayProcess(data, settings)
+    if name == "gateway-container":
+        return GatewayContainer(settings)
+    return ApacheContainer(settings, version=name.removeprefix("rocketmq-"))

@@ -1,0 +1,410 @@
+"""What a broker is made of: every part, made once and handed to those that need it.
+
+Wiring only: no part is looked up, each gets its collaborators here. ``service`` says when they start and
+stop.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from secrets import randbelow
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+
+from gateway.broker.requests.awaiting import thread_result
+from gateway.broker.requests.broker_info import BrokerInfo
+from gateway.broker.requests.consumers import ConnectedClients
+from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.broker.requests.groups import GroupRequests
+from gateway.broker.requests.heartbeats import HeartbeatRequests
+from gateway.broker.requests.locks import LockRequests
+from gateway.broker.requests.offsets import OffsetRequests
+from gateway.broker.requests.pull import PullLimits, PullMessage
+from gateway.broker.requests.query import QueryMessages
+from gateway.broker.requests.send import SendLimits, SendMessage
+from gateway.broker.requests.send_back import SendBack
+from gateway.broker.requests.statistics import StatisticsRequests
+from gateway.broker.requests.throughput import SAMPLE_MS, Throughput, Totals
+from gateway.broker.requests.topics import TopicRequests
+from gateway.broker.traffic import Traffic
+from gateway.broker.upkeep import Job
+from gateway.delivery.long_poll import TICK_MS, HeldPulls
+from gateway.membership.consumers import Consumers
+from gateway.membership.heartbeats import Heartbeats
+from gateway.membership.producers import Producers
+from gateway.membership.queue_locks import QueueLocks
+from gateway.metadata.groups import Groups
+from gateway.metadata.names import CHECK_MAX_TOPIC, SCHEDULE_TOPIC
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.topics import Topics
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.delay_offsets import DelayOffsets
+from gateway.schedule.delay_service import DelayService
+from gateway.schedule.redirect import schedule_queue_id
+from gateway.settings import Settings
+from gateway.store.message_store import MessageStore
+from gateway.store.store_settings import StoreSettings
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.steady_clock import steady_clock
+from gateway.transaction.transactions import Transactions
+from wire.errors import WireError
+from wire.message.flags import Permission
+from wire.message.message_id import UniqueKeys, pack_host
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.remoting.channel import Channel
+    from gateway.remoting.dispatch import Dispatch
+    from gateway.store.put_result import Dispatched
+
+log = EventLog("broker")
+
+LOOPBACK = "127.0.0.1"
+LONGEST_HOLD_MS = 120_000
+"""A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
+MEMBERSHIP_SCAN_MS = 10_000
+"""How often silent clients and run-out queue locks are looked for, as upstream."""
+
+
+class BrokerParts:
+    """Store, tables, members, delivery, schedule, transactions and the requests on top of them.
+
+    :param soon: runs a function at the end of the reactor turn and writes out the answers it made.
+    :param in_log_thread: runs blocking work on the commit log, in order.
+    :param in_thread: runs other blocking work in a thread pool.
+    :param listen_port: the broker's main port, once it listens.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        reactor: Any,
+        clock: Milliseconds,
+        *,
+        soon: Callable[[Callable[[], None]], None],
+        in_log_thread: Callable[[Callable[[], object], Callable[[Any], None]], None],
+        in_thread: Callable[[Callable[[], Any], Callable[[Any], None]], None],
+        listen_port: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._reactor = reactor
+        self._clock = clock
+        self._in_thread = in_thread
+        self._listen_port = listen_port
+        self._store_hosts: dict[bytes, bytes] = {}
+        self._traffic = Traffic()
+        config = settings.store_path_root_dir / "config"
+        self._levels = DelayLevels.parse(settings.message_delay_level)
+        self.store = MessageStore(
+            settings.store_path_root_dir,
+            store_settings(settings),
+            clock,
+            delay_of=self._delay_of,
+            soon=soon,
+            in_thread=in_log_thread,
+        )
+        self.topics = Topics(path=config / "topics.json", settings=settings, clock_ms=clock, in_thread=in_thread)
+        self.groups = Groups(
+            path=config / "subscriptionGroup.json", settings=settings, clock_ms=clock, in_thread=in_thread
+        )
+        self.offsets = ConsumerOffsets(path=config / "consumerOffset.json", clock_ms=clock, in_thread=in_thread)
+        self._delay_offsets = DelayOffsets(config / "delayOffset.json", in_thread)
+        self.producers = Producers()
+        self.consumers = Consumers(groups=self.groups)
+        self._locks = QueueLocks(clock)
+        self._heartbeats = Heartbeats(
+            producers=self.producers,
+            consumers=self.consumers,
+            groups=self.groups,
+            topics=self.topics,
+            clock_ms=clock,
+            expired_after_ms=settings.channel_expired_timeout_ms,
+        )
+        self._held = HeldPulls(clock, settings.held_pulls_limit)
+        self._delays = DelayService(store=self.store, levels=self._levels, reactor=reactor, clock=clock)
+        self._throughput = Throughput(self._totals, clock, _day_of)
+        self._steady_ms = steady_clock(clock)
+        self.transactions = Transactions(
+            store=self.store,
+            consumer_offsets=self.offsets,
+            producers=self.producers,
+            reactor=reactor,
+            clock_ms=self._steady_ms,
+            limits=TransactionLimits.from_settings(settings),
+            journal_path=settings.store_path_root_dir / "transaction" / "checks",
+            host=pack_host(_literal(settings.advertised.host or LOOPBACK, LOOPBACK), settings.listen_port),
+            soon=soon,
+            in_thread=in_thread,
+        )
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Recover the store, load the tables, find open transactions; blocks.
+
+        :raises GatewayError: something on disk cannot be used.
+        """
+        report = self.store.open()
+        log.info("store opened", directory=self._settings.store_path_root_dir, report=report)
+        self.topics.load()
+        self.topics.create_system_topics()
+        self.topics.ensure(CHECK_MAX_TOPIC, 1, Permission.READ_WRITE)
+        self.groups.load()
+        self.groups.create_system_groups()
+        self.offsets.load()
+        self._delays.resume_from(self._delay_offsets.load())
+        self._delay_offsets.follow(self._delays.offsets)
+        self._adopt_queues()
+        self.transactions.rebuild()
+        self.store.listen(self._dispatched)
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Put all requests on a dispatch."""
+        for requests in self._requests():
+            requests.register(dispatch)
+
+    def start(self) -> None:
+        """Begin what runs by itself."""
+        self._delays.start()
+        self.transactions.start()
+
+    async def stop(self) -> None:
+        """End what runs by itself and answer the held pulls; ends when everything appended is durable."""
+        self._delays.stop()
+        self._held.resume_all()
+        await self.transactions.stop()
+        waiting: Deferred[None] = Deferred()
+        self.store.when_idle(lambda: waiting.callback(None))
+        await waiting
+
+    def close(self) -> None:
+        """Save the tables, flush and close the store; blocks."""
+        for table in (self.topics, self.groups, self.offsets, self._delay_offsets):
+            table.persist_now()
+        self.store.close()
+
+    # -- requests -------------------------------------------------------------------------------------------
+
+    def _requests(self) -> list[Any]:
+        settings, store = self._settings, self.store
+        topics, groups, offsets = self.topics, self.groups, self.offsets
+        return [
+            self._send(),
+            EndTransaction(transactions=self.transactions, store=store, clock_ms=self._steady_ms),
+            SendBack(
+                store=store,
+                topics=topics,
+                groups=groups,
+                levels=self._levels,
+                broker_permission=settings.broker_permission,
+                random_below=randbelow,
+            ),
+            self._pull(),
+            HeartbeatRequests(heartbeats=self._heartbeats),
+            ConnectedClients(producers=self.producers, consumers=self.consumers),
+            OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets),
+            LockRequests(locks=self._locks),
+            QueryMessages(store=store, settings=settings, in_thread=self._in_thread),
+            TopicRequests(topics=topics, offsets=offsets, store=store),
+            GroupRequests(groups=groups, offsets=offsets),
+            StatisticsRequests(
+                store=store,
+                topics=topics,
+                offsets=offsets,
+                consumers=self.consumers,
+                broker_name=settings.broker_name,
+            ),
+            BrokerInfo(
+                settings=settings,
+                store=store,
+                throughput=self._throughput,
+                clock_ms=self._clock,
+                version_text="V5_5_0",
+                delay_offsets=self._delay_progress,
+            ),
+        ]
+
+    def _send(self) -> SendMessage:
+        settings = self._settings
+        return SendMessage(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            half_messages=self.transactions,
+            levels=self._levels,
+            limits=SendLimits(
+                max_message_bytes=settings.max_message_size,
+                broker_permission=settings.broker_permission,
+                cluster=settings.broker_cluster_name,
+                region=settings.region_id,
+                trace_on=settings.trace_on,
+                reject_transactions=settings.reject_transaction_message,
+            ),
+            store_host=self._store_host,
+            unique_key=self._unique_keys().create_unique_key,
+            random_below=randbelow,
+            group_is_orderly=self._locks.group_is_orderly,
+        )
+
+    def _pull(self) -> PullMessage:
+        settings = self._settings
+        return PullMessage(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            consumers=self.consumers,
+            offsets=self.offsets,
+            held=self._held,
+            limits=PullLimits(
+                broker_permission=settings.broker_permission,
+                max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
+                max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+                max_count_cold=settings.max_transfer_count_on_message_in_disk,
+                max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+                lite_pull_enabled=True,
+                long_polling=settings.long_polling_enable,
+                short_polling_ms=settings.short_polling_time_ms,
+                longest_hold_ms=LONGEST_HOLD_MS,
+            ),
+            clock=self._clock,
+            in_thread=self._in_thread,
+            traffic=self._traffic,
+        )
+
+    # -- jobs -----------------------------------------------------------------------------------------------
+
+    def jobs(self) -> list[Job]:
+        """What has to be done again and again."""
+        settings = self._settings
+
+        def in_thread(work: Callable[[], object]) -> Callable[[], Deferred[object]]:
+            return lambda: thread_result(self._in_thread, work)
+
+        return [
+            Job(name="held pulls", interval_ms=TICK_MS, run=self._held.tick),
+            Job(name="membership", interval_ms=MEMBERSHIP_SCAN_MS, run=self._scan_members),
+            Job(
+                name="consumer offsets",
+                interval_ms=settings.flush_consumer_offset_interval_ms,
+                run=self.offsets.persist,
+            ),
+            Job(
+                name="delay offsets",
+                interval_ms=settings.flush_delay_offset_interval_ms,
+                run=self._delay_offsets.persist,
+            ),
+            Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=self._persist_tables),
+            Job(name="throughput", interval_ms=SAMPLE_MS, run=self._throughput.sample),
+            Job(
+                name="commit log flush",
+                interval_ms=settings.flush_interval_commit_log_ms,
+                run=in_thread(lambda: self.store.flush_due(self._clock())),
+            ),
+            Job(
+                name="retention",
+                interval_ms=settings.clean_resource_interval_ms,
+                run=self._delete_expired,
+            ),
+        ]
+
+    def _delete_expired(self) -> None:
+        self.store.delete_expired(self._clock())
+
+    def _scan_members(self) -> None:
+        self._heartbeats.close_silent()
+        self._locks.forget_run_out()
+
+    def _persist_tables(self) -> None:
+        """Try again what an earlier write failed to bring to disk."""
+        self.topics.persist()
+        self.groups.persist()
+
+    # -- what happened --------------------------------------------------------------------------------------
+
+    def _dispatched(self, messages: list[Dispatched]) -> None:
+        """New messages can be read: tell everyone who waits for some."""
+        self._traffic.stored_messages += len(messages)
+        self.transactions.half_stored(messages)
+        self._delays.arrived(messages)
+        self._held.arrived(messages)
+
+    def _adopt_queues(self) -> None:
+        """Give queues whose topic was created just before a kill their topic again."""
+        counts: dict[str, int] = {}
+        for topic, queue_id in self.store.queues():
+            counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        for topic, count in counts.items():
+            self.topics.adopt(topic, count)
+
+    # -- small values ---------------------------------------------------------------------------------------
+
+    def _delay_of(self, level: int) -> int | None:
+        return self._levels.delay_ms(level) if level > 0 else None
+
+    def _store_host(self, channel: Channel) -> bytes:
+        """The broker's address in a record: as advertised, else the one its producer reached."""
+        advertised = self._settings.advertised
+        host = channel.local[0] if advertised.host is None else advertised.host
+        key = host.encode()
+        packed = self._store_hosts.get(key)
+        if packed is None:
+            port = advertised.port or self._listen_port()
+            packed = self._store_hosts[key] = pack_host(_literal(host, channel.local[0]), port)
+        return packed
+
+    def _unique_keys(self) -> UniqueKeys:
+        return UniqueKeys(
+            ip=pack_host(LOOPBACK, 0)[:4],
+            process_id=os.getpid(),
+            instance_hash=randbelow(1 << 31),
+            elapsed_ms=lambda: _ms_into_month(self._clock()),
+        )
+
+    def _delay_progress(self) -> Mapping[int, tuple[int, int]]:
+        return {
+            level: (offset, self.store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level)))
+            for level, offset in self._delays.offsets().items()
+        }
+
+    def _totals(self) -> Totals:
+        traffic = self._traffic
+        return Totals(
+            puts=traffic.stored_messages,
+            gets=traffic.given_messages,
+            found_pulls=traffic.found_pulls,
+            missed_pulls=traffic.missed_pulls,
+        )
+
+
+def store_settings(settings: Settings) -> StoreSettings:
+    """The store's own settings; those of the same name are copied over."""
+    values = {
+        field.name: getattr(settings, field.name) for field in fields(StoreSettings) if hasattr(settings, field.name)
+    }
+    values["flush_disk_type"] = str(settings.flush_disk_type)
+    values["commit_log_directory"] = str(settings.store_path_commit_log or "")
+    return StoreSettings(**values)
+
+
+def _literal(host: str, fallback: str) -> str:
+    """An advertised host name as an address for records, which keep no names."""
+    try:
+        pack_host(host, 0)
+    except WireError:
+        return fallback
+    return host
+
+
+def _day_of(moment_ms: int) -> int:
+    return datetime.fromtimestamp(moment_ms / 1000).toordinal()  # of the local midnight
+
+
+def _ms_into_month(moment_ms: int) -> int:
+    moment = datetime.fromtimestamp(moment_ms / 1000)  # clients count in local time
+    start = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return int((moment - start).total_seconds() * 1000)

@@ -1,0 +1,346 @@
+"""Tells the name servers which topics this broker serves, and at which address.
+
+At start, then every ``registerNameServerPeriod``, and at once when a topic changes; a name server that does
+not answer is tried again sooner, with one log line for all its failures, and one whose connection closes is
+told again at once: it has forgotten us. At stop the broker says goodbye. The
+name server of the same process is told directly. Upstream: ``BrokerOuterAPI.registerBrokerAll``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
+from twisted.internet.interfaces import IDelayedCall
+
+from gateway.remoting.channel import Channel
+from gateway.remoting.client import RemotingClient
+from gateway.remoting.pending import CallFailed
+from gateway.remoting.reactor import TimeSource
+from gateway.settings import Address, Advertised, BrokerSettings
+from gateway.telemetry.logs import EventLog
+from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import RequestCode, ResponseCode, response_code_name
+from wire.errors import RemoteError
+from wire.headers.declare import parse_header
+from wire.headers.name_server import (
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    UnRegisterBrokerRequest,
+)
+from wire.message.flags import Permission
+
+log = EventLog("registration")
+
+FIRST_RETRY_S = 1.0
+"""After a failure the next attempt comes this soon; then twice as late each time, up to the period."""
+GOODBYE_TIMEOUT_S = 3.0
+CRC_MASK = 0x7FFFFFFF
+"""Java's ``UtilAll.crc32`` drops the sign bit: never change."""
+
+
+class TopicTable(Protocol):
+    """What registration asks of the topics; ``gateway.metadata.topics.Topics`` is one."""
+
+    @property
+    def data_version(self) -> DataVersion:
+        """Rises with every change."""
+
+    def table(self) -> Mapping[str, TopicConfig]:
+        """All topics."""
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call back after every change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Announcement:
+    """What this broker says about itself at one moment; ``topics`` are limited by its permission."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    advertised: Advertised
+    listen_port: int
+    topics: Mapping[str, TopicConfig]
+    data_version: DataVersion
+
+    @property
+    def port(self) -> int:
+        """The port in routes."""
+        return self.listen_port if self.advertised.port is None else self.advertised.port
+
+    def address(self, reached_at: str) -> str:
+        """The address for a name server that we reach from our address ``reached_at``."""
+        return str(Address(self.advertised.host or reached_at, self.port))
+
+    def ha_address(self, reached_at: str) -> str:
+        """Where slaves would copy from, by custom the next port; the field is required, there are none."""
+        return str(Address(self.advertised.host or reached_at, self.port + 1))
+
+
+def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) -> dict[str, TopicConfig]:
+    """The topics with what the whole broker does not allow taken away."""
+    if broker_permission & Permission.READ_WRITE == Permission.READ_WRITE:
+        return dict(topics)
+    return {name: replace(config, perm=config.perm & broker_permission) for name, config in topics.items()}
+
+
+def build_registration(
+    announcement: Announcement, reached_at: str, *, compressed: bool
+) -> tuple[RegisterBrokerRequest, bytes]:
+    """Header and body of REGISTER_BROKER."""
+    body = RegisterBrokerBody(data_version=announcement.data_version, topic_config_table=announcement.topics).build(
+        compressed
+    )
+    header = RegisterBrokerRequest(
+        broker_name=announcement.broker_name,
+        broker_addr=announcement.address(reached_at),
+        cluster_name=announcement.cluster,
+        ha_server_addr=announcement.ha_address(reached_at),
+        broker_id=announcement.broker_id,
+        compressed=compressed,
+        body_crc32=zlib.crc32(body) & CRC_MASK,
+    )
+    return header, body
+
+
+class NameServerLink(Protocol):
+    """One name server: ``RemoteNameServer``, or that of this process (``DirectRegistration``).
+
+    ``lost`` is set by its user and called when the name server has forgotten the broker.
+    """
+
+    lost: Callable[[], None]
+
+    @property
+    def name(self) -> str:
+        """What log lines call it."""
+
+    async def register(self, announcement: Announcement, /) -> str | None:
+        """Tell it; the text says why it refuses. CallFailed when it does not answer."""
+
+    async def unregister(self, announcement: Announcement, /) -> None:
+        """Say goodbye; CallFailed when it does not hear it."""
+
+
+class RemoteNameServer:
+    """A name server of another process, ours or Apache's."""
+
+    def __init__(self, address: Address, client: RemotingClient, settings: BrokerSettings) -> None:
+        self.name = str(address)
+        self.lost: Callable[[], None] = _nothing
+        self._watched: Channel | None = None
+        self._address = address
+        self._client = client
+        self._settings = settings
+
+    async def register(self, announcement: Announcement) -> str | None:
+        """Send REGISTER_BROKER; without ``forceRegister`` only when the data version there is another one."""
+        channel = await self._client.channel(self._address)
+        reached_at = channel.local[0]
+        if not self._settings.force_register and not await self._has_changed(announcement, reached_at):
+            return None
+        header, body = build_registration(announcement, reached_at, compressed=self._settings.compressed_register)
+        answer = await channel.call(
+            RequestCode.REGISTER_BROKER, header, body, self._settings.register_broker_timeout_ms / 1_000
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return f"{response_code_name(answer.code)}: {answer.remark}"
+        if channel is not self._watched:
+            self._watched = channel
+            channel.on_close(lambda _: self.lost())
+        return None
+
+    async def unregister(self, announcement: Announcement) -> None:
+        """Send UNREGISTER_BROKER."""
+        channel = await self._client.channel(self._address)
+        header = UnRegisterBrokerRequest(
+            broker_name=announcement.broker_name,
+            broker_addr=announcement.address(channel.local[0]),
+            cluster_name=announcement.cluster,
+            broker_id=announcement.broker_id,
+        )
+        await channel.call(RequestCode.UNREGISTER_BROKER, header, timeout_s=GOODBYE_TIMEOUT_S)
+
+    async def _has_changed(self, announcement: Announcement, reached_at: str) -> bool:
+        header = QueryDataVersionRequest(
+            broker_name=announcement.broker_name,
+            broker_addr=announcement.address(reached_at),
+            cluster_name=announcement.cluster,
+            broker_id=announcement.broker_id,
+        )
+        body = announcement.data_version.build()
+        answer = await self._client.call(self._address, RequestCode.QUERY_DATA_VERSION, header, body)
+        if answer.code != ResponseCode.SUCCESS:
+            return True
+        return parse_header(QueryDataVersionResponse, answer.ext_fields).changed
+
+
+class NameServerRegistration(Service):
+    """Keeps all name servers informed while it runs.
+
+    :param listen_port: the broker's port, asked for at each registration (0 in the settings picks one late).
+    """
+
+    def __init__(
+        self,
+        *,
+        name_servers: Sequence[NameServerLink],
+        topics: TopicTable,
+        settings: BrokerSettings,
+        listen_port: Callable[[], int],
+        reactor: TimeSource,
+    ) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._listen_port = listen_port
+        self._reactor = reactor
+        period_s = settings.register_name_server_period_ms / 1_000
+        self._sides = [_Side(link, self.announcement, reactor, period_s) for link in name_servers]
+        self._soon: IDelayedCall | None = None
+        topics.on_change(self.register_soon)
+
+    def announcement(self) -> Announcement:
+        """What the broker says about itself now."""
+        settings = self._settings
+        return Announcement(
+            cluster=settings.broker_cluster_name,
+            broker_name=settings.broker_name,
+            broker_id=settings.broker_id,
+            advertised=settings.advertised,
+            listen_port=self._listen_port(),
+            topics=announced_topics(self._topics.table(), settings.broker_permission),
+            data_version=self._topics.data_version,
+        )
+
+    def register_soon(self) -> None:
+        """Register everywhere at the end of this reactor turn, however often it is asked for in it."""
+        if self.running and self._soon is None:
+            self._soon = self._reactor.callLater(0, self._register_now)
+
+    def startService(self) -> None:  # noqa: N802 (Twisted's name)
+        """Register everywhere; our own name server knows us when this returns."""
+        super().startService()  # type: ignore[no-untyped-call]
+        for side in self._sides:
+            side.register()
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
+        """Unregister everywhere; fires when all have heard it or could not be reached."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
+        return DeferredList([side.stop() for side in self._sides]).addCallback(lambda _: None)
+
+    def _register_now(self) -> None:
+        self._soon = None
+        for side in self._sides:
+            side.register()
+
+
+class _Side:
+    """One name server: the attempt under way, the next one, and whether it has failed."""
+
+    def __init__(
+        self,
+        link: NameServerLink,
+        announcement: Callable[[], Announcement],
+        reactor: TimeSource,
+        period_s: float,
+    ) -> None:
+        self._link = link
+        self._announcement = announcement
+        self._reactor = reactor
+        self._period_s = period_s
+        self._next: IDelayedCall | None = None
+        self._under_way = False
+        self._again = False
+        self._failures = 0
+        self._told: Announcement | None = None
+        self._stopped = False
+        link.lost = self._lost
+
+    def register(self) -> None:
+        """Start an attempt, or another one after that under way."""
+        if self._under_way:
+            self._again = True
+            return
+        self._stopped = False
+        self._cancel_next()
+        self._under_way = True
+        ensureDeferred(self._attempt())
+
+    def stop(self) -> Deferred[None]:
+        """End the attempts and say goodbye."""
+        self._stopped = True
+        self._cancel_next()
+        return ensureDeferred(self._goodbye())
+
+    async def _attempt(self) -> None:
+        try:
+            announcement = self._announcement()
+            refusal = await self._link.register(announcement)
+        except (CallFailed, RemoteError) as error:
+            self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a service loop: one failure must not end the registrations
+            log.error("registration failed", failure=error, name_server=self._link.name)
+            self._failures += 1
+        else:
+            self._failed(refusal) if refusal is not None else self._succeeded(announcement)
+        self._under_way = False
+        self._plan_next()
+
+    def _failed(self, reason: str) -> None:
+        self._failures += 1
+        if self._failures == 1:
+            log.warning("not registered", name_server=self._link.name, reason=reason)
+
+    def _succeeded(self, announcement: Announcement) -> None:
+        if self._failures or self._told is None:
+            log.info("registered", name_server=self._link.name, failures_before=self._failures)
+        self._failures = 0
+        self._told = announcement
+
+    def _lost(self) -> None:
+        """The name server closed the connection or died: either way it no longer knows us."""
+        if not self._stopped and not self._under_way:
+            log.warning("name server lost", name_server=self._link.name)
+            self._cancel_next()
+            self._next = self._reactor.callLater(FIRST_RETRY_S, self.register)
+
+    def _plan_next(self) -> None:
+        if self._stopped:
+            return
+        again, self._again = self._again, False
+        if again and not self._failures:
+            delay_s = 0.0
+        elif self._failures:
+            delay_s = min(FIRST_RETRY_S * 2.0 ** min(self._failures - 1, 16), self._period_s)
+        else:
+            delay_s = self._period_s
+        self._next = self._reactor.callLater(delay_s, self.register)
+
+    async def _goodbye(self) -> None:
+        told, self._told = self._told, None
+        if told is None:
+            return
+        try:
+            await self._link.unregister(told)
+        except CallFailed as error:
+            log.info("goodbye not heard", name_server=self._link.name, error=str(error))
+
+    def _cancel_next(self) -> None:
+        if self._next is not None and self._next.active():
+            self._next.cancel()
+        self._next = None
+
+
+def _nothing() -> None:
+    """Before anyone asks to be told."""

@@ -1,0 +1,47 @@
+"""Callbacks of the lower layers as something a request method can wait for.
+
+Tables and store report through plain callables so that they need no reactor; requests asked now and then are
+coroutines. This joins the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from twisted.internet.defer import Deferred
+
+from gateway.errors import RequestRefused
+from gateway.metadata.write_behind import InThread, Saved
+from wire.codes import ResponseCode
+
+T = TypeVar("T")
+
+
+def thread_result(in_thread: InThread, work: Callable[[], T]) -> Deferred[T]:
+    """Run ``work`` in a thread; fires with its value or fails with its exception."""
+    waiting: Deferred[T] = Deferred()
+
+    def done(result: T | BaseException) -> None:
+        if isinstance(result, BaseException):
+            waiting.errback(result)
+        else:
+            waiting.callback(result)
+
+    in_thread(work, done)
+    return waiting
+
+
+async def saved(persist: Callable[[Saved], None], what: str) -> None:
+    """Wait until a table's changes are on disk.
+
+    :raises RequestRefused: SYSTEM_ERROR: the change is in force but would not survive a restart.
+    """
+    waiting: Deferred[BaseException | None] = Deferred()
+    persist(waiting.callback)
+    failure = await waiting
+    if failure is not None:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"{what}: in force, but not written to disk ({failure}); it will be tried again",
+        )

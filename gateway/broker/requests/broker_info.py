@@ -1,0 +1,161 @@
+"""What the broker tells tools about itself: its settings and its running figures.
+
+Upstream: ``AdminBrokerProcessor``. Settings are read at start only, so changing them by request is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from shutil import disk_usage
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from gateway.settings.declare import declarations, text_of
+from gateway.settings.properties import escape_property
+from gateway.settings.tree import Settings
+from wire.bodies.statistics import KVTable
+from wire.bodies.topics import DataVersion
+from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
+from wire.headers.admin import GetBrokerConfigResponse
+
+if TYPE_CHECKING:
+    from gateway.broker.requests.throughput import Throughput
+    from gateway.clock import Milliseconds
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+
+class BrokerInfo:
+    """Answers GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28), refuses UPDATE_BROKER_CONFIG (25).
+
+    :param version_text: shown as the broker's version.
+    :param delay_offsets: next offset and end of each delay level's queue.
+    """
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        store: MessageStore,
+        throughput: Throughput,
+        clock_ms: Milliseconds,
+        version_text: str,
+        delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._throughput = throughput
+        self._clock_ms = clock_ms
+        self._version_text = version_text
+        self._delay_offsets = delay_offsets
+        self._booted_ms = clock_ms()
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config)
+        dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config)
+        dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info)
+
+    def update_config(self, _request: Request, _header: None) -> Answer:
+        """:raises RequestRefused: always."""
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            "this broker reads its settings at start only: change them in its configuration file, its "
+            "environment or its command line, and restart it",
+        )
+
+    def config(self, _request: Request, _header: None) -> Answer:
+        """Every setting in effect, as properties text."""
+        lines = [
+            escape_property(key, text_of(getattr(self._settings, declaration.attribute)))
+            for key, declaration in declarations(Settings).items()
+        ]
+        version = DataVersion(counter=1, timestamp=self._booted_ms).build().decode()
+        return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
+
+    def runtime_info(self, _request: Request, _header: None) -> Answer:
+        """The figures that mqadmin and the dashboard show."""
+        return Answer(body=KVTable(self._figures()).build())
+
+    def _figures(self) -> dict[str, str]:
+        now_ms = self._clock_ms()
+        store = self._store
+        earliest = store.message_at(store.min_commit_log_offset)
+        figures: dict[str, object] = {
+            "brokerVersionDesc": self._version_text,
+            "brokerVersion": SERVER_VERSION,
+            "brokerActive": "true",
+            "bootTimestamp": self._booted_ms,
+            "runtime": _duration(now_ms - self._booted_ms),
+            "startAcceptSendRequestTimeStamp": 0,
+            "earliestMessageTimeStamp": earliest.stored_at_ms if earliest is not None else -1,
+            "commitLogDirCapacity": _capacity(self._settings.commit_log_directory),
+            "commitLogDiskRatio": _disk_ratio(self._settings.commit_log_directory),
+            "consumeQueueDiskRatio": _disk_ratio(self._settings.store_path_root_dir),
+            "commitLogMinOffset": store.min_commit_log_offset,
+            "commitLogMaxOffset": store.max_commit_log_offset,
+            "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
+            **self._traffic(),
+            **self._queues(),
+        }
+        for level, (offset, end) in self._delay_offsets().items():
+            figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        return {name: str(value) for name, value in figures.items()}
+
+    def _traffic(self) -> dict[str, object]:
+        throughput = self._throughput
+        puts, gets = throughput.day(lambda t: t.puts), throughput.day(lambda t: t.gets)
+        return {
+            "msgPutTotalYesterdayMorning": puts.yesterday_morning,
+            "msgPutTotalTodayMorning": puts.today_morning,
+            "msgPutTotalTodayNow": puts.today_now,
+            "msgGetTotalYesterdayMorning": gets.yesterday_morning,
+            "msgGetTotalTodayMorning": gets.today_morning,
+            "msgGetTotalTodayNow": gets.today_now,
+            "putTps": throughput.rates(lambda t: t.puts),
+            "getFoundTps": throughput.rates(lambda t: t.found_pulls),
+            "getMissTps": throughput.rates(lambda t: t.missed_pulls),
+            "getTotalTps": throughput.rates(lambda t: t.found_pulls + t.missed_pulls),
+            "getTransferredTps": throughput.rates(lambda t: t.gets),
+        }
+
+    def _queues(self) -> dict[str, object]:
+        """Upstream's thread pools and timer; here requests wait in no queue and there is no timer wheel."""
+        waiting = {
+            f"{kind}ThreadPoolQueue{figure}": 0
+            for kind in ("send", "pull", "query")
+            for figure in ("Size", "HeadWaitTimeMills")
+        }
+        timer = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), 0)
+        rates = dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), 0.0)
+        return {**waiting, **timer, **rates, "dispatchBehindBytes": 0, "pageCacheLockTimeMills": 0}
+
+
+def _duration(elapsed_ms: int) -> str:
+    minutes, seconds = divmod(elapsed_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _disk_ratio(directory: Path) -> float:
+    """Part of the disk that is in use, 0 to 1; -1 when that cannot be found out."""
+    try:
+        usage = disk_usage(directory)
+    except OSError:
+        return -1.0
+    return round(usage.used / usage.total, 4) if usage.total else -1.0
+
+
+def _capacity(directory: Path) -> str:
+    try:
+        usage = disk_usage(directory)
+    except OSError:
+        return "unknown"
+    return f"Total : {usage.total >> 30} GiB, Free : {usage.free >> 30} GiB."
+
+
+def _bytes(count: int) -> str:
+    return f"{count} B"

@@ -1,0 +1,156 @@
+"""END_TRANSACTION: a producer's outcome for a half message; and RESUME_CHECK_HALF_MESSAGE, an operator's.
+
+The checks and their order follow upstream's ``EndTransactionProcessor``. What differs on purpose: the first
+outcome of a half message wins, a repeated one is answered with success and not applied, a contradicting one
+is refused (``gateway.transaction``), and the immunity time counts from when the broker stored the message,
+not from the client's clock. Clients send outcomes one-way; the answers are for tools and tests.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.clock import Milliseconds
+from gateway.errors import RequestRefused
+from gateway.metadata.names import HALF_TOPIC
+from gateway.telemetry.logs import EventLog, Repeats
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.settling import Reply, Source
+from gateway.transaction.verdict import immunity_ms
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import RecordError
+from wire.headers.declare import parse_header
+from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
+from wire.message.flags import SysFlag
+from wire.message.message_id import parse_offset_message_id
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage
+
+if TYPE_CHECKING:
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.transaction.log_access import LogAccess
+    from gateway.transaction.transactions import Transactions
+
+log = EventLog("transaction")
+
+
+class EndTransaction:
+    """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323).
+
+    :param clock_ms: the clock of ``transactions``.
+    """
+
+    def __init__(self, *, transactions: Transactions, store: LogAccess, clock_ms: Milliseconds) -> None:
+        self._transactions = transactions
+        self._store = store
+        self._clock_ms = clock_ms
+        self._refusals = Repeats(clock_ms)
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end)
+        dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume)
+
+    def end(self, request: Request) -> None:
+        """Apply an outcome; answered once it is durable. An unknown outcome is never answered, as upstream.
+
+        :raises RequestRefused: the request does not fit the half message it names.
+        :raises FieldError: a header field is missing or malformed.
+        """
+        header = parse_header(EndTransactionRequest, request.command.ext_fields)
+        kind = header.commit_or_rollback
+        knows = kind in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK)
+        if header.from_transaction_check:
+            self._transactions.checked(header.tran_state_table_offset, knows=knows)
+        if not knows:
+            log.debug("no outcome yet", half_offset=header.tran_state_table_offset, group=header.producer_group)
+            return
+        half = self._checked_half(header, request)
+        source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
+        answer = None if request.answered else lambda reply: _answer(request, reply)
+        if kind == SysFlag.TRANSACTION_COMMIT:
+            self._transactions.commit(half, source, answer)
+        else:
+            self._transactions.roll_back(half, source, answer)
+
+    def resume(self, request: Request) -> None:
+        """Check a given-up half message again.
+
+        :raises RequestRefused: the message id names no message.
+        :raises RemoteError: the message id cannot be read.
+        """
+        header = parse_header(ResumeCheckHalfMessageRequest, request.command.ext_fields)
+        _, commit_log_offset = parse_offset_message_id(header.msg_id or "")
+        message = self._message_at(commit_log_offset)
+        if message is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"there is no message at commit log offset {commit_log_offset}"
+            )
+        self._transactions.resume(message, lambda reply: _answer(request, reply))
+
+    def _checked_half(self, header: EndTransactionRequest, request: Request) -> StoredMessage:
+        """The half message an outcome is for; a refusal is logged, as one-way senders never hear of it."""
+        try:
+            half = self._half_at(header.commit_log_offset)
+            age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
+            check_outcome(header, half, age_ms, self._transactions.limits)
+        except RequestRefused as refused:
+            left_out = self._refusals.due((header.producer_group, refused.code))
+            if left_out is not None:
+                log.warning(
+                    "outcome refused",
+                    group=header.producer_group,
+                    half_offset=header.tran_state_table_offset,
+                    remote=request.channel.remote_text,
+                    reason=refused.remark,
+                    left_out=left_out,
+                )
+            raise
+        return half
+
+    def _half_at(self, commit_log_offset: int) -> StoredMessage:
+        half = self._message_at(commit_log_offset)
+        if half is None or half.topic != HALF_TOPIC:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"Find prepared transaction message failed: no half message at commit log offset {commit_log_offset}",
+            )
+        return half
+
+    def _message_at(self, commit_log_offset: int) -> StoredMessage | None:
+        """The message at an offset a client named; None when no record starts there."""
+        if commit_log_offset < 0:
+            return None
+        try:
+            message = self._store.message_at(commit_log_offset)
+        except RecordError:
+            return None
+        if message is None or message.commit_log_offset != commit_log_offset:
+            return None
+        return message
+
+
+def check_outcome(header: EndTransactionRequest, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:
+    """Whether an outcome fits the half message that was found at its place; pure.
+
+    :raises RequestRefused: ILLEGAL_OPERATION, it comes after the immunity time without being asked for;
+        SYSTEM_ERROR, the group or one of the two offsets is another one's.
+    """
+    properties = half.property_map
+    immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    if immunity is not None and not header.from_transaction_check and age_ms > immunity_ms(immunity, limits):
+        raise RequestRefused(
+            ResponseCode.ILLEGAL_OPERATION,
+            f"the outcome comes {age_ms} ms after the half message, whose immunity time is {immunity} s; "
+            "only the answer to a check counts now",
+        )
+    if properties.get(PropertyName.PGROUP) != header.producer_group:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
+    if half.queue_offset != header.tran_state_table_offset:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
+    if half.commit_log_offset != header.commit_log_offset:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")
+
+
+def _answer(request: Request, reply: Reply) -> None:
+    request.answer(reply.code, remark=reply.remark)

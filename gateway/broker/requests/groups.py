@@ -1,0 +1,103 @@
+"""Requests of tools: making, changing, deleting and listing subscription groups.
+
+Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it is on disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.paging import page
+from gateway.errors import RequestRefused
+from gateway.metadata.names import check_group_name
+from gateway.remoting.dispatch import Answer
+from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.groups import DeleteSubscriptionGroupRequest, GetSubscriptionGroupConfigRequest
+from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
+
+if TYPE_CHECKING:
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.remoting.dispatch import Dispatch, Request
+
+MAX_GROUPS_PER_REQUEST = 10_000
+MAX_RETRY_QUEUES = 1_024
+
+
+class GroupRequests:
+    """Answers UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201),
+    DELETE_SUBSCRIPTIONGROUP (207), UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225) and
+    GET_SUBSCRIPTIONGROUP_CONFIG (352).
+    """
+
+    def __init__(self, *, groups: Groups, offsets: ConsumerOffsets) -> None:
+        self._groups = groups
+        self._offsets = offsets
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, self.create)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, self.create_list)
+        dispatch.answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, self.delete)
+        dispatch.answers(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, self.table)
+        dispatch.answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, self.config)
+
+    async def create(self, request: Request, _header: None) -> Answer:
+        """Create or change one group."""
+        return await self._put([SubscriptionGroupConfig.parse(request.command.body)])
+
+    async def create_list(self, request: Request, _header: None) -> Answer:
+        """Create or change several groups; all of them or, when one is wrong, none."""
+        return await self._put(SubscriptionGroupList.parse(request.command.body).configs)
+
+    async def delete(self, _request: Request, header: DeleteSubscriptionGroupRequest) -> Answer:
+        """Delete a group, with its offsets when the request says so; a missing group is no error."""
+        check_group_name(header.group_name)
+        self._groups.delete(header.group_name)
+        if header.clean_offset or header.remove_offset:
+            self._offsets.remove_group(header.group_name)
+            await saved(self._offsets.persist, f"deletion of the offsets of group {header.group_name}")
+        await saved(self._groups.persist, f"deletion of group {header.group_name}")
+        return Answer()
+
+    def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Answer:
+        """All groups, or a page of them."""
+        table = self._groups.table()
+        names = page(table, header.group_seq, header.max_group_num)
+        body = SubscriptionGroupTable(
+            configs={name: table[name] for name in names}, data_version=self._groups.data_version
+        )
+        return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=len(table)), body=body.build())
+
+    def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
+        """One group's configuration; looking it up creates it where that is allowed."""
+        config = self._groups.find(header.group)
+        if config is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"No group in this broker. group: {header.group}"
+            )
+        return Answer(body=config.build())
+
+    async def _put(self, configs: Sequence[SubscriptionGroupConfig]) -> Answer:
+        if not 0 < len(configs) <= MAX_GROUPS_PER_REQUEST:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"{len(configs)} groups in one request, allowed are 1 to {MAX_GROUPS_PER_REQUEST}",
+            )
+        for config in configs:
+            _check(config)
+        self._groups.put_all(list(configs))
+        await saved(self._groups.persist, "subscription group " + ", ".join(c.group_name for c in configs[:5]))
+        return Answer()
+
+
+def _check(config: SubscriptionGroupConfig) -> None:
+    check_group_name(config.group_name)
+    if not 0 <= config.retry_queue_nums <= MAX_RETRY_QUEUES:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"retryQueueNums is {config.retry_queue_nums}, allowed are 0 to {MAX_RETRY_QUEUES}",
+        )

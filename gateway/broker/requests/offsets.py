@@ -1,0 +1,125 @@
+"""Consumer offsets and the bounds of queues: where a group is, where a queue begins and ends.
+
+Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``, version 5.3.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import FieldError
+from wire.headers.declare import parse_header
+from wire.headers.offsets import (
+    GetEarliestMsgStoretimeRequest,
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffsetRequest,
+    GetMaxOffsetResponse,
+    GetMinOffsetRequest,
+    GetMinOffsetResponse,
+    QueryConsumerOffsetRequest,
+    QueryConsumerOffsetResponse,
+    SearchOffsetRequest,
+    SearchOffsetResponse,
+    UpdateConsumerOffsetRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+BOUNDARY_UPPER = "UPPER"
+
+
+class OffsetRequests:
+    """Answers QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), SEARCH_OFFSET_BY_TIMESTAMP (29),
+    GET_MAX_OFFSET (30), GET_MIN_OFFSET (31) and GET_EARLIEST_MSG_STORETIME (32).
+    """
+
+    def __init__(self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, self.query)
+        dispatch.answers_directly(RequestCode.UPDATE_CONSUMER_OFFSET, self.update)
+        dispatch.answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, self.search)
+        dispatch.answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, self.max_offset)
+        dispatch.answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, self.min_offset)
+        dispatch.answers(
+            RequestCode.GET_EARLIEST_MSG_STORETIME, GetEarliestMsgStoretimeRequest, self.earliest_store_time
+        )
+
+    def update(self, request: Request) -> None:
+        """Remember a group's offset in a queue; mostly one-way and every few seconds for each queue."""
+        try:
+            header = parse_header(UpdateConsumerOffsetRequest, request.command.ext_fields)
+        except FieldError as error:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        group, topic = header.consumer_group, header.topic
+        if self._groups.get(group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
+            )
+        if self._topics.get(topic) is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] does not exist")
+        if header.queue_id < 0 or header.commit_offset < 0:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
+            )
+        self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
+        request.answer(ResponseCode.SUCCESS)
+
+    def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
+        """A group's offset in a queue; one without begins at 0 while all of the queue is in memory."""
+        offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
+        if offset >= 0:
+            return Answer(header=QueryConsumerOffsetResponse(offset=offset))
+        if header.set_zero_if_not_found is False:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"group [{header.consumer_group}] has no offset in queue {header.queue_id} of {header.topic}",
+            )
+        if self._begins_at_zero(header.topic, header.queue_id):
+            return Answer(header=QueryConsumerOffsetResponse(offset=0))
+        raise RequestRefused(
+            ResponseCode.QUERY_NOT_FOUND,
+            f"Not found: group [{header.consumer_group}] is new to queue {header.queue_id} of "
+            f"{header.topic}; its consumeFromWhere decides where it begins",
+        )
+
+    def search(self, _request: Request, header: SearchOffsetRequest) -> Answer:
+        """The offset of the first message stored at a time or after it, or (UPPER) the last one up to it."""
+        upper = str(header.boundary_type or "").upper() == BOUNDARY_UPPER
+        offset = self._store.offset_at_time(header.topic, header.queue_id, header.timestamp, upper)
+        return Answer(header=SearchOffsetResponse(offset=offset))
+
+    def max_offset(self, _request: Request, header: GetMaxOffsetRequest) -> Answer:
+        """The offset the next message of a queue will get."""
+        return Answer(header=GetMaxOffsetResponse(offset=self._store.max_offset(header.topic, header.queue_id)))
+
+    def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
+        """The offset of the first message a queue still has; -1 for an unknown queue."""
+        return Answer(header=GetMinOffsetResponse(offset=self._store.min_offset(header.topic, header.queue_id)))
+
+    def earliest_store_time(self, _request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
+        """When the first message a queue still has was stored; -1 when there is none."""
+        timestamp = self._store.earliest_stored_at_ms(header.topic, header.queue_id)
+        return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
+
+    def _begins_at_zero(self, topic: str, queue_id: int) -> bool:
+        """Upstream spares a new group the question where to begin while it can still have everything."""
+        return (
+            self._store.min_offset(topic, queue_id) <= 0
+            and self._store.max_offset(topic, queue_id) > 0
+            and not self._store.is_cold(topic, queue_id, 0)
+        )

@@ -1,0 +1,14 @@
+"""Pages of a table, as tools since 5.5 ask for them: so many entries from the n-th on, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+
+def page(names: Iterable[str], first: int | None, count: int | None) -> list[str]:
+    """The names of one page, sorted; all of them when no page was asked for."""
+    ordered = sorted(names)
+    if first is None or count is None:
+        return ordered
+    first = max(first, 0)
+    return ordered[first : first + max(count, 0)]

@@ -1,0 +1,290 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: reading a queue, with long polling.
+
+Checks, codes and the correction of offsets follow upstream's ``PullMessageProcessor``. A pull that finds
+nothing is held when it asks to be. The hot end of the log is read at once, cold ranges in a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, TagFilter, tag_filter
+from gateway.delivery.long_poll import HeldPull, HeldPulls
+from gateway.errors import RequestRefused
+from gateway.store.get_result import GetResult, GetStatus
+from gateway.telemetry.logs import EventLog
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import WireError
+from wire.frame import build_frame_head
+from wire.headers.declare import build_header, parse_header
+from wire.headers.pull import PullMessageRequest, PullMessageResponse
+from wire.message.flags import Permission, PullFlag
+from wire.message.tags import TagExpression, parse_tag_expression
+
+if TYPE_CHECKING:
+    from gateway.broker.traffic import Traffic
+    from gateway.clock import Milliseconds
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+log = EventLog("pull")
+
+InThread = Callable[[Callable[[], GetResult], Callable[[GetResult | BaseException], None]], None]
+
+CODE_OF: Mapping[GetStatus, ResponseCode] = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+}
+"""The two statuses of an empty or missing queue depend on the offset, see ``_code``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullLimits:
+    """Settings of the pull path; counts are messages, sizes bytes, times milliseconds."""
+
+    broker_permission: int
+    max_count: int
+    max_bytes: int
+    max_count_cold: int
+    max_bytes_cold: int
+    lite_pull_enabled: bool
+    long_polling: bool
+    short_polling_ms: int
+    longest_hold_ms: int
+
+
+class PullMessage:
+    """Answers PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361)."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        offsets: ConsumerOffsets,
+        held: HeldPulls,
+        limits: PullLimits,
+        clock: Milliseconds,
+        in_thread: InThread,
+        traffic: Traffic,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._held = held
+        self._limits = limits
+        self._clock = clock
+        self._in_thread = in_thread
+        self._traffic = traffic
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull)
+        dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull)
+
+    def pull(self, request: Request) -> None:
+        """Check, read, and answer or hold."""
+        header = parse_header(PullMessageRequest, request.command.ext_fields)
+        accepts = self._checked(request, header)
+        if header.sys_flag & PullFlag.COMMIT_OFFSET:
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        may_hold = bool(header.sys_flag & PullFlag.SUSPEND)
+        self._read(request, header, accepts, may_hold)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def _read(self, request: Request, header: PullMessageRequest, accepts: TagFilter | None, may_hold: bool) -> None:
+        limits = self._limits
+        wanted_bytes = header.max_msg_bytes or limits.max_bytes
+        topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
+        if self._store.is_cold(topic, queue_id, offset):
+            count = max(1, min(header.max_msg_nums, limits.max_count_cold))
+            size = min(wanted_bytes, limits.max_bytes_cold)
+            self._in_thread(
+                lambda: self._store.get_messages(topic, queue_id, offset, count, size, accepts),
+                lambda result: self._cold_answer(request, header, accepts, may_hold, result),
+            )
+            return
+        count = max(1, min(header.max_msg_nums, limits.max_count))
+        size = min(wanted_bytes, limits.max_bytes)
+        result = self._store.get_messages(topic, queue_id, offset, count, size, accepts)
+        self._answer_or_hold(request, header, accepts, may_hold, result)
+
+    def _cold_answer(
+        self,
+        request: Request,
+        header: PullMessageRequest,
+        accepts: TagFilter | None,
+        may_hold: bool,
+        result: GetResult | BaseException,
+    ) -> None:
+        if isinstance(result, BaseException):
+            log.error("cold read failed", topic=header.topic, queue=header.queue_id, error=repr(result))
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {result}")
+            return
+        self._answer_or_hold(request, header, accepts, may_hold, result)
+
+    def _answer_or_hold(
+        self,
+        request: Request,
+        header: PullMessageRequest,
+        accepts: TagFilter | None,
+        may_hold: bool,
+        result: GetResult,
+    ) -> None:
+        code = _code(result, header.queue_offset)
+        if code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, header, accepts):
+            return
+        self._answer(request, code, result)
+
+    def _hold(self, request: Request, header: PullMessageRequest, accepts: TagFilter | None) -> bool:
+        limits = self._limits
+        hold_ms = header.suspend_timeout_millis if limits.long_polling else limits.short_polling_ms
+        hold_ms = min(hold_ms, limits.longest_hold_ms)
+        if hold_ms <= 0:
+            return False
+
+        def resume() -> None:
+            if not request.channel.closed:
+                self._read(request, header, accepts, may_hold=False)
+
+        held = HeldPull(header.queue_offset, accepts, self._clock() + hold_ms, resume)
+        return self._held.hold(header.topic, header.queue_id, held)
+
+    def _answer(self, request: Request, code: ResponseCode, result: GetResult) -> None:
+        header = PullMessageResponse(
+            suggest_which_broker_id=0,
+            next_begin_offset=result.next_begin_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
+            offset_delta=0,
+            topic_sys_flag=0,
+            group_sys_flag=0,
+        )
+        response = request.command.response(code, result.status.name, build_header(header))
+        if code == ResponseCode.SUCCESS:
+            self._traffic.found_pulls += 1
+            self._traffic.given_messages += result.count
+            request.send_parts([build_frame_head(response, result.total_bytes), *result.parts])
+        else:
+            self._traffic.missed_pulls += 1
+            request.send(response)
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _checked(self, request: Request, header: PullMessageRequest) -> TagFilter | None:
+        """The filter of a pull that is allowed.
+
+        :raises RequestRefused: with upstream's code for the first check that fails.
+        """
+        if not self._limits.broker_permission & Permission.READ:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
+        if request.command.code == RequestCode.LITE_PULL_MESSAGE and not self._limits.lite_pull_enabled:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "lite pull is switched off (litePullMessageEnable)")
+        group = self._groups.find(header.consumer_group)
+        if group is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"subscription group [{header.consumer_group}] does not exist",
+            )
+        if not group.consume_enable:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
+            )
+        self._check_queue(header)
+        if header.sys_flag & PullFlag.SUBSCRIPTION:
+            return _posted_filter(header.subscription or "", header.expression_type or EXPRESSION_TYPE_TAG)
+        return self._subscribed_filter(header, group.consume_broadcast_enable)
+
+    def _check_queue(self, header: PullMessageRequest) -> None:
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist, apply first please!")
+        if not topic.perm & Permission.READ:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{header.topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic[{header.topic}] has "
+                f"readQueueNums[{topic.read_queue_nums}]",
+            )
+
+    def _subscribed_filter(self, header: PullMessageRequest, broadcast_enabled: bool) -> TagFilter | None:
+        """The filter that the group's heartbeats told of."""
+        member = self._consumers.group(header.consumer_group)
+        if member is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: {header.consumer_group} has sent no heartbeat yet",
+            )
+        if member.is_broadcasting and not broadcast_enabled:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{header.consumer_group}] can not consume by broadcast way",
+            )
+        subscription = member.subscription(header.topic)
+        if subscription is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: {header.consumer_group} to {header.topic}",
+            )
+        if subscription.sub_version < header.sub_version:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                "the consumer's subscription not latest; a heartbeat brings it",
+            )
+        _check_expression_type(subscription.expression_type)
+        return tag_filter(
+            subscription.sub_string,
+            subscription.code_set,
+            class_filter_mode=subscription.class_filter_mode,
+        )
+
+
+def _code(result: GetResult, asked_offset: int) -> ResponseCode:
+    code = CODE_OF.get(result.status)
+    if code is not None:
+        return code
+    # An empty or missing queue: offset 0 waits for its first message, any other offset is moved to 0.
+    return ResponseCode.PULL_NOT_FOUND if asked_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+
+
+def _check_expression_type(expression_type: str | None) -> None:
+    if expression_type not in (None, "", EXPRESSION_TYPE_TAG):
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"The broker does not support consumer to filter message by {expression_type}",
+        )
+
+
+def _posted_filter(expression: str, expression_type: str) -> TagFilter | None:
+    """The filter that a pull carries itself, as lite pull and DefaultMQPullConsumer do."""
+    _check_expression_type(expression_type)
+    try:
+        parsed = _parsed_expression(expression)
+    except WireError as error:
+        raise RequestRefused(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+        ) from error
+    return tag_filter(expression, parsed.codes, class_filter_mode=False)
+
+
+@lru_cache(maxsize=1024)
+def _parsed_expression(expression: str) -> TagExpression:
+    return parse_tag_expression(expression)

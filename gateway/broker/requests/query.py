@@ -1,0 +1,97 @@
+"""QUERY_MESSAGE and VIEW_MESSAGE_BY_ID: messages by key, and one message by its place in the log.
+
+Upstream: ``QueryMessageProcessor``. Both read anywhere in the log, so they read in a thread. Results by key
+are not compared with the key itself: clients sort hash collisions out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.awaiting import thread_result
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+
+if TYPE_CHECKING:
+    from gateway.metadata.write_behind import InThread
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings.store import StoreSettings
+    from gateway.store.message_store import MessageStore
+
+MAX_ANSWER_BYTES = 8 << 20
+"""Records of one answer, well below the largest frame; at least one record is always given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records of a query one after the other, and how far the index reaches at least: the newest of them.
+
+    Clients show the two numbers in error texts only.
+    """
+
+    records: bytes
+    last_stored_at_ms: int
+    last_offset: int
+
+
+class QueryMessages:
+    """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
+
+    def __init__(self, *, store: MessageStore, settings: StoreSettings, in_thread: InThread) -> None:
+        self._store = store
+        self._settings = settings
+        self._in_thread = in_thread
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query)
+        dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view)
+
+    async def query(self, _request: Request, header: QueryMessageRequest) -> Answer:
+        """The records whose KEYS or unique id hash like the key, stored within the two times."""
+        wanted = self._settings.default_query_max_num if header.unique_key_query else header.max_num
+        count = max(1, min(wanted, self._settings.max_msgs_num_batch))
+        found = await thread_result(self._in_thread, lambda: self._found(header, count))
+        if not found.records:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"can not find message of topic {header.topic} by the key {header.key}, maybe its time range "
+                "is not correct",
+            )
+        return Answer(
+            header=QueryMessageResponse(
+                index_last_update_timestamp=found.last_stored_at_ms,
+                index_last_update_phyoffset=found.last_offset,
+            ),
+            body=found.records,
+        )
+
+    async def view(self, _request: Request, header: ViewMessageRequest) -> Answer:
+        """The record at an offset of the commit log, as message ids contain it."""
+        offset = header.offset
+        record = await thread_result(self._in_thread, lambda: self._store.record_at(offset))
+        if record is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        return Answer(body=bytes(record))
+
+    def _found(self, header: QueryMessageRequest, count: int) -> Found:
+        """Runs in a thread."""
+        messages = self._store.query_by_key(
+            header.topic, header.key, count, header.begin_timestamp, header.end_timestamp
+        )
+        records: list[bytes] = []
+        size = last_stored_at_ms = last_offset = 0
+        for message in messages:
+            record = self._store.record_at(message.commit_log_offset, message.total_size)
+            if record is None:
+                continue
+            size += len(record)
+            if records and size > MAX_ANSWER_BYTES:
+                break
+            records.append(bytes(record))
+            last_stored_at_ms = max(last_stored_at_ms, message.stored_at_ms)
+            last_offset = max(last_offset, message.commit_log_offset)
+        return Found(b"".join(records), last_stored_at_ms, last_offset)

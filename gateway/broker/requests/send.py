@@ -1,0 +1,402 @@
+"""SEND_MESSAGE in its forms: single, batch, one-way, delayed, half message, client-side retry.
+
+The order of the checks and the codes follow upstream's ``SendMessageProcessor``. This is a hot path: no
+Deferred and no coroutine; the answer is given by the store's callback once the message is durable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.delivery.retry import (
+    after_client_retry,
+    dead_letter_topic,
+    group_of_retry_topic,
+    max_reconsume_times,
+)
+from gateway.errors import RequestRefused
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, check_topic_name
+from gateway.schedule.redirect import asks_for_timer, delay_level, redirect_delayed
+from gateway.store.put_result import PutStatus
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.send import SendMessageRequest, parse_send
+from wire.message.batch import parse_batch
+from wire.message.flags import Permission, SysFlag
+from wire.message.message_id import build_offset_message_id
+from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
+from wire.message.record import OutgoingMessage
+
+if TYPE_CHECKING:
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.channel import Channel
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+    from wire.bodies.topics import TopicConfig
+
+MAX_TOPIC_BYTES = 127
+"""Never change: a version 1 record has one signed byte for the length."""
+PACKED_V4_BYTES = 8
+"""An IPv4 address and a port; IPv6 takes 20."""
+RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
+
+ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
+}
+
+
+class HalfMessages(Protocol):
+    """What the send path needs of transactions."""
+
+    def refuse_reason(self, properties: Mapping[str, str]) -> str | None:
+        """Why a half message with these properties cannot be taken, or None."""
+
+    def half_of(self, message: OutgoingMessage) -> OutgoingMessage:
+        """The half message that waits for the transaction's outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SendLimits:
+    """Settings of the send path.
+
+    :param broker_permission: bits of ``Permission``; without WRITE ordered topics refuse messages.
+    :param region: MSG_REGION of every message and answer.
+    :param trace_on: TRACE_ON of every message and answer.
+    """
+
+    max_message_bytes: int
+    broker_permission: int
+    cluster: str
+    region: str
+    trace_on: bool
+    reject_transactions: bool
+
+
+class SendMessage:
+    """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320)."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        half_messages: HalfMessages,
+        levels: DelayLevels,
+        limits: SendLimits,
+        store_host: Callable[[Channel], bytes],
+        unique_key: Callable[[], str],
+        random_below: Callable[[int], int],
+        group_is_orderly: Callable[[str], bool],
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._half_messages = half_messages
+        self._levels = levels
+        self._limits = limits
+        self._store_host = store_host
+        self._unique_key = unique_key
+        self._random_below = random_below
+        self._group_is_orderly = group_is_orderly
+        self._answer_ext = {
+            PropertyName.MSG_REGION: limits.region,
+            PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
+        }
+        self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
+        self._added_raw = build_properties(self._added)
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        for code in (
+            RequestCode.SEND_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+            RequestCode.SEND_BATCH_MESSAGE,
+        ):
+            dispatch.answers_directly(code, self.send)
+
+    def send(self, request: Request) -> None:
+        """Check, store, and answer once the store says that the message is durable."""
+        command = request.command
+        try:
+            header = parse_send(command.ext_fields, short=command.code != RequestCode.SEND_MESSAGE)
+            topic = self._topic(header)
+            if header.batch:
+                self._send_batch(request, header, topic)
+            else:
+                self._send_single(request, header, topic)
+        except RequestRefused as refused:
+            request.send(command.response(refused.code, refused.remark, dict(self._answer_ext)))
+
+    # -- single ---------------------------------------------------------------------------------------------
+
+    def _send_single(self, request: Request, header: SendMessageRequest, topic: TopicConfig) -> None:
+        queue_id = self._queue_id(header, topic)
+        self._check_body(request.command.body)
+        raw, properties = self._properties(header)
+        store_host = self._store_host(request.channel)
+        message = OutgoingMessage(
+            topic=header.topic,
+            queue_id=queue_id,
+            flag=header.flag,
+            sys_flag=_sys_flag(header.sys_flag, request.channel.remote_host, store_host),
+            born_at_ms=header.born_timestamp,
+            born_host=request.channel.remote_host,
+            store_host=store_host,
+            reconsume_times=header.reconsume_times or 0,
+            prepared_transaction_offset=0,
+            body=request.command.body,
+            properties=raw,
+            property_map=properties,
+        )
+        group = group_of_retry_topic(header.topic)
+        if group is not None:
+            message = self._retried(message, group, header, request.command.version)
+        unique_key = properties[PropertyName.UNIQ_KEY]
+        self._store.append(
+            self._placed(message),
+            lambda result: self._answer(request, result, queue_id, unique_key),
+        )
+
+    def _properties(self, header: SendMessageRequest) -> tuple[bytes, dict[str, str]]:
+        """The property string as it is stored, and the same decoded."""
+        raw = header.properties.encode() if header.properties else b""
+        properties = parse_properties(raw)
+        if PropertyName.POP_CK in properties or any(name in properties for name in self._added):
+            # The broker's own values win; a client that forwards a received message sends the old ones.
+            for name in (PropertyName.POP_CK, *self._added):
+                properties.pop(name, None)
+            raw = build_properties(properties)
+        if PropertyName.UNIQ_KEY not in properties:
+            key = self._unique_key()
+            properties[PropertyName.UNIQ_KEY] = key
+            raw = append_properties(raw, ((PropertyName.UNIQ_KEY, key),))
+        properties.update(self._added)
+        if raw and not raw.endswith(b"\x02"):
+            raw += b"\x02"
+        return raw + self._added_raw, properties
+
+    def _placed(self, message: OutgoingMessage) -> OutgoingMessage:
+        """Where the message is stored: its topic, the half topic or the schedule topic."""
+        properties = message.property_map
+        level = delay_level(properties)
+        is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
+        if is_half and not (message.reconsume_times > 0 and level > 0):
+            if self._limits.reject_transactions:
+                raise RequestRefused(
+                    ResponseCode.NO_PERMISSION,
+                    "the broker sends no transaction messages (rejectTransactionMessage=true)",
+                )
+            reason = self._half_messages.refuse_reason(properties)
+            if reason is not None:
+                raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
+            return self._half_messages.half_of(message)
+        if level > 0:
+            return redirect_delayed(message, self._levels)
+        if asks_for_timer(properties):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                "timer messages (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC) are not supported; "
+                "use a delay level",
+            )
+        return message
+
+    def _retried(
+        self, message: OutgoingMessage, group_name: str, header: SendMessageRequest, version: int
+    ) -> OutgoingMessage:
+        """A message a client sent to a retry topic itself: there, or to the dead letters."""
+        group = self._groups.find(group_name)
+        if group is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}"
+            )
+        limit = max_reconsume_times(group.retry_max_times, header.max_reconsume_times, version)
+        way = after_client_retry(
+            reconsume_times=message.reconsume_times,
+            limit=limit,
+            group_is_orderly=self._group_is_orderly(group_name),
+        )
+        if way is None:
+            return message
+        topic = dead_letter_topic(group_name)
+        self._topics.ensure(topic, 1, RETRY_TOPIC_PERM)
+        properties = {**message.property_map, PropertyName.DELAY: "-1"}
+        message.topic = topic
+        message.queue_id = 0
+        message.properties = build_properties(properties)
+        message.property_map = properties
+        return message
+
+    # -- batch ----------------------------------------------------------------------------------------------
+
+    def _send_batch(self, request: Request, header: SendMessageRequest, topic: TopicConfig) -> None:
+        if len(header.topic.encode()) > MAX_TOPIC_BYTES:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {MAX_TOPIC_BYTES} bytes")
+        if group_of_retry_topic(header.topic) is not None:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
+            )
+        queue_id = self._queue_id(header, topic)
+        self._check_body(request.command.body)
+        messages = self._batch_messages(request, header, queue_id)
+        if not messages:
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
+        self._store.append_all(messages, lambda results: self._answer_batch(request, results, queue_id, messages))
+
+    def _batch_messages(self, request: Request, header: SendMessageRequest, queue_id: int) -> list[OutgoingMessage]:
+        outer_raw, outer = self._properties(header)
+        store_host = self._store_host(request.channel)
+        messages = []
+        for part in parse_batch(request.command.body):
+            inner = parse_properties(part.properties)
+            raw = part.properties
+            if raw and not raw.endswith(b"\x02"):
+                raw += b"\x02"
+            messages.append(
+                OutgoingMessage(
+                    topic=header.topic,
+                    queue_id=queue_id,
+                    flag=part.flag,
+                    sys_flag=_sys_flag(header.sys_flag, request.channel.remote_host, store_host),
+                    born_at_ms=header.born_timestamp,
+                    born_host=request.channel.remote_host,
+                    store_host=store_host,
+                    reconsume_times=header.reconsume_times or 0,
+                    prepared_transaction_offset=0,
+                    body=part.body,
+                    properties=raw + _missing_in(inner, outer, outer_raw),
+                    property_map={**outer, **inner},
+                )
+            )
+        return messages
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _topic(self, header: SendMessageRequest) -> TopicConfig:
+        """The topic's configuration, created automatically where that is allowed."""
+        name = header.topic
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+            topic = self._created(header)
+        if name in NOT_ALLOWED_SEND_TOPICS:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic"
+            )
+        if topic is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic[{name}] not exist, apply first please! Create it, or set autoCreateTopicEnable=true",
+            )
+        if topic.order and not self._limits.broker_permission & Permission.WRITE:
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"sending message to ordered topic[{name}] is forbidden (brokerPermission)",
+            )
+        return topic
+
+    def _created(self, header: SendMessageRequest) -> TopicConfig | None:
+        if group_of_retry_topic(header.topic) is not None:
+            return self._topics.ensure(header.topic, 1, RETRY_TOPIC_PERM)
+        return self._topics.create_from_default(
+            header.topic, header.default_topic, header.default_topic_queue_nums, header_sys_flag(header)
+        )
+
+    def _queue_id(self, header: SendMessageRequest, topic: TopicConfig) -> int:
+        queues = max(topic.read_queue_nums, topic.write_queue_nums)
+        if header.queue_id >= queues:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"request queueId[{header.queue_id}] is illegal, topic[{header.topic}] has {queues} queues",
+            )
+        if header.queue_id < 0:
+            return self._random_below(max(topic.write_queue_nums, 1))
+        return header.queue_id
+
+    def _check_body(self, body: bytes) -> None:
+        if len(body) > self._limits.max_message_bytes:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"message body of {len(body)} bytes is over the limit of {self._limits.max_message_bytes} "
+                "(maxMessageSize)",
+            )
+
+    # -- answers --------------------------------------------------------------------------------------------
+
+    def _answer(self, request: Request, result: PutResult, queue_id: int, unique_key: str) -> None:
+        command = request.command
+        code = ANSWER_OF[result.status]
+        ext = dict(self._answer_ext)
+        if not result.status.is_stored:
+            request.send(command.response(code, _remark(result.status), ext))
+            return
+        ext["msgId"] = build_offset_message_id(result.message.store_host, result.commit_log_offset)
+        ext["queueId"] = str(queue_id)
+        ext["queueOffset"] = str(result.queue_offset)
+        ext["transactionId"] = unique_key
+        request.send(command.response(code, None, ext))
+
+    def _answer_batch(
+        self, request: Request, results: list[PutResult], queue_id: int, messages: list[OutgoingMessage]
+    ) -> None:
+        command = request.command
+        status = results[0].status
+        ext = dict(self._answer_ext)
+        if not status.is_stored:
+            request.send(command.response(ANSWER_OF[status], _remark(status), ext))
+            return
+        ext["msgId"] = ",".join(
+            build_offset_message_id(message.store_host, result.commit_log_offset)
+            for message, result in zip(messages, results, strict=True)
+        )
+        ext["queueId"] = str(queue_id)
+        ext["queueOffset"] = str(results[0].queue_offset)
+        request.send(command.response(ANSWER_OF[status], None, ext))
+
+
+def header_sys_flag(header: SendMessageRequest) -> int:
+    """The topic flags a new topic gets: the unit bit of units, else none."""
+    return 1 if header.unit_mode else 0
+
+
+def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
+    """The client's flags, with the address family bits as the broker sees the addresses."""
+    flag = asked & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
+    if len(born_host) > PACKED_V4_BYTES:
+        flag |= SysFlag.BORN_HOST_V6
+    if len(store_host) > PACKED_V4_BYTES:
+        flag |= SysFlag.STORE_HOST_V6
+    return flag
+
+
+def _missing_in(inner: Mapping[str, str], outer: Mapping[str, str], outer_raw: bytes) -> bytes:
+    """The batch's own properties that an inner message does not already have, as a property string."""
+    if not inner.keys() & outer.keys():
+        return outer_raw
+    return build_properties({name: value for name, value in outer.items() if name not in inner})
+
+
+def _remark(status: PutStatus) -> str:
+    return STATUS_REMARKS.get(status, status.name)
+
+
+STATUS_REMARKS: Mapping[PutStatus, str] = {
+    PutStatus.MESSAGE_ILLEGAL: (
+        "the message is illegal: its record would be over maxMessageSize plus 64 KiB, or its topic too long"
+    ),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: "the message properties are over 32767 bytes",
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        "service not available now: the disk is full, or the store is closed or failed; see the broker's log"
+    ),
+    PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
+}

@@ -1,0 +1,147 @@
+"""CONSUMER_SEND_MSG_BACK: a message whose consumption failed, to be retried later or given up.
+
+Upstream: ``AbstractSendMessageProcessor.consumerSendMsgBack``. The failed record is stored again, in the
+group's retry topic behind a delay level, or in its dead-letter topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gateway.delivery.retry import (
+    DeadLetter,
+    after_failed_consumption,
+    dead_letter_topic,
+    max_reconsume_times,
+    retry_topic,
+)
+from gateway.errors import RequestRefused
+from gateway.schedule.redirect import redirect_delayed
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import parse_header
+from wire.headers.send import ConsumerSendMsgBackRequest
+from wire.message.flags import Permission
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage
+
+if TYPE_CHECKING:
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+    from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
+
+
+class SendBack:
+    """Answers CONSUMER_SEND_MSG_BACK (36)."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        levels: DelayLevels,
+        broker_permission: int,
+        random_below: Callable[[int], int],
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._broker_permission = broker_permission
+        self._random_below = random_below
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
+
+    def send_back(self, request: Request) -> None:
+        """Store the failed message again, then answer."""
+        header = parse_header(ConsumerSendMsgBackRequest, request.command.ext_fields)
+        group = self._group(header.group)
+        if group.retry_queue_nums <= 0:
+            request.answer(ResponseCode.SUCCESS)
+            return
+        failed = self._store.message_at(header.offset)
+        if failed is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+        limit = max_reconsume_times(group.retry_max_times, header.max_reconsume_times, request.command.version)
+        way = after_failed_consumption(
+            reconsume_times=failed.reconsume_times, limit=limit, delay_level=header.delay_level
+        )
+        if isinstance(way, DeadLetter):
+            again = self._dead_letter(failed, header.group)
+        else:
+            again = self._retry(failed, header, group, way.delay_level)
+        self._store.append(again, lambda result: _answer(request, result))
+
+    def _group(self, name: str) -> SubscriptionGroupConfig:
+        group = self._groups.find(name)
+        if group is None:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
+        if not self._broker_permission & Permission.WRITE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker does not take messages (brokerPermission)")
+        return group
+
+    def _retry(
+        self,
+        failed: StoredMessage,
+        header: ConsumerSendMsgBackRequest,
+        group: SubscriptionGroupConfig,
+        level: int,
+    ) -> OutgoingMessage:
+        topic = retry_topic(header.group)
+        config = self._topics.ensure(topic, group.retry_queue_nums, RETRY_TOPIC_PERM)
+        if not config.perm & Permission.WRITE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        queue_id = self._random_below(group.retry_queue_nums)
+        again = _stored_again(failed, topic, queue_id, {PropertyName.DELAY: str(level)})
+        return redirect_delayed(again, self._levels)
+
+    def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
+        topic = dead_letter_topic(group)
+        self._topics.ensure(topic, 1, RETRY_TOPIC_PERM)
+        origin = {
+            name: value
+            for name, value in (
+                (PropertyName.DLQ_ORIGIN_TOPIC, failed.topic),
+                (PropertyName.DLQ_ORIGIN_MESSAGE_ID, failed.unique_key or failed.offset_message_id),
+            )
+            if name not in failed.property_map
+        }
+        return _stored_again(failed, topic, 0, origin)
+
+
+def _stored_again(failed: StoredMessage, topic: str, queue_id: int, changed: dict[str, str]) -> OutgoingMessage:
+    properties = dict(failed.property_map)
+    properties.pop(PropertyName.DELAY, None)
+    properties.setdefault(PropertyName.RETRY_TOPIC, failed.topic)
+    properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, failed.offset_message_id)
+    properties.update(changed)
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=failed.flag,
+        sys_flag=failed.sys_flag,
+        born_at_ms=failed.born_at_ms,
+        born_host=failed.born_host,
+        store_host=failed.store_host,
+        reconsume_times=failed.reconsume_times + 1,
+        prepared_transaction_offset=0,
+        body=failed.body,
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def _answer(request: Request, result: PutResult) -> None:
+    if result.status.is_stored:
+        request.answer(ResponseCode.SUCCESS)
+    else:
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=result.status.name)

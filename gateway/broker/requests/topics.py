@@ -1,0 +1,143 @@
+"""Requests of tools and of ``createTopic``: making, changing, deleting and listing topics.
+
+Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it is on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.paging import page
+from gateway.errors import RequestRefused
+from gateway.metadata.names import check_topic_name
+from gateway.metadata.topic_attributes import changed_attributes
+from gateway.metadata.topics import MAX_QUEUES
+from gateway.remoting.dispatch import Answer
+from wire.bodies.topics import CreateTopicList, TopicConfig, TopicConfigTable, TopicList
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.topics import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetAllTopicConfigRequest,
+    GetAllTopicConfigResponse,
+    GetTopicConfigRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+MAX_TOPICS_PER_REQUEST = 10_000
+HIGHEST_PERM = 7
+FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
+
+
+class TopicRequests:
+    """Answers UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21),
+    DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
+    """
+
+    def __init__(self, *, topics: Topics, offsets: ConsumerOffsets, store: MessageStore) -> None:
+        self._topics = topics
+        self._offsets = offsets
+        self._store = store
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, self.create)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, self.create_list)
+        dispatch.answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, self.delete)
+        dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, self.table)
+        dispatch.answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, self.config)
+        dispatch.answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, self.system_topics)
+
+    async def create(self, _request: Request, header: CreateTopicRequest) -> Answer:
+        """Create or change one topic."""
+        self._check_name(header.topic)
+        current = self._topics.get(header.topic)
+        config = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=header.topic_filter_type,
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=bool(header.order),
+            attributes=changed_attributes(
+                current.attributes if current is not None else {},
+                header.attributes or "",
+                is_new=current is None,
+            ),
+        )
+        _check_config(config)
+        self._topics.put(config)
+        await saved(self._topics.persist, f"topic {header.topic}")
+        return Answer()
+
+    async def create_list(self, request: Request, _header: None) -> Answer:
+        """Create or change several topics; all of them or, when one is wrong, none."""
+        configs = CreateTopicList.parse(request.command.body).configs
+        if not 0 < len(configs) <= MAX_TOPICS_PER_REQUEST:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"{len(configs)} topics in one request, allowed are 1 to {MAX_TOPICS_PER_REQUEST}",
+            )
+        for config in configs:
+            self._check_name(config.topic_name)
+            _check_config(config)
+        self._topics.put_all(list(configs))
+        await saved(self._topics.persist, f"{len(configs)} topics")
+        return Answer()
+
+    async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
+        """Delete a topic with its messages and every group's offsets; a missing topic is no error."""
+        check_topic_name(header.topic)
+        if self._topics.delete(header.topic):
+            self._offsets.remove_topic(header.topic)
+            self._store.delete_topic(header.topic)
+            await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
+            await saved(self._topics.persist, f"deletion of topic {header.topic}")
+        return Answer()
+
+    def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Answer:
+        """All topics, or a page of them."""
+        table = self._topics.table()
+        names = page(table, header.topic_seq, header.max_topic_num)
+        body = TopicConfigTable(configs={name: table[name] for name in names}, data_version=self._topics.data_version)
+        return Answer(header=GetAllTopicConfigResponse(total_topic_num=len(table)), body=body.build())
+
+    def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
+        """One topic's configuration."""
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {header.topic}")
+        return Answer(body=config.build())
+
+    def system_topics(self, _request: Request, _header: None) -> Answer:
+        """The topics that belong to the broker itself."""
+        return Answer(body=TopicList(self._topics.system_topics()).build())
+
+    def _check_name(self, topic: str) -> None:
+        check_topic_name(topic)
+        if self._topics.is_system(topic):
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is conflict with system topic")
+
+
+def _check_config(config: TopicConfig) -> None:
+    """:raises RequestRefused: INVALID_PARAMETER, with the value that is out of its range."""
+    for name, queues in (
+        ("readQueueNums", config.read_queue_nums),
+        ("writeQueueNums", config.write_queue_nums),
+    ):
+        if not 0 <= queues <= MAX_QUEUES:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{name} is {queues}, allowed are 0 to {MAX_QUEUES}")
+    if not 0 <= config.perm <= HIGHEST_PERM:
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"perm is {config.perm}, allowed are 0 to {HIGHEST_PERM}")
+    if config.topic_filter_type not in FILTER_TYPES:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"topicFilterType is {config.topic_filter_type!r}, allowed are {' and '.join(FILTER_TYPES)}",
+        )

@@ -1,0 +1,137 @@
+"""The broker as one service: the order in which its parts start and stop.
+
+Start: the store is opened and recovered, the tables are loaded, open transactions are found again; only then
+do the ports listen and the name servers hear of us. Stop is the reverse: goodbye to the name servers, no new
+connections, answers for what came, everything durable, files closed. What the parts are is in ``parts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.broker.log_thread import LogThread
+from gateway.broker.parts import BrokerParts
+from gateway.broker.registration import NameServerLink, NameServerRegistration, RemoteNameServer
+from gateway.broker.upkeep import Upkeep
+from gateway.remoting.client import RemotingClient
+from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.server import RemotingServer
+from gateway.remoting.thread_pool import in_thread_pool
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.settings import Settings
+
+log = EventLog("broker")
+
+VIP_PORT_DISTANCE = 2
+"""The VIP channel of clients is listenPort - 2: never change, clients compute it themselves."""
+
+
+class NameServerNextDoor(Protocol):
+    """A name server in the same process."""
+
+    def direct_registration(self) -> NameServerLink:
+        """The way in without a network."""
+
+
+class BrokerService:
+    """One broker.
+
+    :param name_server: of the same process, told of our topics without a network; None when there is none.
+    """
+
+    def __init__(
+        self, settings: Settings, reactor: Any, clock: Milliseconds, name_server: NameServerNextDoor | None
+    ) -> None:
+        self._settings = settings
+        self._reactor = reactor
+        self._flush_group = FlushGroup(reactor)
+        self._log_thread = LogThread(reactor, self._flush_group.flush)
+        self._dispatch = Dispatch()
+        self._parts = BrokerParts(
+            settings,
+            reactor,
+            clock,
+            soon=self._soon,
+            in_log_thread=self._log_thread.submit,
+            in_thread=in_thread_pool(reactor, self._flush_group.flush),
+            listen_port=lambda: self._server.ports[0],
+        )
+        self._server = RemotingServer(reactor, self._dispatch, _listen_on(settings), settings, self._flush_group)
+        self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
+        self._registration = self._make_registration(name_server)
+        self._upkeep = Upkeep(reactor, self._parts.jobs())
+        self._started = False
+
+    @property
+    def addresses(self) -> Sequence[tuple[str, int]]:
+        """Where the broker listens, the main port first."""
+        return [(self._settings.bind_address, port) for port in self._server.ports]
+
+    @property
+    def dispatch(self) -> Dispatch:
+        """The requests it answers, for the generated table."""
+        return self._dispatch
+
+    async def start(self) -> None:
+        """Recover, load, listen, register.
+
+        :raises GatewayError: the store cannot be used, a table cannot be read, a port cannot be listened on.
+        """
+        self._parts.open()
+        self._log_thread.start()
+        self._started = True
+        self._parts.register(self._dispatch)
+        self._server.startService()
+        self._parts.start()
+        self._upkeep.start()
+        self._registration.startService()
+
+    async def stop(self) -> None:
+        """Answer what came, make everything durable, close."""
+        if not self._started:
+            return
+        self._started = False
+        if self._registration.running:
+            await self._registration.stopService()
+            await self._client.stopService()
+        await self._server.stop_listening()
+        await self._upkeep.stop()
+        await self._parts.stop()
+        self._flush_group.flush()
+        await self._server.stopService()
+        self._log_thread.stop()
+        self._parts.close()
+
+    def _make_registration(self, name_server: NameServerNextDoor | None) -> NameServerRegistration:
+        remote = [
+            RemoteNameServer(address, self._client, self._settings) for address in self._settings.name_server_addresses
+        ]
+        own = [] if name_server is None else [name_server.direct_registration()]
+        return NameServerRegistration(
+            name_servers=[*own, *remote],
+            topics=self._parts.topics,
+            settings=self._settings,
+            listen_port=lambda: self._server.ports[0],
+            reactor=self._reactor,
+        )
+
+    def _soon(self, function: Callable[[], None]) -> None:
+        self._reactor.callLater(0, self._run_and_flush, function)
+
+    def _run_and_flush(self, function: Callable[[], None]) -> None:
+        function()
+        self._flush_group.flush()
+
+
+def _listen_on(settings: Settings) -> list[tuple[str, int]]:
+    """The main port and, as upstream, the VIP port below it; port 0 picks both freely."""
+    addresses = [(settings.bind_address, settings.listen_port)]
+    if settings.vip_channel_enable:
+        vip = settings.listen_port - VIP_PORT_DISTANCE if settings.listen_port else 0
+        addresses.append((settings.bind_address, vip))
+    return addresses

@@ -1,0 +1,113 @@
+"""``rocketmq-gateway config``: every setting, its effective value and where the value came from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.options import load_options, settings_options
+
+if TYPE_CHECKING:
+    from gateway.settings.load import Loaded
+
+ROLES = ("serve", "broker", "nameserver")
+FORMATS = ("table", "properties", "json")
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway config
+      all settings
+  rocketmq-gateway config -c broker.conf --changed
+      what a file changes, and what of it has no effect here
+  rocketmq-gateway config --format properties > broker.conf
+      a file to start from
+"""
+)
+@settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
+@click.option("--for", "role_name", type=click.Choice(ROLES), default="serve", help="The command meant.")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="How to print.")
+@click.option("--changed", is_flag=True, help="Leave out what nobody set.")
+def config(
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    role_name: str,
+    form: str,
+    changed: bool,
+    **options: str | None,
+) -> None:
+    """Print the settings: value, source and meaning of each."""
+    from gateway.settings.load import Role
+
+    loaded = load_options(Role(role_name), config_file, assignments, **options)
+    forms = {"table": as_table, "properties": as_properties, "json": as_json}
+    click.echo(forms[form](loaded, changed))
+    for notice in loaded.notices:
+        click.echo(f"Warning: {notice}", err=True)
+
+
+def as_table(loaded: Loaded, changed: bool = False) -> str:
+    """Aligned columns for people: key, value, source, description."""
+    cells = [("KEY", "VALUE", "SOURCE", "DESCRIPTION"), *_cells(loaded, changed)]
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    lines = []
+    for row in cells:
+        columns = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
+        lines.append("  ".join([*columns, row[3]]).rstrip())
+    return "\n".join(lines)
+
+
+def as_properties(loaded: Loaded, changed: bool = False) -> str:
+    """A file that ``-c`` reads back; sources and meanings are comments, kept entries come last."""
+    from gateway.settings.properties import escape_property
+
+    lines = []
+    for key, value, source, sentence in _cells(loaded, changed):
+        lines += [f"# {sentence} [{source}]", escape_property(key, value)]
+    for entry in loaded.kept:
+        lines += [f"# Without effect here. [{entry.source}]", escape_property(entry.key, entry.text)]
+    return "\n".join(lines)
+
+
+def as_json(loaded: Loaded, changed: bool = False) -> str:
+    """A list of objects for programs: key, value, source, default, expected, description, environment."""
+    from gateway.settings.declare import text_of
+    from gateway.settings.load import DEFAULT
+    from gateway.settings.tree import Settings
+
+    defaults = Settings()
+    found = [
+        {
+            "key": declaration.key,
+            "value": value if isinstance(value, bool | int | float) else text_of(value),
+            "source": source,
+            "default": text_of(getattr(defaults, declaration.attribute)),
+            "expected": declaration.expected,
+            "environment": declaration.environment,
+            "description": declaration.sentence,
+        }
+        for declaration, value, source in loaded.rows()
+        if not changed or source != DEFAULT
+    ]
+    kept = [{"key": entry.key, "value": entry.text, "source": entry.source} for entry in loaded.kept]
+    return json.dumps({"settings": found, "without_effect": kept}, indent=2)
+
+
+def _cells(loaded: Loaded, changed: bool) -> list[tuple[str, str, str, str]]:
+    from gateway.settings.declare import text_of
+    from gateway.settings.load import DEFAULT
+
+    return [
+        (
+            declaration.key,
+            text_of(value),
+            source,
+            declaration.sentence + (f" ({declaration.unit})" if declaration.unit else ""),
+        )
+        for declaration, value, source in loaded.rows()
+        if not changed or source != DEFAULT
+    ]

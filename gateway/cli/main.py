@@ -1,0 +1,52 @@
+"""The entry point: the group of commands, and what an error looks like.
+
+Every error the user can act on is one line on standard error, ``Error: …``, and an exit code: 2 for wrong
+settings and arguments, 1 for everything else. Nothing is started in either case.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from gateway.cli.broker import broker
+from gateway.cli.config import config
+from gateway.cli.nameserver import nameserver
+from gateway.cli.serve import serve
+from gateway.cli.version import version
+from gateway.errors import GatewayError
+
+
+class Commands(click.Group):
+    """Runs a command and turns a GatewayError into a line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """The result of the chosen command."""
+        try:
+            return super().invoke(ctx)
+        except GatewayError as error:
+            click.echo(f"Error: {error}", err=True)
+            ctx.exit(error.exit_code)
+
+
+@click.group(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    epilog="""\b
+Start:    rocketmq-gateway serve --data ./data
+Connect:  set the name server address of any RocketMQ client to 127.0.0.1:9876
+Settings: rocketmq-gateway config          every setting, its value and where it came from
+More:     rocketmq-gateway serve --help""",
+)
+def cli() -> None:
+    """A name server and a broker for Apache RocketMQ clients, in one process."""
+
+
+for command in (serve, broker, nameserver, config, version):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; ends the process."""
+    cli(prog_name="rocketmq-gateway")

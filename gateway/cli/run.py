@@ -1,0 +1,220 @@
+"""Running servers in this process: reactor, start, ready line, signals, stop, exit code.
+
+``Lifetime`` is the sequence and knows only a reactor and things with ``start`` and ``stop``; ``run`` puts
+the real ones in. Start-up errors are one line on standard error and an exit code, never a traceback.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import TimeoutError as DeferredTimeout
+from twisted.internet.error import CannotListenError
+from twisted.python.failure import Failure
+
+from gateway.errors import GatewayError
+from gateway.settings.addresses import Address, is_loopback
+from gateway.settings.load import Loaded, Role
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.cli.servers import Part
+
+log = EventLog("process")
+
+SWITCH_INTERVAL_S = 0.001
+"""A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
+for it, and there are few threads, so the extra switches cost nothing measurable."""
+
+GARBAGE_THRESHOLDS = (50_000, 20, 50)
+"""Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
+first threshold (700 or 2000 objects) would make one for every few hundred requests."""
+
+
+class Lifetime:
+    """From the first start to the last stop of some servers; run once."""
+
+    def __init__(
+        self,
+        reactor: Any,
+        make_parts: Callable[[], Sequence[Part]],
+        *,
+        announce: Callable[[str], None],
+        stop_timeout_s: float,
+    ) -> None:
+        self._reactor = reactor
+        self._make_parts = make_parts
+        self._announce = announce
+        self._stop_timeout_s = stop_timeout_s
+        self._asked_to_stop: Deferred[str] = Deferred()
+
+    async def run(self) -> int:
+        """Start in order, announce, wait until asked to stop, stop in reverse order; the exit code."""
+        started: list[Part] = []
+        try:
+            for part in self._make_parts():
+                started.append(part)
+                await part.server.start()
+            if not self._asked_to_stop.called:
+                self._announce(ready_line(started))
+            settle_memory()
+            reason = await self._asked_to_stop
+        # Whatever ends a start must stop what is running already; ``report`` tells the user.
+        except Exception as problem:  # noqa: BLE001
+            await self._stop(started, quiet=True)
+            return report(problem)
+        log.info("stopping", reason=reason)
+        return await self._stop(started)
+
+    def ask_to_stop(self, reason: str) -> bool:
+        """Begin to stop; False when that was asked before."""
+        if self._asked_to_stop.called:
+            return False
+        self._asked_to_stop.callback(reason)
+        return True
+
+    async def _stop(self, started: list[Part], *, quiet: bool = False) -> int:
+        exit_code = 0
+        for part in reversed(started):
+            ending = ensureDeferred(part.server.stop())
+            ending.addTimeout(self._stop_timeout_s, self._reactor)
+            try:
+                await ending
+            except DeferredTimeout:
+                log.error("stop took too long", server=part.label, limit_s=self._stop_timeout_s)
+                exit_code = 1
+            # The other servers have to be stopped as well, whatever this one raised.
+            except Exception as problem:  # noqa: BLE001
+                if not quiet:
+                    log.error("stop failed", server=part.label, failure=problem)
+                exit_code = 1
+        if not quiet:
+            log.info("stopped", exit_code=exit_code)
+        return exit_code
+
+
+def ready_line(parts: Sequence[Part]) -> str:
+    """``ready nameserver=HOST:PORT broker=HOST:PORT``, with the servers that run."""
+    return " ".join(["ready", *(f"{part.label}={Address(*part.server.addresses[0][:2])}" for part in parts)])
+
+
+def report(problem: Exception) -> int:
+    """Tell the user why nothing was started; returns the exit code."""
+    if isinstance(problem, CannotListenError):
+        reason = getattr(problem.socketError, "strerror", None) or problem.socketError
+        problem = GatewayError(f"cannot listen on {problem.interface}:{problem.port}: {reason}")
+    elif isinstance(problem, OSError) and not isinstance(problem, GatewayError):
+        where = f"{problem.filename}: " if problem.filename else ""
+        problem = GatewayError(f"{where}{problem.strerror or problem}")
+    if isinstance(problem, GatewayError):
+        click.echo(f"Error: {problem}", err=True)
+        return problem.exit_code
+    log.error("start failed", failure=problem)
+    return 1
+
+
+def settle_memory() -> None:
+    """Keep the garbage collector away from what was made at start, which lives as long as the process."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+
+
+def run(role: Role, loaded: Loaded) -> None:
+    """Serve until a signal; ends the process with the exit code."""
+    from gateway.cli.log_output import begin_logging
+
+    settings = loaded.settings
+    begin_logging(settings.log_level)
+    for notice in loaded.notices:
+        log.warning(notice)
+    if not is_loopback(settings.bind_address):
+        log.warning(
+            "listening beyond this machine without authentication: everyone who reaches the ports can read "
+            "and write all messages",
+            bind_address=settings.bind_address,
+        )
+    raise_file_limit()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    reactor = install_reactor()
+    from gateway.cli.servers import make_parts
+
+    lifetime = Lifetime(
+        reactor,
+        partial(make_parts, role, settings, reactor),
+        announce=lambda line: click.echo(line),
+        stop_timeout_s=settings.stop_timeout_ms / 1_000,
+    )
+    sys.exit(serve_until_stopped(reactor, lifetime))
+
+
+def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
+    """Run the reactor around a lifetime; the exit code."""
+    exit_codes: list[int] = []
+
+    def end(result: int | Failure) -> None:
+        if isinstance(result, Failure):
+            log.error("the process failed", failure=result.value)
+        exit_codes.append(1 if isinstance(result, Failure) else result)
+        reactor.stop()
+
+    def begin() -> None:
+        listen_to_signals(reactor, lifetime)
+        ensureDeferred(lifetime.run()).addBoth(end)
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    return exit_codes[0] if exit_codes else 1
+
+
+def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
+    """SIGTERM and SIGINT stop; the second one ends the process at once, as a crash would.
+
+    What was acknowledged is on disk either way, so an impatient operator loses nothing.
+    """
+
+    def received(number: int, frame: FrameType | None) -> None:
+        del frame
+        reactor.callFromThread(stop, signal.Signals(number))
+
+    def stop(number: signal.Signals) -> None:
+        if not lifetime.ask_to_stop(number.name):
+            log.warning("stopped at once", reason=number.name)
+            sys.stderr.flush()
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    # After Twisted's own handlers: those would end the reactor before the servers are stopped.
+    signal.signal(signal.SIGTERM, received)
+    signal.signal(signal.SIGINT, received)
+
+
+def install_reactor() -> Any:
+    """Make epoll the reactor where there is epoll, else Twisted's choice for the platform."""
+    if sys.platform == "linux":
+        from twisted.internet import epollreactor
+
+        epollreactor.install()  # type: ignore[no-untyped-call]
+    # The one place that takes the real reactor; everything else is handed it.
+    from twisted.internet import reactor  # noqa: TID251
+
+    return reactor
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: each connection and each log file is one."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,19 @@
+"""The wall clock, as an argument.
+
+Code that needs to know the time takes a ``Milliseconds`` and never reads a clock itself, so a test
+passes a function over a number it sets. ``wall_clock_ms`` is the only place of the gateway that reads
+the time of day. Delays are not measured here: they are the reactor's ``callLater``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+Milliseconds = Callable[[], int]
+"""Returns the current time as milliseconds since the epoch, like Java's ``System.currentTimeMillis``."""
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since the epoch; may step backwards when the machine's clock is set."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,129 @@
+"""Held pulls: pull requests that found nothing and wait for a message, or for their time to run out.
+
+A pull is held under its topic and queue together with the offset and the tags it waits for. A batch of new
+messages wakes each queue once; a held pull that nothing woke is resumed when its time is over. Upstream:
+``PullRequestHoldService``, without its five-second re-checks, which a dispatcher that misses no message does
+not need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from gateway.clock import Milliseconds
+from gateway.delivery.filters.tags import TagFilter
+
+TICK_MS = 250
+"""How fine the deadlines are: a held pull is resumed at most this much late."""
+
+QueueKey = tuple[str, int]
+
+
+class Arrival(Protocol):
+    """What is asked of a newly dispatched message."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags_code: int
+
+
+class HeldPull:
+    """One waiting pull request. A plain class: thousands are made and dropped a second."""
+
+    __slots__ = ("accepts", "deadline_ms", "next_offset", "resume", "woken")
+
+    def __init__(
+        self, next_offset: int, accepts: TagFilter | None, deadline_ms: int, resume: Callable[[], None]
+    ) -> None:
+        self.next_offset = next_offset
+        self.accepts = accepts
+        self.deadline_ms = deadline_ms
+        self.resume = resume
+        self.woken = False
+
+
+class HeldPulls:
+    """All held pulls of a broker.
+
+    :param limit: how many may wait at once; one more is refused and answered at once.
+    """
+
+    def __init__(self, clock: Milliseconds, limit: int) -> None:
+        self._clock = clock
+        self._limit = limit
+        self._by_queue: dict[QueueKey, list[HeldPull]] = {}
+        self._by_deadline: dict[int, list[tuple[QueueKey, HeldPull]]] = {}
+        self._next_tick = clock() // TICK_MS
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
+        """Keep a pull until it is woken; False when the limit is reached."""
+        if self._count >= self._limit:
+            return False
+        key = (topic, queue_id)
+        self._by_queue.setdefault(key, []).append(pull)
+        tick = max(pull.deadline_ms // TICK_MS + 1, self._next_tick)
+        self._by_deadline.setdefault(tick, []).append((key, pull))
+        self._count += 1
+        return True
+
+    def arrived(self, messages: Iterable[Arrival]) -> None:
+        """Resume the pulls that wait for one of these messages, each once."""
+        held = self._by_queue
+        if not held:
+            return
+        ready: list[HeldPull] = []
+        touched: set[QueueKey] = set()
+        for message in messages:
+            key = (message.topic, message.queue_id)
+            waiting = held.get(key)
+            if waiting is None:
+                continue
+            woken = [pull for pull in waiting if _wakes(pull, message)]
+            if woken:
+                ready.extend(woken)
+                touched.add(key)
+        self._resume(ready, touched)
+
+    def tick(self) -> None:
+        """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
+        now_tick = self._clock() // TICK_MS
+        while self._next_tick <= now_tick:
+            due = self._by_deadline.pop(self._next_tick, ())
+            self._next_tick += 1
+            expired = [(key, pull) for key, pull in due if not pull.woken]
+            for _, pull in expired:
+                pull.woken = True
+            self._resume([pull for _, pull in expired], {key for key, _ in expired})
+
+    def resume_all(self) -> None:
+        """Resume everything that waits, for a broker that stops."""
+        everything = [pull for waiting in self._by_queue.values() for pull in waiting]
+        for pull in everything:
+            pull.woken = True
+        self._by_deadline.clear()
+        self._resume(everything, set(self._by_queue))
+
+    def _resume(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
+        for key in touched:
+            still = [pull for pull in self._by_queue.pop(key, ()) if not pull.woken]
+            if still:
+                self._by_queue[key] = still
+        self._count -= len(ready)
+        for pull in ready:
+            pull.resume()
+
+
+def _wakes(pull: HeldPull, message: Arrival) -> bool:
+    """Mark and report whether this message is what the pull waits for."""
+    if pull.woken or message.queue_offset < pull.next_offset:
+        return False
+    if pull.accepts is not None and not pull.accepts(message.tags_code):
+        return False
+    pull.woken = True
+    return True

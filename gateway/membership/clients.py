@@ -1,0 +1,84 @@
+"""The connected clients: one entry for each connection that ever sent a heartbeat.
+
+Upstream keeps a ``ClientChannelInfo`` in every group; here the connection is the unit, so that a closed
+connection leaves its groups without a search. Groups themselves are in ``producers`` and ``consumers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.remoting.channel import Channel
+
+
+class Client:
+    """One client on one connection. A plain class: every heartbeat changes it.
+
+    :param language: ``LanguageCode`` as the client's commands say.
+    :param version: the client's version number, as its commands say.
+    """
+
+    __slots__ = (
+        "channel",
+        "client_id",
+        "consumer_groups",
+        "language",
+        "last_heartbeat_ms",
+        "producer_groups",
+        "version",
+    )
+
+    def __init__(self, channel: Channel, client_id: str, language: int, version: int, now_ms: int) -> None:
+        self.channel = channel
+        self.client_id = client_id
+        self.language = language
+        self.version = version
+        self.last_heartbeat_ms = now_ms
+        self.producer_groups: dict[str, int] = {}
+        """When a heartbeat last named the group, in epoch milliseconds."""
+        self.consumer_groups: dict[str, int] = {}
+
+    @property
+    def address(self) -> str:
+        """``ip:port`` as tools show it."""
+        host, port = self.channel.remote[:2]
+        return f"{host}:{port}"
+
+
+class Clients:
+    """All clients by connection."""
+
+    def __init__(self) -> None:
+        self._by_channel: dict[Channel, Client] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_channel)
+
+    def __iter__(self) -> Iterator[Client]:
+        return iter(list(self._by_channel.values()))
+
+    def get(self, channel: Channel) -> Client | None:
+        """The client on this connection, if it ever sent a heartbeat."""
+        return self._by_channel.get(channel)
+
+    def seen(self, channel: Channel, client_id: str, language: int, version: int, now_ms: int) -> tuple[Client, bool]:
+        """The client of a heartbeat that just came in, and whether it is new."""
+        client = self._by_channel.get(channel)
+        if client is None:
+            client = self._by_channel[channel] = Client(channel, client_id, language, version, now_ms)
+            return client, True
+        client.client_id = client_id
+        client.language = language
+        client.version = version
+        client.last_heartbeat_ms = now_ms
+        return client, False
+
+    def remove(self, channel: Channel) -> Client | None:
+        """Forget a connection; the caller takes the client out of its groups."""
+        return self._by_channel.pop(channel, None)
+
+    def silent_since(self, moment_ms: int) -> list[Client]:
+        """The clients whose last heartbeat came before a moment."""
+        return [client for client in self._by_channel.values() if client.last_heartbeat_ms < moment_ms]

@@ -1,0 +1,177 @@
+"""What a heartbeat, its absence, and the end of a connection mean for the groups.
+
+Upstream: ``ClientManageProcessor`` and ``ClientHousekeepingService``. The answer to the client is made in
+``gateway.broker.requests.heartbeats``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.membership.clients import Client, Clients
+from gateway.metadata.names import RETRY_TOPIC_PREFIX, group_name_fault
+from gateway.telemetry.logs import EventLog, Repeats
+from wire.codes import ResponseCode
+from wire.message.flags import Permission, TopicFlag
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.membership.consumers import Consumers
+    from gateway.membership.producers import Producers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.channel import Channel
+    from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+    from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+MAX_GROUPS_PER_HEARTBEAT = 1_000
+"""Producer and consumer groups of one client."""
+MAX_CLIENT_ID_CHARACTERS = 1_024
+CHANNEL_EXPIRED_MS = 120_000
+"""Upstream's default of channelExpiredTimeout."""
+
+log = EventLog("heartbeats")
+
+
+class Heartbeats:
+    """Keeps producers and consumers in step with the connections.
+
+    :param expired_after_ms: a connection that sent no heartbeat for this long is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        producers: Producers,
+        consumers: Consumers,
+        groups: Groups,
+        topics: Topics,
+        clock_ms: Milliseconds,
+        expired_after_ms: int = CHANNEL_EXPIRED_MS,
+    ) -> None:
+        self._expired_after_ms = expired_after_ms
+        self._producers = producers
+        self._consumers = consumers
+        self._groups = groups
+        self._topics = topics
+        self._clock_ms = clock_ms
+        self._clients = Clients()
+        self._skipped = Repeats(clock_ms, interval_ms=60_000)
+
+    @property
+    def clients(self) -> Clients:
+        """Every client that is connected and sent a heartbeat."""
+        return self._clients
+
+    def receive(self, channel: Channel, language: int, version: int, data: HeartbeatData) -> bool:
+        """Take over a heartbeat; groups that do not exist or have an illegal name are left out.
+
+        :return: whether some group's subscriptions may differ from what a second-version heartbeat left out.
+        :raises RequestRefused: a limit is reached, or the client id is missing.
+        """
+        _check_size(data)
+        if channel.closed:
+            return False
+        now_ms = self._clock_ms()
+        client, is_new = self._clients.seen(channel, data.client_id, language, version, now_ms)
+        if is_new:
+            channel.on_close(self.channel_closed)
+        for group in data.producers:
+            if self._has_legal_name(group, client):
+                self._producers.register(group, client, now_ms)
+        moved = False
+        for consumer in data.consumers:
+            moved |= self._consumer(client, consumer, data, now_ms)
+        return moved
+
+    def unregister(self, channel: Channel, *, producer_group: str | None, consumer_group: str | None) -> None:
+        """A client says goodbye to one producer group, one consumer group, or both."""
+        client = self._clients.get(channel)
+        if client is None:
+            return
+        if producer_group:
+            self._producers.unregister(producer_group, client)
+        if consumer_group:
+            self._consumers.unregister(consumer_group, client)
+
+    def channel_closed(self, channel: Channel) -> None:
+        """A connection is gone, and with it its client from all groups."""
+        client = self._clients.remove(channel)
+        if client is not None:
+            self._producers.leave(client)
+            self._consumers.leave(client)
+
+    def close_silent(self) -> None:
+        """Close connections without heartbeats, drop groups that heartbeats stopped naming; every 10 s."""
+        moment_ms = self._clock_ms() - self._expired_after_ms
+        for client in self._clients.silent_since(moment_ms):
+            log.warning("client sent no heartbeat for too long", client=client.client_id, remote=client.address)
+            self.channel_closed(client.channel)
+            client.channel.close(f"no heartbeat for {self._expired_after_ms} ms (channelExpiredTimeout)")
+        for client in self._clients:
+            self._producers.forget_stale(client, moment_ms)
+            self._consumers.forget_stale(client, moment_ms)
+
+    def _consumer(self, client: Client, consumer: ConsumerData, data: HeartbeatData, now_ms: int) -> bool:
+        if not self._has_legal_name(consumer.group, client):
+            return False
+        config = self._groups.find(consumer.group)
+        if config is None:
+            self._skip(consumer.group, client, "the group does not exist (autoCreateSubscriptionGroup=false)")
+            return False
+        self._ensure_retry_topic(consumer, config)
+        return self._consumers.register(
+            client,
+            consumer,
+            now_ms,
+            fingerprint=data.fingerprint,
+            without_subscriptions=data.fingerprint != 0 and data.without_sub,
+        )
+
+    def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig) -> None:
+        """Failed messages of the group need a topic to wait in, and its consumers a route to it."""
+        if config.retry_queue_nums <= 0:
+            return
+        self._topics.ensure(
+            RETRY_TOPIC_PREFIX + consumer.group,
+            config.retry_queue_nums,
+            Permission.READ_WRITE,
+            topic_sys_flag=TopicFlag.UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
+            order=any(self._is_ordered(subscription.topic) for subscription in consumer.subscriptions),
+        )
+
+    def _is_ordered(self, topic: str) -> bool:
+        config = self._topics.get(topic)
+        return config is not None and config.order
+
+    def _has_legal_name(self, group: str, client: Client) -> bool:
+        fault = group_name_fault(group)
+        if fault is not None:
+            self._skip(group, client, fault)
+        return fault is None
+
+    def _skip(self, group: str, client: Client, reason: str) -> None:
+        left_out = self._skipped.due((group, client.client_id))
+        if left_out is not None:
+            log.warning(
+                "group left out of a heartbeat",
+                group=group,
+                client=client.client_id,
+                reason=reason,
+                left_out=left_out,
+            )
+
+
+def _check_size(data: HeartbeatData) -> None:
+    if not 0 < len(data.client_id) <= MAX_CLIENT_ID_CHARACTERS:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"clientID has {len(data.client_id)} characters, allowed are 1 to {MAX_CLIENT_ID_CHARACTERS}",
+        )
+    count = len(data.producers) + len(data.consumers)
+    if count > MAX_GROUPS_PER_HEARTBEAT:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"the heartbeat names {count} groups, the limit is {MAX_GROUPS_PER_HEARTBEAT}",
+        )

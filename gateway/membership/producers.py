@@ -1,0 +1,98 @@
+"""Producer groups: which connections can be asked about a group's transactions, or be given a reply.
+
+Upstream: ``ProducerManager``. A group exists as long as it has a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.membership.clients import Client
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.remoting.channel import Channel
+
+MAX_PRODUCER_GROUPS = 100_000
+"""Producer groups connected at the same time."""
+
+
+class Producers:
+    """All producer groups with their members.
+
+    :param max_groups: one more group is refused.
+    """
+
+    def __init__(self, *, max_groups: int = MAX_PRODUCER_GROUPS) -> None:
+        self._max_groups = max_groups
+        self._groups: dict[str, dict[Channel, Client]] = {}
+        self._turns: dict[str, int] = {}
+
+    def register(self, group: str, client: Client, now_ms: int) -> None:
+        """A heartbeat names the client as a producer of the group.
+
+        :raises RequestRefused: SYSTEM_BUSY, too many groups are connected.
+        """
+        members = self._groups.get(group)
+        if members is None:
+            if len(self._groups) >= self._max_groups:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_BUSY, f"{self._max_groups} producer groups are connected, the limit"
+                )
+            members = self._groups[group] = {}
+        members[client.channel] = client
+        client.producer_groups[group] = now_ms
+
+    def unregister(self, group: str, client: Client) -> None:
+        """The client is no producer of the group any more; nothing happens when it was none."""
+        client.producer_groups.pop(group, None)
+        members = self._groups.get(group)
+        if members is None:
+            return
+        members.pop(client.channel, None)
+        if not members:
+            del self._groups[group]
+            self._turns.pop(group, None)
+
+    def leave(self, client: Client) -> None:
+        """Take a client that is gone out of all its groups."""
+        for group in list(client.producer_groups):
+            self.unregister(group, client)
+
+    def forget_stale(self, client: Client, moment_ms: int) -> None:
+        """Take a living client out of the groups that no heartbeat named since a moment."""
+        for group, named_ms in list(client.producer_groups.items()):
+            if named_ms < moment_ms:
+                self.unregister(group, client)
+
+    def pick(self, group: str, exclude: Container[Channel] = ()) -> Channel | None:
+        """A living connection of the group, another one each time; None when there is none.
+
+        :param exclude: connections that were tried already.
+        """
+        members = list(self._groups.get(group, ()))
+        turn = self._turns.get(group, 0)
+        for step in range(len(members)):
+            channel = members[(turn + step) % len(members)]
+            if not channel.closed and channel not in exclude:
+                self._turns[group] = (turn + step + 1) % len(members)
+                return channel
+        return None
+
+    def channel_of(self, client_id: str) -> Channel | None:
+        """The connection of a producer by its client id, for a reply to a request-reply call."""
+        for members in self._groups.values():
+            for channel, client in members.items():
+                if client.client_id == client_id and not channel.closed:
+                    return channel
+        return None
+
+    def members(self, group: str) -> list[Client]:
+        """The clients of a group, in the order in which they joined; empty when it is not connected."""
+        return list(self._groups.get(group, {}).values())
+
+    def groups(self) -> list[str]:
+        """The names of the connected groups, sorted."""
+        return sorted(self._groups)

@@ -1,0 +1,102 @@
+"""Queue locks: which client of a group may consume a queue in order.
+
+Upstream: ``RebalanceLockManager``. A lock lives for a minute after its last refresh, in memory only; clients
+refresh it every 20 s. It is not dropped when a connection ends: for half a minute its owner still believes in
+it, and two owners would break the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from wire.bodies.message_queue import MessageQueue
+
+LOCK_MAX_LIVE_MS = 60_000
+"""Upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""
+MAX_LOCKS = 1_000_000
+"""Locks of all groups together."""
+
+
+class _Lock:
+    """Who holds a queue. A plain class: refreshed every 20 s for each queue."""
+
+    __slots__ = ("client_id", "refreshed_ms")
+
+    def __init__(self, client_id: str, refreshed_ms: int) -> None:
+        self.client_id = client_id
+        self.refreshed_ms = refreshed_ms
+
+
+class QueueLocks:
+    """All queue locks of a broker."""
+
+    def __init__(self, clock_ms: Milliseconds, *, max_locks: int = MAX_LOCKS) -> None:
+        self._clock_ms = clock_ms
+        self._max_locks = max_locks
+        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
+        self._count = 0
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+        """The queues that are the client's now: free ones, its own, and those whose lock ran out.
+
+        :raises RequestRefused: SYSTEM_BUSY, the limit of locks is reached.
+        """
+        now_ms = self._clock_ms()
+        locks = self._groups.get(group, {})
+        granted = []
+        for queue in queues:
+            held = locks.get(queue)
+            if held is None:
+                self._check_room()
+                locks = self._groups.setdefault(group, {})
+                locks[queue] = _Lock(client_id, now_ms)
+                self._count += 1
+            elif held.client_id == client_id or _has_run_out(held, now_ms):
+                held.client_id = client_id
+                held.refreshed_ms = now_ms
+            else:
+                continue
+            granted.append(queue)
+        return granted
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Give back the client's own locks on these queues; others' stay."""
+        locks = self._groups.get(group, {})
+        for queue in queues:
+            held = locks.get(queue)
+            if held is not None and held.client_id == client_id:
+                del locks[queue]
+                self._count -= 1
+        if not locks:
+            self._groups.pop(group, None)
+
+    def group_is_orderly(self, group: str) -> bool:
+        """Whether any lock of the group is alive: it consumes in order."""
+        now_ms = self._clock_ms()
+        return any(not _has_run_out(lock, now_ms) for lock in self._groups.get(group, {}).values())
+
+    def forget_run_out(self) -> None:
+        """Free the memory of locks nobody refreshes; once a minute is enough."""
+        now_ms = self._clock_ms()
+        for group, locks in list(self._groups.items()):
+            for queue in [queue for queue, lock in locks.items() if _has_run_out(lock, now_ms)]:
+                del locks[queue]
+                self._count -= 1
+            if not locks:
+                del self._groups[group]
+
+    def _check_room(self) -> None:
+        if self._count >= self._max_locks:
+            self.forget_run_out()
+            if self._count >= self._max_locks:
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{self._max_locks} queues are locked, the limit")
+
+
+def _has_run_out(lock: _Lock, now_ms: int) -> bool:
+    return now_ms - lock.refreshed_ms > LOCK_MAX_LIVE_MS

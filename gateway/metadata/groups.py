@@ -1,0 +1,193 @@
+"""The subscription groups of this broker: what consumers of a group may do, and how often they retry.
+
+Upstream: ``SubscriptionGroupManager`` and its file ``subscriptionGroup.json``. Who is connected is in
+``gateway.membership``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import RequestRefused
+from gateway.metadata.data_versions import next_version
+from gateway.metadata.json_file import JsonFile
+from gateway.metadata.names import SYSTEM_GROUP_PREFIX, group_name_fault
+from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.telemetry.logs import EventLog
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.topics import DataVersion
+from wire.codes import ResponseCode
+from wire.disk.config_json import GroupsFile
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.settings.broker import BrokerSettings
+
+MAX_GROUPS = 100_000
+"""Subscription groups of one broker."""
+
+SYSTEM_GROUPS = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+"""What upstream creates at start."""
+
+log = EventLog("groups")
+
+
+class Groups:
+    """All subscription groups by name.
+
+    :param path: ``config/subscriptionGroup.json`` of the data directory.
+    :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        settings: BrokerSettings,
+        clock_ms: Milliseconds,
+        in_thread: InThread = in_this_thread,
+        max_groups: int = MAX_GROUPS,
+    ) -> None:
+        self.path = path
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._max_groups = max_groups
+        self._table: dict[str, SubscriptionGroupConfig] = {}
+        self._version = DataVersion(timestamp=clock_ms())
+        self._forbidden: Mapping[str, Mapping[str, int]] = {}
+        self._extra: Mapping[str, Any] = {}
+        self._file = JsonFile(path)
+        self._writer = WriteBehind(self._file, self._frozen, in_thread)
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's configuration as it is kept, or None."""
+        return self._table.get(group)
+
+    def find(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group, created with the defaults where that is allowed (autoCreateSubscriptionGroup).
+
+        None for a group that may not be created, or whose name is none a group may have.
+        """
+        config = self._table.get(group)
+        if config is not None:
+            return config
+        if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):
+            return None
+        if group_name_fault(group) is not None:
+            return None
+        config = SubscriptionGroupConfig(group_name=group)
+        self.put(config)
+        log.info("subscription group created", group=group)
+        return config
+
+    def table(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """All groups; a view that changes with the table."""
+        return MappingProxyType(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        """Rises with every change."""
+        return self._version
+
+    def is_system(self, group: str) -> bool:
+        """Whether no request may delete this group."""
+        return group in SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+    def put(self, config: SubscriptionGroupConfig) -> bool:
+        """Create or replace a group; False when it is already exactly like this.
+
+        :raises RequestRefused: SYSTEM_BUSY, the limit of groups is reached.
+        """
+        return bool(self.put_all([config]))
+
+    def put_all(self, configs: list[SubscriptionGroupConfig]) -> list[str]:
+        """Create or replace several groups as one change; the names of those that changed."""
+        fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.group_name) != config]
+        new = sum(config.group_name not in self._table for config in fresh)
+        if len(self._table) + new > self._max_groups:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, f"the broker has {self._max_groups} subscription groups, the limit"
+            )
+        for config in fresh:
+            self._table[config.group_name] = config
+        if fresh:
+            self._changed()
+        return [config.group_name for config in fresh]
+
+    def delete(self, group: str) -> bool:
+        """Remove a group; False when there was none.
+
+        :raises RequestRefused: INVALID_PARAMETER, it belongs to the system.
+        """
+        if self.is_system(group):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"The group[{group}] is a system group, it cannot be deleted"
+            )
+        if group not in self._table:
+            return False
+        del self._table[group]
+        self._changed()
+        log.info("subscription group deleted", group=group)
+        return True
+
+    def create_system_groups(self) -> None:
+        """Make the system groups that are missing; those that exist stay as they are."""
+        self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
+
+    def load(self) -> None:
+        """Read the file; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        content = self._file.load(GroupsFile.parse)
+        if content is not None:
+            self._table.update(content.configs)
+            self._version = content.data_version
+            self._forbidden = content.forbidden_table
+            self._extra = content.extra
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a change is not on its way to the file: an earlier write failed."""
+        return self._writer.dirty
+
+    def snapshot(self) -> bytes:
+        """The table as content of ``subscriptionGroup.json``."""
+        return self._frozen()()
+
+    def persist(self, saved: Saved | None = None) -> None:
+        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
+        self._writer.save(saved)
+
+    def persist_now(self) -> None:
+        """The same, waiting for it: for the end of the process."""
+        self._writer.save_now()
+
+    def _frozen(self) -> Callable[[], bytes]:
+        """What makes the file from a copy of the table, in any thread."""
+        return GroupsFile(dict(self._table), self._version, self._forbidden, self._extra).build
+
+    def _with_kept(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """A new configuration with the members of other versions that the present one carries."""
+        current = self._table.get(config.group_name)
+        if current is None or not current.extra or config.extra:
+            return config
+        return replace(config, extra=current.extra)
+
+    def _changed(self) -> None:
+        self._version = next_version(self._version, self._clock_ms())
+        self._writer.touch()
+        self._writer.save()

@@ -1,0 +1,92 @@
+"""Which names topics and groups may have, and which topics belong to the system.
+
+The rules are those of upstream's ``TopicValidator`` and of the Java client's ``Validators``. A name is
+checked where it enters the broker; the tables behind trust it. It never becomes part of a path unchecked.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gateway.errors import RequestRefused
+from wire.codes import ResponseCode
+
+MAX_TOPIC_CHARACTERS = 127
+"""Never change: a version 1 record keeps the topic's length in one signed byte."""
+MAX_GROUP_CHARACTERS = 255
+"""The Java client's limit; retry and dead-letter topics, which contain a group, may be this long too."""
+_ALLOWED = re.compile(r"[%|a-zA-Z0-9_-]+")
+_RULE = "only letters, digits, '%', '|', '_' and '-' are allowed"
+
+RETRY_TOPIC_PREFIX = "%RETRY%"
+DEAD_LETTER_TOPIC_PREFIX = "%DLQ%"
+SYSTEM_TOPIC_PREFIX = "rmq_sys_"
+SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
+
+DEFAULT_TOPIC = "TBW102"
+"""The topic whose settings automatically created topics inherit (autoCreateTopicEnable)."""
+SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+BENCHMARK_TOPIC = "BenchmarkTest"
+OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
+WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"
+
+NOT_ALLOWED_SEND_TOPICS = frozenset(
+    {SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC}
+)
+"""Topics that only the broker itself writes to."""
+
+SYSTEM_TOPICS = NOT_ALLOWED_SEND_TOPICS | {DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, CHECKPOINT_TOPIC}
+"""Never created or deleted by a request; a broker adds its own name, its cluster's and a few more."""
+
+
+def topic_name_fault(topic: str) -> str | None:
+    """Why this cannot be a topic's name, as a sentence, or None when it can."""
+    derived = topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
+    limit = MAX_GROUP_CHARACTERS if derived else MAX_TOPIC_CHARACTERS
+    return _fault("topic", topic, limit)
+
+
+def group_name_fault(group: str) -> str | None:
+    """Why this cannot be a group's name, as a sentence, or None when it can."""
+    return _fault("group", group, MAX_GROUP_CHARACTERS)
+
+
+def check_topic_name(topic: str) -> None:
+    """Let a valid topic name pass.
+
+    :raises RequestRefused: INVALID_PARAMETER; the remark says which rule is broken.
+    """
+    fault = topic_name_fault(topic)
+    if fault is not None:
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, fault)
+
+
+def check_group_name(group: str) -> None:
+    """Let a valid group name pass.
+
+    :raises RequestRefused: INVALID_PARAMETER; the remark says which rule is broken.
+    """
+    fault = group_name_fault(group)
+    if fault is not None:
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, fault)
+
+
+def reply_topic(cluster: str) -> str:
+    """The topic that answers of request-reply calls travel through."""
+    return f"{cluster}_REPLY_TOPIC"
+
+
+def _fault(kind: str, name: str, limit: int) -> str | None:
+    if not name or name.isspace():
+        return f"The specified {kind} is blank"
+    if len(name) > limit:
+        return f"The specified {kind} has {len(name)} characters, the limit is {limit}: {name[:32]!r}…"
+    if _ALLOWED.fullmatch(name) is None:
+        return f"The specified {kind} contains illegal characters, {_RULE}: {name!r}"
+    return None

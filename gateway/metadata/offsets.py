@@ -1,0 +1,154 @@
+"""How far each consumer group has come in each queue.
+
+Upstream: ``ConsumerOffsetManager`` and its file ``consumerOffset.json``, whose keys ``topic@group`` are the
+table's too. Commits change memory only; the file follows every few seconds and at stop, as upstream. After a
+kill a group therefore reads a few seconds' messages again; none is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import RequestRefused
+from gateway.metadata.data_versions import next_version
+from gateway.metadata.json_file import JsonFile
+from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from wire.bodies.topics import DataVersion
+from wire.codes import ResponseCode
+from wire.disk.config_json import ConsumerOffsetsFile
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+
+MAX_OFFSETS = 2_000_000
+"""Offsets kept: groups times the queues they consume."""
+NOT_KNOWN = -1
+SEPARATOR = "@"
+"""Between topic and group in a key; neither may contain it. Never change: it is on disk."""
+
+
+class ConsumerOffsets:
+    """The offset of the next message, by group, topic and queue.
+
+    :param path: ``config/consumerOffset.json`` of the data directory.
+    :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        clock_ms: Milliseconds,
+        in_thread: InThread = in_this_thread,
+        max_offsets: int = MAX_OFFSETS,
+    ) -> None:
+        self.path = path
+        self._clock_ms = clock_ms
+        self._max_offsets = max_offsets
+        self._table: dict[str, dict[int, int]] = {}
+        self._version = DataVersion(timestamp=clock_ms())
+        self._extra: Mapping[str, Any] = {}
+        self._count = 0
+        self._file = JsonFile(path)
+        self._writer = WriteBehind(self._file, self._frozen, in_thread)
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the next offset of a queue; it may also go back.
+
+        :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the limit.
+        """
+        key = f"{topic}{SEPARATOR}{group}"
+        queues = self._table.get(key)
+        if queues is None or queue_id not in queues:
+            if self._count >= self._max_offsets:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_BUSY,
+                    f"the broker keeps {self._max_offsets} consumer offsets, the limit",
+                )
+            self._count += 1
+            queues = self._table.setdefault(key, {})
+        queues[queue_id] = offset
+        self._writer.dirty = True
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The next offset of a queue, -1 when the group never committed one."""
+        queues = self._table.get(f"{topic}{SEPARATOR}{group}")
+        return NOT_KNOWN if queues is None else queues.get(queue_id, NOT_KNOWN)
+
+    def of_topic(self, group: str, topic: str) -> dict[int, int]:
+        """A group's offsets in a topic by queue; empty when there are none."""
+        return dict(self._table.get(f"{topic}{SEPARATOR}{group}", {}))
+
+    def all(self) -> Mapping[str, Mapping[int, int]]:
+        """Every offset: ``topic@group`` to queue to offset; a view that changes with the table."""
+        return MappingProxyType(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        """Rises with every write of the file."""
+        return self._version
+
+    def topics_of(self, group: str) -> list[str]:
+        """The topics in which a group has offsets, sorted."""
+        return sorted(topic for topic, owner in self._keys() if owner == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """The groups that have offsets in a topic, sorted."""
+        return sorted(group for owned, group in self._keys() if owned == topic)
+
+    def remove_topic(self, topic: str) -> None:
+        """Forget every group's offsets in a topic."""
+        self._remove([key for key in self._table if key.partition(SEPARATOR)[0] == topic])
+
+    def remove_group(self, group: str) -> None:
+        """Forget a group's offsets in every topic."""
+        self._remove([key for key in self._table if key.partition(SEPARATOR)[2] == group])
+
+    def load(self) -> None:
+        """Read the file; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        content = self._file.load(ConsumerOffsetsFile.parse)
+        if content is not None:
+            self._table.update({key: dict(queues) for key, queues in content.offset_table.items()})
+            self._version = content.data_version
+            self._extra = content.extra
+            self._count = sum(map(len, self._table.values()))
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something changed since the last snapshot."""
+        return self._writer.dirty
+
+    def snapshot(self) -> bytes:
+        """The table as content of ``consumerOffset.json``."""
+        return self._frozen()()
+
+    def persist(self, saved: Saved | None = None) -> None:
+        """Write what changed; to be called every ``flushConsumerOffsetInterval``."""
+        self._writer.save(saved)
+
+    def persist_now(self) -> None:
+        """Write what changed and wait for it: for the end of the process."""
+        self._writer.save_now()
+
+    def _frozen(self) -> Callable[[], bytes]:
+        """What makes the file from a copy of the table, in any thread."""
+        self._version = next_version(self._version, self._clock_ms())
+        table = {key: queues.copy() for key, queues in self._table.items()}
+        return ConsumerOffsetsFile(table, self._version, self._extra).build
+
+    def _keys(self) -> list[tuple[str, str]]:
+        """(topic, group) of every key."""
+        parts = (key.partition(SEPARATOR) for key in self._table)
+        return [(topic, group) for topic, _, group in parts]
+
+    def _remove(self, keys: list[str]) -> None:
+        for key in keys:
+            self._count -= len(self._table.pop(key))
+        if keys:
+            self._writer.touch()

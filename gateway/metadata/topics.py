@@ -1,0 +1,299 @@
+"""The topics of this broker: their queues, permissions and flags.
+
+Upstream: ``TopicConfigManager`` and its file ``topics.json``, which both read and write. A change is in force
+at once, bumps the data version, is written through a thread and is told to those who asked (registration
+with the name servers). Which queues hold messages is the store's knowledge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import RequestRefused
+from gateway.metadata import names
+from gateway.metadata.data_versions import next_version
+from gateway.metadata.json_file import JsonFile
+from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.telemetry.logs import EventLog
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import ResponseCode
+from wire.disk.config_json import TopicsFile
+from wire.message.flags import Permission
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.settings.broker import BrokerSettings
+
+MAX_TOPICS = 100_000
+"""Topics of one broker, retry and dead-letter topics included."""
+MAX_QUEUES = 65_536
+"""Queues of one topic; upstream has no limit, its tools offer up to a few thousand."""
+BENCHMARK_QUEUES = 1_024
+CLUSTER_TOPIC_QUEUES = 16
+REVIVE_QUEUES = 8
+"""Upstream's default of reviveQueueNum."""
+SCHEDULE_QUEUES = 18
+"""One for each of upstream's default delay levels; more levels than that make more queues."""
+
+Changed = Callable[[], None]
+
+log = EventLog("topics")
+
+
+class Topics:
+    """All topics by name.
+
+    :param path: ``config/topics.json`` of the data directory.
+    :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        settings: BrokerSettings,
+        clock_ms: Milliseconds,
+        in_thread: InThread = in_this_thread,
+        max_topics: int = MAX_TOPICS,
+    ) -> None:
+        self.path = path
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._max_topics = max_topics
+        self._table: dict[str, TopicConfig] = {}
+        self._version = DataVersion(timestamp=clock_ms())
+        self._extra: Mapping[str, Any] = {}
+        self._file = JsonFile(path)
+        self._writer = WriteBehind(self._file, self._frozen, in_thread)
+        self._listeners: list[Changed] = []
+        self._own_system_topics = _own_system_topics(settings)
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The topic's configuration, or None."""
+        return self._table.get(topic)
+
+    def table(self) -> Mapping[str, TopicConfig]:
+        """All topics; a view that changes with the table."""
+        return MappingProxyType(self._table)
+
+    @property
+    def data_version(self) -> DataVersion:
+        """Rises with every change; name servers compare it."""
+        return self._version
+
+    def is_system(self, topic: str) -> bool:
+        """Whether no request may create, change or delete this topic."""
+        return (
+            topic in names.SYSTEM_TOPICS
+            or topic in self._own_system_topics
+            or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
+        )
+
+    def system_topics(self) -> list[str]:
+        """The system topics that exist, sorted."""
+        return sorted(topic for topic in self._table if self.is_system(topic))
+
+    # -- changing -------------------------------------------------------------------------------------------
+
+    def on_change(self, listener: Changed) -> None:
+        """Call ``listener`` after every change."""
+        self._listeners.append(listener)
+
+    def put(self, config: TopicConfig) -> bool:
+        """Create or replace a topic; False when it is already exactly like this.
+
+        :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached.
+        """
+        return bool(self.put_all([config]))
+
+    def put_all(self, configs: list[TopicConfig]) -> list[str]:
+        """Create or replace several topics as one change; the names of those that changed."""
+        fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.topic_name) != config]
+        new = sum(config.topic_name not in self._table for config in fresh)
+        if len(self._table) + new > self._max_topics:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the broker has {self._max_topics} topics, the limit")
+        for config in fresh:
+            self._table[config.topic_name] = config
+        if fresh:
+            self._changed()
+        return [config.topic_name for config in fresh]
+
+    def ensure(
+        self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0, order: bool = False
+    ) -> TopicConfig:
+        """The topic as it is, or newly made with as many read as write queues."""
+        config = self._table.get(topic)
+        if config is None:
+            config = TopicConfig(
+                topic_name=topic,
+                read_queue_nums=queue_nums,
+                write_queue_nums=queue_nums,
+                perm=perm,
+                topic_sys_flag=topic_sys_flag,
+                order=order,
+            )
+            self.put(config)
+            log.info("topic created", topic=topic, queues=queue_nums)
+        return config
+
+    def create_from_default(self, topic: str, default_topic: str, queue_nums: int, sys_flag: int) -> TopicConfig | None:
+        """The topic a first send creates, like ``default_topic``; None when that is not allowed.
+
+        :param queue_nums: as the producer asks; the default topic's number is the most it gets.
+        """
+        config = self._table.get(topic)
+        if config is not None:
+            return config
+        if default_topic == names.DEFAULT_TOPIC and not self._settings.auto_create_topic_enable:
+            return None
+        default = self._table.get(default_topic)
+        if default is None or not default.perm & Permission.INHERIT:
+            return None
+        queues = max(1, min(queue_nums, default.write_queue_nums))
+        config = TopicConfig(
+            topic_name=topic,
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=default.perm & ~Permission.INHERIT,
+            topic_filter_type=default.topic_filter_type,
+            topic_sys_flag=sys_flag,
+        )
+        self.put(config)
+        log.info("topic created by a send", topic=topic, queues=queues, like=default_topic)
+        return config
+
+    def adopt(self, topic: str, queue_count: int) -> TopicConfig | None:
+        """A topic for queues that recovery found in the store but not in ``topics.json``.
+
+        A kill between a topic's creation and the write of the file leaves such queues; their messages were
+        acknowledged and stay readable. A topic that exists stays as it is. None, and a line in the log, when
+        the name is none a topic may have.
+        """
+        config = self._table.get(topic)
+        if config is not None:
+            return config
+        fault = names.topic_name_fault(topic)
+        if fault is not None or not 0 < queue_count <= MAX_QUEUES:
+            log.warning("queues without a topic left alone", topic=topic, queues=queue_count, reason=fault)
+            return None
+        log.warning("topic restored from its queues", topic=topic, queues=queue_count)
+        return self.ensure(topic, queue_count, Permission.READ_WRITE)
+
+    def delete(self, topic: str) -> bool:
+        """Remove a topic; False when there was none.
+
+        :raises RequestRefused: INVALID_PARAMETER, it belongs to the system.
+        """
+        if self.is_system(topic):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"The topic[{topic}] is a system topic, it cannot be deleted"
+            )
+        if topic not in self._table:
+            return False
+        del self._table[topic]
+        self._changed()
+        log.info("topic deleted", topic=topic)
+        return True
+
+    def create_system_topics(self) -> None:
+        """Make the system topics that are missing; those that exist stay as they are."""
+        missing = [
+            TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+            for name, (queues, perm) in _system_topics(self._settings).items()
+            if name not in self._table
+        ]
+        self.put_all(missing)
+
+    # -- the file -------------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the file; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        content = self._file.load(TopicsFile.parse)
+        if content is not None:
+            self._table.update(content.configs)
+            self._version = content.data_version
+            self._extra = content.extra
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a change is not on its way to the file: an earlier write failed."""
+        return self._writer.dirty
+
+    def snapshot(self) -> bytes:
+        """The table as content of ``topics.json``."""
+        return self._frozen()()
+
+    def persist(self, saved: Saved | None = None) -> None:
+        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
+        self._writer.save(saved)
+
+    def persist_now(self) -> None:
+        """The same, waiting for it: for the end of the process."""
+        self._writer.save_now()
+
+    def _frozen(self) -> Callable[[], bytes]:
+        """What makes the file from a copy of the table, in any thread."""
+        return TopicsFile(dict(self._table), self._version, self._extra).build
+
+    def _with_kept(self, config: TopicConfig) -> TopicConfig:
+        """A new configuration with the members of other versions that the present one carries."""
+        current = self._table.get(config.topic_name)
+        if current is None or not current.extra or config.extra:
+            return config
+        return replace(config, extra=current.extra)
+
+    def _changed(self) -> None:
+        self._version = next_version(self._version, self._clock_ms())
+        self._writer.touch()
+        self._writer.save()
+        for listener in self._listeners:
+            listener()
+
+
+def _own_system_topics(settings: BrokerSettings) -> frozenset[str]:
+    """The system topics whose names come from the settings."""
+    return frozenset(
+        {
+            settings.broker_cluster_name,
+            settings.broker_name,
+            settings.msg_trace_topic_name,
+            names.reply_topic(settings.broker_cluster_name),
+        }
+    )
+
+
+def _system_topics(settings: BrokerSettings) -> dict[str, tuple[int, int]]:
+    """What upstream creates at start: name to queues and permission."""
+    read_write = Permission.READ_WRITE
+    cluster, broker = settings.broker_cluster_name, settings.broker_name
+    topics = {
+        names.SELF_TEST_TOPIC: (1, read_write),
+        names.BENCHMARK_TOPIC: (BENCHMARK_QUEUES, read_write),
+        cluster: (
+            CLUSTER_TOPIC_QUEUES,
+            Permission.ALL if settings.cluster_topic_enable else Permission.INHERIT,
+        ),
+        broker: (1, Permission.ALL if settings.broker_topic_enable else Permission.INHERIT),
+        names.OFFSET_MOVED_TOPIC: (1, read_write),
+        names.SCHEDULE_TOPIC: (SCHEDULE_QUEUES, read_write),
+        names.reply_topic(cluster): (1, read_write),
+        names.HALF_TOPIC: (1, read_write),
+        names.OP_HALF_TOPIC: (1, read_write),
+        f"{names.SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}": (REVIVE_QUEUES, read_write),
+        f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}": (1, Permission.INHERIT),
+        names.WHEEL_TIMER_TOPIC: (1, read_write),
+    }
+    if settings.auto_create_topic_enable:
+        topics[names.DEFAULT_TOPIC] = (settings.default_topic_queue_nums, Permission.ALL)
+    if settings.trace_topic_enable:
+        topics[settings.msg_trace_topic_name] = (1, read_write)
+    return topics

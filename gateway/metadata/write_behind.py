@@ -1,0 +1,107 @@
+"""Writes a table's newest snapshot through a thread, one write at a time.
+
+The table stays the truth; this only makes the file follow it. Changes that arrive while a write is under way
+share the next one, so a thousand changes at once cost two writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gateway.metadata.json_file import JsonFile
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("metadata")
+
+InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` on the
+reactor thread."""
+
+Content = bytes | Callable[[], bytes]
+"""A file's content, or what makes it from values that no longer change (then it is made in the thread)."""
+
+Saved = Callable[[BaseException | None], None]
+"""Told None once a change is on disk, else what went wrong."""
+
+
+def in_this_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
+    """An ``InThread`` that does not wait for a reactor: for start-up, tools and tests."""
+    try:
+        value = work()
+    except OSError as error:
+        done(error)
+    else:
+        done(value)
+
+
+class WriteBehind:
+    """Keeps one file up to date with one table.
+
+    :param snapshot: the table as it is now; called on the reactor thread. A large table copies itself and
+        returns what makes the text, so that the reactor does not wait for that either.
+    """
+
+    def __init__(self, file: JsonFile, snapshot: Callable[[], Content], in_thread: InThread) -> None:
+        self._file = file
+        self._snapshot = snapshot
+        self._in_thread = in_thread
+        self._sequence = 0
+        self._writing = False
+        self._again = False
+        self._waiting: list[Saved] = []
+        self._riding: list[Saved] = []
+        self.dirty = False
+
+    def touch(self) -> None:
+        """The table changed; a later ``save`` writes it."""
+        self.dirty = True
+
+    def save(self, saved: Saved | None = None) -> None:
+        """Write what changed, as soon as the write under way is over; ``saved`` hears when it is on disk."""
+        if self.dirty:
+            if saved is not None:
+                self._waiting.append(saved)
+            if self._writing:
+                self._again = True
+            else:
+                self._start()
+        elif saved is not None:
+            if self._writing:
+                self._riding.append(saved)  # the write under way holds every change
+            else:
+                saved(None)
+
+    def save_now(self) -> None:
+        """Write what changed and wait for it: for the end of the process.
+
+        :raises OSError: the change is not on disk.
+        """
+        if self.dirty or self._writing:
+            self._sequence += 1
+            self._file.write(_text(self._snapshot()), self._sequence)
+            self.dirty = False
+
+    def _start(self) -> None:
+        content = self._snapshot()
+        self._sequence += 1
+        sequence = self._sequence
+        self._riding, self._waiting = self._waiting, []
+        self._writing, self._again, self.dirty = True, False, False
+        self._in_thread(lambda: self._file.write(_text(content), sequence), self._written)
+
+    def _written(self, result: object) -> None:
+        failure = result if isinstance(result, BaseException) else None
+        self._writing = False
+        if failure is not None:
+            self.dirty = True
+            log.error("configuration file not written", path=self._file.path, failure=failure)
+        waiting, self._riding = self._riding, []
+        for saved in waiting:
+            saved(failure)
+        if self._again and not self._writing:
+            self._start()
+
+
+def _text(content: Content) -> bytes:
+    return content if isinstance(content, bytes) else content()

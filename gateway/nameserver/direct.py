@@ -1,0 +1,88 @@
+"""Registration without a network: for a broker in the name server's own process.
+
+Such a broker may leave its host open (``gateway.advertise=auto``): each client is then told the address at
+which it reached this name server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from gateway.clock import Milliseconds
+from gateway.nameserver.addresses import AutoAddress, BrokerAddress
+from gateway.nameserver.route_table import Registration, RouteTable
+from gateway.settings import Address, Advertised
+from wire.bodies.topics import DataVersion, TopicConfig
+
+NO_HA_ADDRESS = ""
+"""A gateway has no slaves that could ask for it."""
+
+
+class OwnBroker(Protocol):
+    """What the broker says about itself."""
+
+    @property
+    def cluster(self) -> str:
+        """Its cluster."""
+
+    @property
+    def broker_name(self) -> str:
+        """Its name."""
+
+    @property
+    def broker_id(self) -> int:
+        """0: the master."""
+
+    @property
+    def advertised(self) -> Advertised:
+        """Its host, or None to leave it open."""
+
+    @property
+    def port(self) -> int:
+        """Its port in routes."""
+
+    @property
+    def topics(self) -> Mapping[str, TopicConfig]:
+        """Its topics."""
+
+    @property
+    def data_version(self) -> DataVersion:
+        """The version of its topics."""
+
+
+class DirectRegistration:
+    """The way of the broker next door into the route table."""
+
+    name = "own"
+
+    def __init__(self, routes: RouteTable, clock_ms: Milliseconds) -> None:
+        self.lost: Callable[[], None] = _never
+        self._routes = routes
+        self._clock_ms = clock_ms
+
+    async def register(self, broker: OwnBroker) -> str | None:
+        """Put the broker into the route table; the text says why it was refused, None that it was not."""
+        registration = Registration(
+            cluster=broker.cluster,
+            broker_name=broker.broker_name,
+            broker_id=broker.broker_id,
+            address=_address(broker),
+            ha_address=NO_HA_ADDRESS,
+            topics=broker.topics,
+            data_version=broker.data_version,
+        )
+        return self._routes.register(registration, self._clock_ms()).refusal
+
+    async def unregister(self, broker: OwnBroker) -> None:
+        """Take the broker out of the route table."""
+        self._routes.unregister(broker.broker_name, broker.broker_id, _address(broker))
+
+
+def _address(broker: OwnBroker) -> BrokerAddress:
+    host = broker.advertised.host
+    return AutoAddress(broker.port) if host is None else str(Address(host, broker.port))
+
+
+def _never() -> None:
+    """There is no connection to lose."""

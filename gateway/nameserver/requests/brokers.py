@@ -1,0 +1,165 @@
+"""Requests of brokers: register, unregister, heartbeat, compare data versions, find their group.
+
+Upstream: the broker half of ``DefaultRequestProcessor`` (name server). A broker is removed as soon as the
+connection it registered over closes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+
+from gateway.clock import Milliseconds
+from gateway.errors import RequestRefused
+from gateway.metadata.names import topic_name_fault
+from gateway.nameserver.addresses import seen_from
+from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
+from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registered, Registration, RouteTable
+from gateway.remoting.channel import Channel
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.settings import NameServerSettings
+from gateway.telemetry.logs import EventLog
+from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.route import BrokerMemberGroup
+from wire.bodies.statistics import KVTable
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.name_server import (
+    BrokerHeartbeatRequest,
+    GetBrokerMemberGroupRequest,
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    UnRegisterBrokerRequest,
+)
+
+log = EventLog("nameserver")
+
+CRC_MASK = 0x7FFFFFFF
+"""Java's ``UtilAll.crc32`` drops the sign bit: never change."""
+
+
+class BrokerRequests:
+    """Answers REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT
+    (904) and GET_BROKER_MEMBER_GROUP (901).
+    """
+
+    def __init__(
+        self, *, routes: RouteTable, kv_config: KvConfig, settings: NameServerSettings, clock_ms: Milliseconds
+    ) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._watched: dict[int, Channel] = {}
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes of this class."""
+        dispatch.answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, self.register_broker)
+        dispatch.answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, self.unregister_broker)
+        dispatch.answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, self.query_data_version)
+        dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat)
+        dispatch.answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group)
+
+    def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
+        """Take in a broker and its topics."""
+        body = request.command.body
+        if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        told = RegisterBrokerBody.parse(body, header.compressed, request.command.version)
+        registration = Registration(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_id=header.broker_id,
+            address=header.broker_addr,
+            ha_address=header.ha_server_addr,
+            topics=_valid_topics(told.topic_config_table, header),
+            data_version=told.data_version,
+            timeout_ms=_timeout_ms(header.heartbeat_timeout_millis),
+            channel_id=request.channel.id,
+        )
+        registered = self._routes.register(registration, self._clock_ms())
+        if registered.refusal is not None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, registered.refusal)
+        if registered.is_new:
+            log.info(
+                "broker registered",
+                broker=header.broker_name,
+                broker_id=header.broker_id,
+                address=header.broker_addr,
+                cluster=header.cluster_name,
+                topics=len(registration.topics),
+            )
+        self._watch(request.channel)
+        return self._registered(request, registered)
+
+    def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
+        """Forget a broker; an unknown one is fine."""
+        known = self._routes.unregister(header.broker_name, header.broker_id, header.broker_addr)
+        if known:
+            log.info("broker unregistered", broker=header.broker_name, address=header.broker_addr)
+        return Answer()
+
+    def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
+        """Whether a broker has to send its topics again; if not, this counts as a sign of life."""
+        theirs = DataVersion.parse(request.command.body)
+        ours = self._routes.data_version(header.broker_addr)
+        changed = ours != theirs
+        if not changed:
+            self._routes.heartbeat(header.broker_addr, self._clock_ms())
+        body = b"" if ours is None else ours.build()
+        return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
+
+    def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
+        """A sign of life, mostly one-way."""
+        self._routes.heartbeat(header.broker_addr, self._clock_ms())
+        return Answer()
+
+    def member_group(self, request: Request, header: GetBrokerMemberGroupRequest) -> Answer:
+        """The addresses of the brokers of one name."""
+        addresses = self._routes.group_addresses(header.cluster_name, header.broker_name, request.channel.local[0])
+        group = BrokerMemberGroup(cluster=header.cluster_name, broker_name=header.broker_name, broker_addrs=addresses)
+        return Answer(body=group.build())
+
+    def _registered(self, request: Request, registered: Registered) -> Answer:
+        order = self._kv_config.namespace(ORDER_NAMESPACE)
+        body = b""
+        if order is not None and self._settings.return_order_topic_config_to_broker:
+            body = KVTable(table=dict(order)).build()
+        master = registered.master_address
+        header = RegisterBrokerResponse(
+            ha_server_addr=registered.master_ha_address,
+            master_addr=None if master is None else seen_from(master, request.channel.local[0]),
+        )
+        return Answer(header=header, body=body)
+
+    def _watch(self, channel: Channel) -> None:
+        if channel.id not in self._watched:
+            self._watched[channel.id] = channel
+            channel.on_close(self._channel_closed)
+
+    def _channel_closed(self, channel: Channel) -> None:
+        del self._watched[channel.id]
+        for live in self._routes.channel_closed(channel.id):
+            log.warning("broker lost", broker=live.broker_name, address=live.address, reason="channel closed")
+
+
+def _valid_topics(topics: Mapping[str, TopicConfig], header: RegisterBrokerRequest) -> dict[str, TopicConfig]:
+    """The topics with valid names; those named after the broker and the cluster are, dots and all."""
+    also_valid = (header.broker_name, header.cluster_name)
+    valid = {name: config for name, config in topics.items() if topic_name_fault(name) is None or name in also_valid}
+    if len(valid) < len(topics):
+        left_out = next(name for name in topics if name not in valid)
+        log.warning(
+            "topics with invalid names left out",
+            broker=header.broker_name,
+            count=len(topics) - len(valid),
+            first=left_out,
+        )
+    return valid
+
+
+def _timeout_ms(asked: int | None) -> int:
+    """``heartbeatTimeoutMillis`` of 5.x when it is there and positive."""
+    return asked if asked is not None and asked > 0 else DEFAULT_BROKER_TIMEOUT_MS

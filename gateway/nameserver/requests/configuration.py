@@ -1,0 +1,82 @@
+"""The key-value configuration, and the name server's own settings.
+
+Upstream: ``DefaultRequestProcessor`` (name server). Its settings can be read but not changed from afar: this
+process has one source for them, and it is on its own machine.
+"""
+
+from __future__ import annotations
+
+from gateway.errors import RequestRefused
+from gateway.nameserver.kv_config import KvConfig
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.settings import NameServerSettings
+from gateway.settings.declare import declarations, text_of
+from wire.bodies.statistics import KVTable
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.name_server import (
+    DeleteKVConfigRequest,
+    GetKVConfigRequest,
+    GetKVConfigResponse,
+    GetKVListByNamespaceRequest,
+    PutKVConfigRequest,
+)
+
+
+class ConfigurationRequests:
+    """Answers PUT, GET and DELETE_KV_CONFIG (100, 101, 102), GET_KVLIST_BY_NAMESPACE (219) and
+    GET_NAMESRV_CONFIG (319); refuses UPDATE_NAMESRV_CONFIG (318).
+    """
+
+    def __init__(self, *, kv_config: KvConfig, settings: NameServerSettings) -> None:
+        self._kv_config = kv_config
+        self._settings = settings
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes of this class."""
+        dispatch.answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, self.put)
+        dispatch.answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, self.get)
+        dispatch.answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, self.delete)
+        dispatch.answers(RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest, self.namespace)
+        dispatch.answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, self.update_settings)
+        dispatch.answers(RequestCode.GET_NAMESRV_CONFIG, None, self.settings)
+
+    async def put(self, request: Request, header: PutKVConfigRequest) -> Answer:  # noqa: ARG002
+        """Set a value; answered when it is on disk."""
+        await self._kv_config.put(header.namespace, header.key, header.value)
+        return Answer()
+
+    def get(self, request: Request, header: GetKVConfigRequest) -> Answer:  # noqa: ARG002
+        """One value."""
+        value = self._kv_config.get(header.namespace, header.key)
+        if value is None:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"No config item, Namespace: {header.namespace} Key: {header.key}",
+            )
+        return Answer(header=GetKVConfigResponse(value=value))
+
+    async def delete(self, request: Request, header: DeleteKVConfigRequest) -> Answer:  # noqa: ARG002
+        """Remove a value; answered when that is on disk, and at once when there is none."""
+        await self._kv_config.delete(header.namespace, header.key)
+        return Answer()
+
+    def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Answer:  # noqa: ARG002
+        """All values of a namespace."""
+        values = self._kv_config.namespace(header.namespace)
+        if values is None:
+            raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
+        return Answer(body=KVTable(table=dict(values)).build())
+
+    def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """Refused."""
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION, "the settings of this name server are not changed over the network"
+        )
+
+    def settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """The effective settings as Java properties text, one ``key=value`` a line."""
+        lines = [
+            f"{key}={text_of(getattr(self._settings, declaration.attribute))}"
+            for key, declaration in declarations(NameServerSettings).items()
+        ]
+        return Answer(body="\n".join(lines).encode())

@@ -1,0 +1,57 @@
+"""Where to find a topic, and which brokers there are.
+
+Upstream: ``ClientRequestProcessor`` and ``DefaultRequestProcessor.getBrokerClusterInfo``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gateway.clock import Milliseconds
+from gateway.errors import RequestRefused
+from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
+from gateway.nameserver.route_table import RouteTable
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.settings import NameServerSettings
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.name_server import GetRouteInfoRequest
+
+STANDARD_JSON_VERSION = 401
+"""V4_9_4: clients from here on get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
+
+
+class RouteRequests:
+    """Answers GET_ROUTEINFO_BY_TOPIC (105) and GET_BROKER_CLUSTER_INFO (106)."""
+
+    def __init__(
+        self, *, routes: RouteTable, kv_config: KvConfig, settings: NameServerSettings, clock_ms: Milliseconds
+    ) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._ready_at_ms = clock_ms() + settings.wait_seconds_for_service * 1_000
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes of this class."""
+        dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route)
+        dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info)
+
+    def route(self, request: Request, header: GetRouteInfoRequest) -> Answer:
+        """Queues and brokers of a topic."""
+        if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        route = self._routes.route(header.topic, request.channel.local[0])
+        if route is None:
+            raise RequestRefused(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"No topic route info in name server for the topic: {header.topic}",
+            )
+        if self._settings.order_message_enable:
+            route = replace(route, order_topic_conf=self._kv_config.get(ORDER_NAMESPACE, header.topic))
+        standard = bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
+        return Answer(body=route.build(standard=standard))
+
+    def cluster_info(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """All brokers, by name and by cluster."""
+        return Answer(body=self._routes.cluster_info(request.channel.local[0]).build())

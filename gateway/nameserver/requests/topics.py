@@ -1,0 +1,123 @@
+"""Topic lists for tools, and what tools change about topics.
+
+Upstream: the topic half of ``DefaultRequestProcessor`` (name server).
+"""
+
+from __future__ import annotations
+
+from gateway.errors import RequestRefused
+from gateway.metadata.names import check_topic_name
+from gateway.nameserver.route_table import RouteTable
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.settings import NameServerSettings
+from gateway.telemetry.logs import EventLog
+from wire.bodies.route import TopicRouteData
+from wire.bodies.topics import TopicList
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.name_server import (
+    AddWritePermOfBrokerRequest,
+    AddWritePermOfBrokerResponse,
+    DeleteTopicFromNamesrvRequest,
+    GetTopicsByClusterRequest,
+    RegisterTopicRequest,
+    WipeWritePermOfBrokerRequest,
+    WipeWritePermOfBrokerResponse,
+)
+from wire.message.flags import TopicFlag
+
+log = EventLog("nameserver")
+
+
+class TopicRequests:
+    """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327)."""
+
+    def __init__(self, *, routes: RouteTable, settings: NameServerSettings) -> None:
+        self._routes = routes
+        self._settings = settings
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes of this class."""
+        codes = RequestCode
+        dispatch.answers(codes.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, self.all_topics)
+        dispatch.answers(codes.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequest, self.topics_of_cluster)
+        dispatch.answers(codes.GET_SYSTEM_TOPIC_LIST_FROM_NS, None, self.system_topics)
+        dispatch.answers(codes.GET_UNIT_TOPIC_LIST, None, self.unit_topics)
+        dispatch.answers(codes.GET_HAS_UNIT_SUB_TOPIC_LIST, None, self.unit_subscription_topics)
+        dispatch.answers(codes.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, self.unit_subscription_only_topics)
+        dispatch.answers(codes.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest, self.delete_topic)
+        dispatch.answers(codes.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest, self.register_topic)
+        dispatch.answers(codes.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, self.wipe_permission)
+        dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission)
+
+    def all_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """Every topic."""
+        if not self._settings.enable_all_topic_list:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
+        return _topic_list(self._routes.topics())
+
+    def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Answer:  # noqa: ARG002
+        """The topics of one cluster's brokers."""
+        self._check_lists_enabled()
+        return _topic_list(self._routes.topics_of_cluster(header.cluster))
+
+    def system_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """The names of clusters and brokers, and one broker's address for further questions."""
+        topics, address = self._routes.system_topics(request.channel.local[0])
+        return Answer(body=TopicList(topic_list=topics, broker_addr=address).build())
+
+    def unit_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """Topics with the unit flag."""
+        self._check_lists_enabled()
+        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT))
+
+    def unit_subscription_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """Topics with unit subscriptions."""
+        self._check_lists_enabled()
+        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION))
+
+    def unit_subscription_only_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+        """Topics with unit subscriptions that are no unit topics themselves."""
+        self._check_lists_enabled()
+        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT))
+
+    def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
+        """Forget a topic; one that is not known is fine."""
+        self._routes.delete_topic(header.topic, header.cluster_name or None)
+        log.info("topic deleted", topic=header.topic, remote=request.channel.remote_text)
+        return Answer()
+
+    def register_topic(self, request: Request, header: RegisterTopicRequest) -> Answer:
+        """Add one topic's queues, before its broker registers the next time."""
+        check_topic_name(header.topic)
+        self._routes.add_queues(header.topic, TopicRouteData.parse(request.command.body).queue_datas)
+        return Answer()
+
+    def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Answer:
+        """Let producers leave a broker."""
+        count = self._routes.wipe_write_permission(header.broker_name)
+        log.info(
+            "write permission wiped",
+            broker=header.broker_name,
+            topics=count,
+            remote=request.channel.remote_text,
+        )
+        return Answer(header=WipeWritePermOfBrokerResponse(wipe_topic_count=count))
+
+    def add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Answer:
+        """Let producers come back to a broker."""
+        count = self._routes.add_write_permission(header.broker_name)
+        log.info(
+            "write permission added",
+            broker=header.broker_name,
+            topics=count,
+            remote=request.channel.remote_text,
+        )
+        return Answer(header=AddWritePermOfBrokerResponse(add_topic_count=count))
+
+    def _check_lists_enabled(self) -> None:
+        if not self._settings.enable_topic_list:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableTopicList)")
+
+
+def _topic_list(topics: list[str]) -> Answer:
+    return Answer(body=TopicList(topic_list=topics, broker_addr=None).build())

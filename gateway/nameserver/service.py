@@ -1,0 +1,99 @@
+"""The name server as a service: its port, its requests, its search for silent brokers.
+
+Runs alone or beside a broker in one process; such a broker registers through ``direct_registration`` and not
+over the network. Upstream: ``NamesrvController``.
+"""
+
+from __future__ import annotations
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from gateway.clock import Milliseconds
+from gateway.metadata.write_behind import InThread
+from gateway.nameserver.direct import DirectRegistration
+from gateway.nameserver.kv_config import KvConfig
+from gateway.nameserver.requests.brokers import BrokerRequests
+from gateway.nameserver.requests.configuration import ConfigurationRequests
+from gateway.nameserver.requests.routes import RouteRequests
+from gateway.nameserver.requests.topics import TopicRequests
+from gateway.nameserver.route_table import RouteTable
+from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.reactor import NetworkReactor
+from gateway.remoting.server import RemotingServer
+from gateway.settings import Settings
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("nameserver")
+
+PORT_OPTION = "--nameserver-port (--port for a name server alone)"
+
+
+class NameServer(Service):
+    """One name server.
+
+    :param in_thread: where the key-value file is written; see ``gateway.metadata.write_behind``.
+    :raises GatewayError: the key-value file cannot be read.
+    """
+
+    def __init__(
+        self, settings: Settings, clock_ms: Milliseconds, reactor: NetworkReactor, in_thread: InThread
+    ) -> None:
+        self.routes = RouteTable(forget_unlisted_topics=settings.delete_topic_with_broker_registration)
+        self.dispatch = Dispatch()
+        self.kv_config = KvConfig(settings.kv_config_file, in_thread)
+        self._settings = settings
+        self._clock_ms = clock_ms
+        self._reactor = reactor
+        self._scan: IDelayedCall | None = None
+        self._register_requests()
+        addresses = [(settings.bind_address, settings.nameserver_port)]
+        self.server = RemotingServer(reactor, self.dispatch, addresses, settings, port_option=PORT_OPTION)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on; only while it runs."""
+        return self.server.ports[0]
+
+    def direct_registration(self) -> DirectRegistration:
+        """The way in for a broker of this process."""
+        return DirectRegistration(self.routes, self._clock_ms)
+
+    def startService(self) -> None:  # noqa: N802 (Twisted's name)
+        """Listen and begin to look for silent brokers.
+
+        :raises GatewayError: the port cannot be listened on.
+        """
+        self.server.startService()
+        self._scan_later()
+        super().startService()  # type: ignore[no-untyped-call]
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
+        """Close the port and all connections; fires when they are gone."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._scan is not None and self._scan.active():
+            self._scan.cancel()
+        return self.server.stopService()
+
+    def _register_requests(self) -> None:
+        settings = self._settings
+        for requests in (
+            BrokerRequests(routes=self.routes, kv_config=self.kv_config, settings=settings, clock_ms=self._clock_ms),
+            RouteRequests(routes=self.routes, kv_config=self.kv_config, settings=settings, clock_ms=self._clock_ms),
+            TopicRequests(routes=self.routes, settings=settings),
+            ConfigurationRequests(kv_config=self.kv_config, settings=settings),
+        ):
+            requests.register(self.dispatch)
+
+    def _scan_later(self) -> None:
+        interval_s = self._settings.scan_not_active_broker_interval_ms / 1_000
+        self._scan = self._reactor.callLater(interval_s, self._remove_silent)
+
+    def _remove_silent(self) -> None:
+        for live in self.routes.expire(self._clock_ms()):
+            log.warning("broker lost", broker=live.broker_name, address=live.address, reason="silent")
+            channel = None if live.channel_id is None else self.server.channels.get(live.channel_id)
+            if channel is not None:
+                channel.close("the broker stopped registering")
+        self._scan_later()

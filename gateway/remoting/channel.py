@@ -1,0 +1,287 @@
+"""One open connection: where answers are gathered, and over which we ask the other side.
+
+A channel never blocks and never raises because its peer is gone: what is sent to a closed channel is dropped.
+Unsent bytes push back in two steps: first the peer is no longer read, then it is dropped. Upstream: Netty's
+``Channel`` with its write water marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from twisted.internet.address import IPv4Address, IPv6Address
+from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITransport
+
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.output import output_for, send_without_delay
+from gateway.remoting.pending import ChannelClosed, PendingCalls, TooManyCalls
+from gateway.remoting.reactor import TimeSource
+from gateway.settings import Address, RemotingSettings
+from gateway.telemetry.logs import EventLog
+from wire.command import ONEWAY_FLAG, RemotingCommand
+from wire.frame import build_frame
+from wire.headers.declare import Header, build_header
+from wire.message.message_id import pack_host
+
+log = EventLog("remoting")
+
+PAUSE_SHARE = 32
+"""A peer with this share of ``gateway.unsentBytesLimit`` unsent (1 MiB of 32) is not read meanwhile."""
+MAX_PENDING_CALLS = 64
+"""Calls to one peer that wait for an answer (``serverAsyncSemaphoreValue``)."""
+CLOSE_GRACE_S = 5.0
+"""A closed connection may still flush for this long; a peer that does not read must not keep it for ever."""
+MAPPED_IPV4_PREFIX = "::ffff:"
+UNKNOWN_HOST = ("0.0.0.0", 0)  # noqa: S104 (no listening: the peer of a transport that has none)
+
+
+class Channel:
+    """One connection, accepted or made by us.
+
+    ``remote`` and ``local`` are (address text, port); ``remote_host`` and ``local_host`` the same packed as
+    records keep them (8 or 20 bytes). ``id`` is unique within its server. ``active`` is set by every read
+    and write and cleared by whoever looks for idle channels.
+
+    A plain class with slots: thousands are open, and every answer touches one.
+    """
+
+    __slots__ = (
+        "_close_callbacks",
+        "_flush_group",
+        "_grace",
+        "_marked",
+        "_output",
+        "_parts",
+        "_pause_bytes",
+        "_pending",
+        "_pending_bytes",
+        "_reactor",
+        "_reading_paused",
+        "_settings",
+        "_transport",
+        "active",
+        "closed",
+        "id",
+        "idle_since_s",
+        "local",
+        "local_host",
+        "remote",
+        "remote_host",
+    )
+
+    def __init__(
+        self,
+        transport: ITransport,
+        channel_id: int,
+        *,
+        flush_group: FlushGroup,
+        reactor: TimeSource,
+        settings: RemotingSettings,
+    ) -> None:
+        self.id = channel_id
+        self.remote = _host_of(transport.getPeer())
+        self.local = _host_of(transport.getHost())
+        self.remote_host = pack_host(*self.remote)
+        self.local_host = pack_host(*self.local)
+        self.closed = False
+        self.active = True
+        self.idle_since_s = 0.0
+        self._transport = transport
+        self._flush_group = flush_group
+        self._reactor = reactor
+        self._settings = settings
+        self._pause_bytes = settings.unsent_bytes_limit // PAUSE_SHARE
+        self._grace: IDelayedCall | None = None
+        self._parts: list[bytes | memoryview] = []
+        self._pending_bytes = 0
+        self._marked = False
+        self._reading_paused = False
+        self._pending: PendingCalls | None = None
+        self._close_callbacks: list[Callable[[Channel], None]] = []
+        send_without_delay(transport)
+        self._output = output_for(transport, self._drained)
+
+    def __repr__(self) -> str:
+        return f"<Channel {self.id} {self.remote_text}{' closed' if self.closed else ''}>"
+
+    @property
+    def remote_text(self) -> str:
+        """The peer as ``host:port``, as connection lists and log lines show it."""
+        return str(Address(*self.remote))
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes given to this channel that the kernel has not taken yet."""
+        return self._pending_bytes + self._output.unsent_bytes
+
+    # Sending
+
+    def send(self, command: RemotingCommand) -> None:
+        """Gather one command; it is written with the others of this reactor turn.
+
+        :raises LocalError: the command cannot be framed; nothing of it was gathered.
+        """
+        if self.closed:
+            return
+        frame = build_frame(command)
+        self._parts.append(frame)
+        self._pending_bytes += len(frame)
+        if not self._marked:
+            self._marked = True
+            self._flush_group.mark(self)
+
+    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Gather a frame that is already built; its parts are joined when they are written."""
+        if self.closed:
+            return
+        self._parts.extend(parts)
+        self._pending_bytes += sum(map(len, parts))
+        if not self._marked:
+            self._marked = True
+            self._flush_group.mark(self)
+
+    def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
+        """Send a one-way request; False when the channel is closed or its peer does not keep up."""
+        if self.closed or self.unsent_bytes > self._pause_bytes:
+            return False
+        self.send(_request(code, self._pending_calls().next_opaque(), header, body, flag=ONEWAY_FLAG))
+        return True
+
+    async def call(
+        self,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> RemotingCommand:
+        """Ask the other side and wait for its answer, whatever its code.
+
+        :raises CallTimeout: nothing came within ``timeout_s`` seconds; None is ``gateway.callTimeoutMs``.
+        :raises ChannelClosed: the channel is closed, or was closed while waiting.
+        :raises TooManyCalls: the limit of waiting calls is reached, or the peer does not keep up.
+        """
+        if self.closed:
+            raise ChannelClosed(f"the connection to {self.remote_text} is closed")
+        if self.unsent_bytes > self._pause_bytes:
+            raise TooManyCalls(f"{self.unsent_bytes} bytes already wait to be read by this peer")
+        pending = self._pending_calls()
+        opaque = pending.next_opaque()
+        command = _request(code, opaque, header, body)
+        answer = pending.expect(opaque, self._settings.call_timeout_ms / 1_000 if timeout_s is None else timeout_s)
+        self.send(command)
+        return await answer
+
+    def answer_arrived(self, response: RemotingCommand) -> bool:
+        """A response came in: hand it to the call it answers; False when none waits for it."""
+        return self._pending is not None and self._pending.answered(response)
+
+    # Life
+
+    def on_close(self, callback: Callable[[Channel], None]) -> None:
+        """Call back once when the channel closes, for whatever reason; at once when it already is."""
+        if self.closed:
+            callback(self)
+        else:
+            self._close_callbacks.append(callback)
+
+    def close(self, reason: str) -> None:
+        """Close after what is gathered has been written; ``on_close`` callbacks run now."""
+        if self.closed:
+            return
+        log.info("channel closed", remote=self.remote_text, reason=reason)
+        self._output.release()
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+        self._grace = self._reactor.callLater(CLOSE_GRACE_S, self._abort_transport)
+        self._closed(reason)
+        self._transport.loseConnection()
+
+    def abort(self, reason: str) -> None:
+        """Close without writing what is gathered; ``on_close`` callbacks run now."""
+        if self.closed:
+            return
+        log.warning("channel dropped", remote=self.remote_text, reason=reason, unsent_bytes=self.unsent_bytes)
+        self._closed(reason)
+        self._abort_transport()
+
+    def connection_lost(self, reason: str) -> None:
+        """The transport is gone (told by the protocol)."""
+        if self._grace is not None and self._grace.active():
+            self._grace.cancel()
+        self._closed(reason)
+
+    def _abort_transport(self) -> None:
+        abort = getattr(self._transport, "abortConnection", self._transport.loseConnection)
+        abort()
+
+    def _closed(self, reason: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._parts.clear()
+        self._pending_bytes = 0
+        if self._pending is not None:
+            self._pending.fail_all(f"the connection to {self.remote_text} is gone: {reason}")
+        callbacks, self._close_callbacks = self._close_callbacks, []
+        for callback in callbacks:
+            callback(self)
+
+    # Writing
+
+    def write_out(self) -> None:
+        """Write what was gathered, or keep it while earlier bytes still wait (called by the flush group)."""
+        self._marked = False
+        if self.closed or not self._parts:
+            return
+        self.active = True
+        if not self._output.blocked:
+            self._write_parts()
+        if self._output.blocked:
+            self._push_back()
+
+    def _write_parts(self) -> None:
+        parts = self._parts
+        data = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._parts = []
+        self._pending_bytes = 0
+        self._output.write(data if isinstance(data, bytes) else bytes(data))
+
+    def _push_back(self) -> None:
+        unsent_bytes = self.unsent_bytes
+        if unsent_bytes > self._settings.unsent_bytes_limit:
+            self.abort("the peer does not read its answers")
+        elif unsent_bytes > self._pause_bytes and not self._reading_paused:
+            self._reading_paused = True
+            cast(IPushProducer, self._transport).pauseProducing()
+
+    def _drained(self) -> None:
+        if self.closed:
+            return
+        self.active = True
+        if self._parts:
+            self._write_parts()
+        if self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
+            self._reading_paused = False
+            cast(IPushProducer, self._transport).resumeProducing()
+
+    def _pending_calls(self) -> PendingCalls:
+        # Made late: most of a thousand idle connections are never asked anything.
+        if self._pending is None:
+            self._pending = PendingCalls(self._reactor, MAX_PENDING_CALLS)
+        return self._pending
+
+
+def _request(code: int, opaque: int, header: Header | None, body: bytes, flag: int = 0) -> RemotingCommand:
+    ext_fields = {} if header is None else build_header(header)
+    return RemotingCommand(code, opaque=opaque, flag=flag, ext_fields=ext_fields, body=body)
+
+
+def _host_of(address: object) -> tuple[str, int]:
+    """Address text and port; an IPv4 address on a dual-stack socket as IPv4, without an IPv6 zone."""
+    if not isinstance(address, IPv4Address | IPv6Address):
+        return UNKNOWN_HOST
+    host = address.host.partition("%")[0]
+    if host.startswith(MAPPED_IPV4_PREFIX) and "." in host:
+        host = host.removeprefix(MAPPED_IPV4_PREFIX)
+    return host, address.port

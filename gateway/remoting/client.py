@@ -1,0 +1,199 @@
+"""Calls to name servers and brokers: one connection to each address, made when it is needed and made again.
+
+The same frames, channels and limits as the server's. After a failed attempt an address rests for a growing
+time, in which calls fail at once. Upstream: ``NettyRemotingClient``.
+"""
+
+from __future__ import annotations
+
+from os import strerror
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.error import ConnectError
+from twisted.internet.interfaces import IAddress, IConnector
+from twisted.internet.protocol import ClientFactory
+from twisted.python.failure import Failure
+
+from gateway.remoting.channel import Channel
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.pending import CallFailed
+from gateway.remoting.protocol import Commands, RemotingProtocol
+from gateway.remoting.reactor import NetworkReactor
+from gateway.settings import Address, RemotingSettings
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+
+CONNECT_TIMEOUT_S = 3.0
+"""Upstream's ``connectTimeoutMillis``."""
+FIRST_REST_S = 0.5
+LONGEST_REST_S = 10.0
+"""How long an address rests after a failed attempt: doubles from the first to the longest."""
+MAX_ADDRESSES = 1_000
+"""Addresses one client keeps connections to."""
+
+
+class ConnectFailed(CallFailed):
+    """No connection to the address could be made."""
+
+
+class RemotingClient(Service):
+    """Connections to other servers.
+
+    :param commands: answers what those servers ask us; a ``Dispatch`` without methods refuses everything.
+    """
+
+    def __init__(
+        self,
+        reactor: NetworkReactor,
+        commands: Commands,
+        settings: RemotingSettings,
+        flush_group: FlushGroup | None = None,
+    ) -> None:
+        self._reactor = reactor
+        self._commands = commands
+        self._settings = settings
+        self._flush_group = FlushGroup(reactor) if flush_group is None else flush_group
+        self._peers: dict[Address, _Peer] = {}
+        self._last_channel_id = 0
+
+    async def call(
+        self,
+        address: Address,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        timeout_s: float | None = None,
+    ) -> RemotingCommand:
+        """Ask the server at ``address``; connecting counts towards ``timeout_s`` only by its own limit.
+
+        :raises CallFailed: ``ConnectFailed``, ``CallTimeout``, ``ChannelClosed`` or ``TooManyCalls``.
+        """
+        channel = await self.channel(address)
+        return await channel.call(code, header, body, timeout_s)
+
+    async def channel(self, address: Address) -> Channel:
+        """The open channel to ``address``, made if need be.
+
+        :raises ConnectFailed: it cannot be made, or the address rests after a failure.
+        """
+        peer = self._peers.get(address)
+        if peer is None:
+            if len(self._peers) >= MAX_ADDRESSES:
+                raise ConnectFailed(f"already connected to {MAX_ADDRESSES} addresses")
+            peer = self._peers[address] = _Peer(self, address, self._reactor)
+        return await peer.open()
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
+        """Close all connections; later calls make new ones."""
+        peers, self._peers = self._peers, {}
+        for peer in peers.values():
+            peer.close()
+        return maybeDeferred(super().stopService)
+
+    def open_channel(self, protocol: RemotingProtocol) -> Channel:
+        """A connection is made (told by its protocol)."""
+        assert protocol.transport is not None
+        self._last_channel_id += 1
+        return Channel(
+            protocol.transport,
+            self._last_channel_id,
+            flush_group=self._flush_group,
+            reactor=self._reactor,
+            settings=self._settings,
+        )
+
+    def new_protocol(self, peer: _Peer) -> RemotingProtocol:
+        """The protocol of a connection under way."""
+        return _ClientProtocol(peer, self, self._commands, self._flush_group, self._settings.max_frame_bytes)
+
+
+class _Peer(ClientFactory):
+    """One address: its open channel, the attempt under way, or the rest after a failure."""
+
+    noisy = False
+
+    def __init__(self, client: RemotingClient, address: Address, reactor: NetworkReactor) -> None:
+        self._client = client
+        self._address = address
+        self._reactor = reactor
+        self._channel: Channel | None = None
+        self._connector: IConnector | None = None
+        self._waiting: list[Deferred[Channel]] = []
+        self._rest_s = 0.0
+        self._rests_until_s = 0.0
+        self._last_fault = ""
+
+    async def open(self) -> Channel:
+        """The open channel."""
+        if self._channel is not None and not self._channel.closed:
+            return self._channel
+        if self._connector is None:
+            if self._reactor.seconds() < self._rests_until_s:
+                raise ConnectFailed(self._last_fault)
+            self._connect()
+        opened: Deferred[Channel] = Deferred()
+        self._waiting.append(opened)
+        return await opened
+
+    def close(self) -> None:
+        """Close the channel, or end the attempt."""
+        if self._channel is not None:
+            self._channel.close("the client stops")
+        elif self._connector is not None:
+            self._connector.disconnect()
+
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol:  # noqa: ARG002, N802
+        """The transport is about to be ready."""
+        return self._client.new_protocol(self)
+
+    def opened(self, channel: Channel) -> None:
+        """The connection is made."""
+        self._channel = channel
+        self._connector = None
+        self._rest_s = 0.0
+        waiting, self._waiting = self._waiting, []
+        for deferred in waiting:
+            deferred.callback(channel)
+
+    def clientConnectionFailed(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
+        """The attempt failed."""
+        self._connector = None
+        self._rest_s = min(max(self._rest_s * 2, FIRST_REST_S), LONGEST_REST_S)
+        self._rests_until_s = self._reactor.seconds() + self._rest_s
+        self._last_fault = f"cannot connect to {self._address}: {_sentence(reason)}"
+        waiting, self._waiting = self._waiting, []
+        for deferred in waiting:
+            deferred.errback(ConnectFailed(self._last_fault))
+
+    def _connect(self) -> None:
+        self._connector = self._reactor.connectTCP(self._address.host, self._address.port, self, CONNECT_TIMEOUT_S)
+
+
+class _ClientProtocol(RemotingProtocol):
+    """The protocol of a connection we made; its peer hears that it is open."""
+
+    def __init__(
+        self,
+        peer: _Peer,
+        client: RemotingClient,
+        commands: Commands,
+        flush_group: FlushGroup,
+        max_frame_bytes: int,
+    ) -> None:
+        super().__init__(client, commands, flush_group, max_frame_bytes)
+        self._peer = peer
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        """The transport is ready."""
+        super().connectionMade()
+        assert self.channel is not None
+        self._peer.opened(self.channel)
+
+
+def _sentence(reason: Failure) -> str:
+    """Why an attempt failed, in the system's words where it has some: "Connection refused"."""
+    error = reason.value
+    if isinstance(error, ConnectError) and isinstance(error.osError, int):
+        return strerror(error.osError)
+    return reason.getErrorMessage().rstrip(".")

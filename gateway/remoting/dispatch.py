@@ -1,0 +1,195 @@
+"""Request code → the method that answers it, and the one place that turns exceptions into answers.
+
+Two kinds of methods. ``answers`` is for requests asked now and then: the declared header is parsed, the
+method returns an ``Answer`` or something to wait for. ``answers_directly`` is for the data path: the method
+gets the bare request and answers it whenever it is done.
+
+One-way requests are never answered. Upstream: ``NettyRemotingAbstract.processRequestCommand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast, overload
+
+from twisted.internet.defer import ensureDeferred
+from twisted.python.failure import Failure
+
+from gateway.errors import RequestRefused
+from gateway.remoting.channel import Channel
+from gateway.telemetry.logs import EventLog
+from wire.codes import RequestCode, ResponseCode, request_code_name
+from wire.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
+from wire.errors import LocalError, RemoteError
+from wire.headers.declare import Header, build_header, parse_header
+
+log = EventLog("remoting")
+
+KNOWN_CODES = {int(code): code.name for code in RequestCode}
+MAX_LOGGED_FAILURES = 1_000
+"""Places in the code whose failures are remembered, so that each writes one traceback, then single lines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a request is answered: response code, declared header (or none), body and remark."""
+
+    code: int = ResponseCode.SUCCESS
+    header: Header | None = None
+    body: bytes = b""
+    remark: str | None = None
+
+
+class Request:
+    """One command that came in, and how to answer it.
+
+    A plain class with slots: one is made for each message sent and pulled.
+    """
+
+    __slots__ = ("answered", "channel", "command")
+
+    def __init__(self, channel: Channel, command: RemotingCommand) -> None:
+        self.channel = channel
+        self.command = command
+        self.answered = command.flag & ONEWAY_FLAG != 0
+
+    def answer(self, code: int, header: Header | None = None, body: bytes = b"", remark: str | None = None) -> None:
+        """Answer with a declared header; ignored when one-way, already answered or the channel is closed."""
+        ext_fields = None if header is None else build_header(header)
+        self.send(self.command.response(code, remark, ext_fields, body))
+
+    def send(self, response: RemotingCommand) -> None:
+        """Answer with a response made from this request's command; the same cases are ignored."""
+        if self.answered:
+            return
+        try:
+            self.channel.send(response)
+        except LocalError as error:
+            # An answer too large for a frame is our limit, not the caller's mistake: the client gets to know.
+            log.error("answer cannot be framed", failure=error, code=self.command.code)
+            self.channel.send(self.command.response(ResponseCode.SYSTEM_ERROR, str(error)))
+        self.answered = True
+
+    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Answer with a frame already built; the same cases are ignored."""
+        if not self.answered:
+            self.answered = True
+            self.channel.send_parts(parts)
+
+
+H = TypeVar("H", bound=Header)
+Outcome = Answer | Awaitable[Answer | None] | None
+DirectMethod = Callable[[Request], None]
+
+
+class Dispatch:
+    """The methods of one server."""
+
+    def __init__(self) -> None:
+        self._direct: dict[int, DirectMethod] = {}
+        self._cold: dict[int, tuple[type[Header] | None, Callable[[Request, Any], Outcome]]] = {}
+        self._failures: set[tuple[int, str, int]] = set()
+
+    @overload
+    def answers(self, code: RequestCode, header: type[H], method: Callable[[Request, H], Outcome]) -> None: ...
+
+    @overload
+    def answers(self, code: RequestCode, header: None, method: Callable[[Request, None], Outcome]) -> None: ...
+
+    def answers(
+        self, code: RequestCode, header: type[Header] | None, method: Callable[[Request, Any], Outcome]
+    ) -> None:
+        """``method(request, header)`` answers this code; ``header`` is the declared class or None.
+
+        The method returns an Answer, an awaitable of one, or None when it answers through the request.
+        """
+        self._check_free(code)
+        self._cold[code] = (header, method)
+
+    def answers_directly(self, code: RequestCode, method: DirectMethod) -> None:
+        """``method(request)`` answers this code itself, now or later."""
+        self._check_free(code)
+        self._direct[code] = method
+
+    def table(self) -> list[tuple[int, str, bool]]:
+        """Every known code with its name and whether it is answered here, by number."""
+        return [(int(code), code.name, code in self._direct or code in self._cold) for code in sorted(RequestCode)]
+
+    def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
+        """Carry out all commands of one read, in order; never raises."""
+        direct = self._direct
+        for command in commands:
+            if command.flag & RESPONSE_FLAG:
+                channel.answer_arrived(command)
+                continue
+            request = Request(channel, command)
+            method = direct.get(command.code)
+            try:
+                if method is not None:
+                    method(request)
+                else:
+                    self._carry_out(request)
+            except Exception as error:  # noqa: BLE001 - the one place where any failure becomes an answer
+                self._refuse(request, error)
+
+    def _carry_out(self, request: Request) -> None:
+        code = request.command.code
+        entry = self._cold.get(code)
+        if entry is None:
+            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
+        header_class, method = entry
+        header = None if header_class is None else parse_header(header_class, request.command.ext_fields)
+        outcome = method(request, header)
+        if isinstance(outcome, Answer):
+            _answer(request, outcome)
+        elif outcome is not None:
+            waiting = ensureDeferred(cast(Any, _outcome(outcome)))
+            waiting.addCallback(lambda answer: _answer(request, answer))
+            waiting.addErrback(self._failed_later, request)
+
+    def _failed_later(self, failure: Failure, request: Request) -> None:
+        error = failure.value
+        if not isinstance(error, Exception):
+            failure.raiseException()
+        else:
+            self._refuse(request, error)
+
+    def _refuse(self, request: Request, error: Exception) -> None:
+        if isinstance(error, RequestRefused):
+            request.answer(error.code, remark=error.remark)
+        elif isinstance(error, RemoteError):
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        else:
+            self._log_failure(request, error)
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+    def _log_failure(self, request: Request, error: Exception) -> None:
+        """The traceback once for each place, then a line each time: clients repeat requests at will."""
+        line = error.__traceback__.tb_lineno if error.__traceback__ is not None else 0
+        place = (request.command.code, type(error).__name__, line)
+        code, remote = request_code_name(request.command.code), request.channel.remote_text
+        if place in self._failures or len(self._failures) >= MAX_LOGGED_FAILURES:
+            log.error("request failed again", error=f"{type(error).__name__}: {error}", code=code, remote=remote)
+        else:
+            self._failures.add(place)
+            log.error("request failed", failure=error, code=code, remote=remote)
+
+    def _check_free(self, code: RequestCode) -> None:
+        if code in self._direct or code in self._cold:
+            raise ValueError(f"{code.name} already has a method")
+
+
+async def _outcome(awaitable: Awaitable[Answer | None]) -> Answer | None:
+    return await awaitable
+
+
+def _answer(request: Request, answer: Answer | None) -> None:
+    if answer is not None:
+        request.answer(answer.code, answer.header, answer.body, answer.remark)
+
+
+def _not_supported(code: int) -> str:
+    """Upstream's text, leading space and all, since tools look for it; the name is ours."""
+    name = f": {KNOWN_CODES[code]}" if code in KNOWN_CODES else ""
+    return f" request type {code} not supported{name}"

@@ -1,0 +1,60 @@
+"""Channels with answers to write, written together once per reactor turn.
+
+Whoever completes a batch calls ``flush`` when its last answer is made: each channel is then written once,
+however many answers it got. Without such a call the group flushes itself in the next turn. While a channel's
+read is being dispatched the group is *held*: the read's own end flushes.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.remoting.reactor import TimeSource
+
+
+class Flushable(Protocol):
+    """A channel, as far as this group is concerned."""
+
+    def write_out(self) -> None:
+        """Write what was gathered; never raises because of the connection's state."""
+
+
+class FlushGroup:
+    """The channels of one process that have something to write."""
+
+    __slots__ = ("_held", "_marked", "_reactor", "_scheduled")
+
+    def __init__(self, reactor: TimeSource) -> None:
+        self._reactor = reactor
+        self._marked: list[Flushable] = []
+        self._held = False
+        self._scheduled = False
+
+    def mark(self, channel: Flushable) -> None:
+        """Remember a channel that has gathered something; it marks itself once until it is written."""
+        self._marked.append(channel)
+        if not self._held and not self._scheduled:
+            self.flush_soon()
+
+    def hold(self) -> None:
+        """A read is being dispatched: do not schedule, ``flush`` follows."""
+        self._held = True
+
+    def flush_soon(self) -> None:
+        """Flush at the end of this reactor turn."""
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._scheduled_flush)
+
+    def flush(self) -> None:
+        """Write every marked channel now; ends a hold."""
+        self._held = False
+        marked = self._marked
+        if marked:
+            self._marked = []
+            for channel in marked:
+                channel.write_out()
+
+    def _scheduled_flush(self) -> None:
+        self._scheduled = False
+        self.flush()

@@ -1,0 +1,157 @@
+"""Bytes on their way out of a channel: when they may be written, and how many are not gone yet.
+
+``SocketOutput`` is for plain TCP. It tries the socket first, which saves a round through the reactor for
+nearly every answer, and gives the reactor only what the kernel did not take. ``TransportOutput`` is for every
+other transport (TLS, tests): it writes, and stops while the transport asks it to. Both are *blocked* while
+earlier bytes wait; the channel then keeps its answers, and hears ``on_drained`` when it may go on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, cast
+
+from twisted.internet import tcp
+from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer, ITCPTransport, ITransport
+from zope.interface import implementer
+
+SENDS_PER_WRITE = 8
+"""Twisted sends 128 KiB at a time; after eight of them (1 MiB) other connections get their turn."""
+
+
+class Output(Protocol):
+    """What a channel needs to know of its way out."""
+
+    blocked: bool
+    unsent_bytes: int
+
+    def write(self, data: bytes) -> None:
+        """Send; only to be called while not blocked."""
+
+    def release(self) -> None:
+        """Let go of the transport, so that it may close once its buffer is empty."""
+
+
+class DirectTransport(Protocol):
+    """The members of ``twisted.internet.tcp.Connection`` that direct sending uses."""
+
+    def writeSomeData(self, data: memoryview) -> int | BaseException:  # noqa: N802
+        """Bytes the kernel took, 0 when its buffer is full, or why the connection is lost."""
+
+    def write(self, data: bytes) -> None:
+        """Buffer and send when the socket is writable."""
+
+    def registerProducer(self, producer: object, streaming: bool) -> None:  # noqa: N802
+        """A pull producer is resumed at once and whenever the buffer has become empty."""
+
+    def unregisterProducer(self) -> None:  # noqa: N802
+        """Forget the producer."""
+
+    def abortConnection(self) -> None:  # noqa: N802
+        """Close without flushing."""
+
+
+def output_for(transport: ITransport, on_drained: Callable[[], None]) -> Output:
+    """The right kind of output for a transport."""
+    if isinstance(transport, tcp.Connection) and not transport.TLS:
+        return SocketOutput(cast(DirectTransport, transport), on_drained)
+    return TransportOutput(transport, on_drained)
+
+
+def send_without_delay(transport: ITransport) -> None:
+    """Switch Nagle's algorithm off: answers are written whole, waiting gains nothing."""
+    if ITCPTransport.providedBy(transport):
+        transport.setTcpNoDelay(True)
+
+
+@implementer(IPullProducer)
+class SocketOutput:
+    """Sends straight to the socket; registers as pull producer only while something is left over."""
+
+    __slots__ = ("_on_drained", "_rest", "_transport", "blocked", "unsent_bytes")
+
+    def __init__(self, transport: DirectTransport, on_drained: Callable[[], None]) -> None:
+        self._transport = transport
+        self._on_drained = on_drained
+        self._rest = b""
+        self.blocked = False
+        self.unsent_bytes = 0
+
+    def write(self, data: bytes) -> None:
+        """Send; whatever the kernel does not take blocks this output until the reactor has sent it."""
+        view = memoryview(data)
+        for _ in range(SENDS_PER_WRITE):
+            taken = self._transport.writeSomeData(view)
+            if isinstance(taken, BaseException):
+                self._transport.abortConnection()
+                return
+            if taken == len(view):
+                return
+            view = view[taken:]
+            if taken == 0:
+                break
+        self._rest = bytes(view)
+        self.unsent_bytes = len(view)
+        self.blocked = True
+        self._transport.registerProducer(self, False)
+
+    def release(self) -> None:
+        """Let go of the transport; what it already has it still sends."""
+        if self.blocked:
+            self._transport.unregisterProducer()
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """The transport's buffer is empty: hand over the rest, or be done with it."""
+        if self._rest:
+            rest, self._rest = self._rest, b""
+            self._transport.write(rest)
+            return
+        self.blocked = False
+        self.unsent_bytes = 0
+        self._transport.unregisterProducer()
+        self._on_drained()
+
+    def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """The connection is lost."""
+        self._rest = b""
+
+
+@implementer(IPushProducer)
+class TransportOutput:
+    """Writes to any transport; blocked while the transport's own buffer is over its limit."""
+
+    __slots__ = ("_on_drained", "_transport", "blocked", "unsent_bytes")
+
+    def __init__(self, transport: ITransport, on_drained: Callable[[], None]) -> None:
+        self._transport = transport
+        self._on_drained = on_drained
+        self.blocked = False
+        self.unsent_bytes = 0
+        self._consumer.registerProducer(self, True)
+
+    @property
+    def _consumer(self) -> IConsumer:
+        return cast(IConsumer, self._transport)
+
+    def write(self, data: bytes) -> None:
+        """Hand over to the transport, which never refuses."""
+        self._transport.write(data)
+        if self.blocked:
+            self.unsent_bytes = len(data)
+
+    def release(self) -> None:
+        """Let go of the transport; what it already has it still sends."""
+        self._consumer.unregisterProducer()
+
+    def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """The transport has enough."""
+        self.blocked = True
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """The transport has sent what it had."""
+        self.blocked = False
+        self.unsent_bytes = 0
+        self._on_drained()
+
+    def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """The connection is lost."""

@@ -1,0 +1,96 @@
+"""Calls of ours that wait for their answer: opaque → Deferred, with a timeout each.
+
+One table belongs to one channel, since each side numbers its own requests. An answer that comes after its
+timeout finds nothing here and is ignored, as in ``NettyRemotingAbstract.processResponseCommand``.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+
+from gateway.errors import GatewayError
+from gateway.remoting.reactor import TimeSource
+from wire.command import RemotingCommand
+
+MAX_OPAQUE = 0x7FFFFFFF
+
+
+class CallFailed(GatewayError):  # noqa: N818 (the three below read as sentences)
+    """A call to the other side got no answer."""
+
+
+class CallTimeout(CallFailed):
+    """No answer came in time; whether the other side acted is unknown."""
+
+
+class ChannelClosed(CallFailed):
+    """The connection was, or became, closed."""
+
+
+class TooManyCalls(CallFailed):
+    """The other side owes us as many answers as the limit allows; nothing was sent."""
+
+
+class PendingCalls:
+    """The unanswered calls of one channel.
+
+    :param limit: how many may wait at once.
+    """
+
+    __slots__ = ("_calls", "_last_opaque", "_limit", "_reactor")
+
+    def __init__(self, reactor: TimeSource, limit: int) -> None:
+        self._reactor = reactor
+        self._limit = limit
+        self._last_opaque = 0
+        self._calls: dict[int, tuple[Deferred[RemotingCommand], IDelayedCall]] = {}
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def next_opaque(self) -> int:
+        """A number no waiting call has: counts up and starts again at 1."""
+        opaque = self._last_opaque % MAX_OPAQUE + 1
+        while opaque in self._calls:
+            opaque = opaque % MAX_OPAQUE + 1
+        self._last_opaque = opaque
+        return opaque
+
+    def expect(self, opaque: int, timeout_s: float) -> Deferred[RemotingCommand]:
+        """A Deferred for the answer to ``opaque``; it fails with CallTimeout or ChannelClosed.
+
+        :raises TooManyCalls: the limit is reached.
+        """
+        if len(self._calls) >= self._limit:
+            raise TooManyCalls(f"{self._limit} calls already wait for an answer of this peer")
+        answer: Deferred[RemotingCommand] = Deferred(lambda _: self._forget(opaque))
+        timer = self._reactor.callLater(timeout_s, self._timed_out, opaque, timeout_s)
+        self._calls[opaque] = (answer, timer)
+        return answer
+
+    def answered(self, response: RemotingCommand) -> bool:
+        """Hand a response to the call it answers; False when no such call waits (any more)."""
+        call = self._calls.pop(response.opaque, None)
+        if call is None:
+            return False
+        answer, timer = call
+        timer.cancel()
+        answer.callback(response)
+        return True
+
+    def fail_all(self, reason: str) -> None:
+        """The connection is gone: fail whatever waits."""
+        while self._calls:
+            _, (answer, timer) = self._calls.popitem()
+            timer.cancel()
+            answer.errback(ChannelClosed(reason))
+
+    def _timed_out(self, opaque: int, timeout_s: float) -> None:
+        answer, _ = self._calls.pop(opaque)
+        answer.errback(CallTimeout(f"no answer within {timeout_s:g} s"))
+
+    def _forget(self, opaque: int) -> None:
+        call = self._calls.pop(opaque, None)
+        if call is not None:
+            call[1].cancel()

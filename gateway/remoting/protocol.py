@@ -1,0 +1,77 @@
+"""The Twisted protocol: bytes of a transport into commands for dispatch, one connection.
+
+All commands of one read are dispatched together and their answers written together. Malformed bytes end the
+connection with a log line and without an answer, as ``NettyDecoder`` does: after them the stream has no frame
+boundaries any more.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol as TypingProtocol
+
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from gateway.remoting.channel import Channel
+from gateway.remoting.flush_group import FlushGroup
+from gateway.telemetry.logs import EventLog
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.errors import RemoteError
+
+log = EventLog("remoting")
+
+
+class Commands(TypingProtocol):
+    """Where commands go; ``Dispatch`` is one."""
+
+    def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
+        """All commands of one read; never raises."""
+
+
+class ChannelOwner(TypingProtocol):
+    """Who has channels: a server or a client."""
+
+    def open_channel(self, protocol: RemotingProtocol) -> Channel:
+        """A transport is connected: the channel over it."""
+
+
+class RemotingProtocol(Protocol):
+    """One connection of a server or of a client."""
+
+    channel: Channel | None = None
+
+    def __init__(self, owner: ChannelOwner, commands: Commands, flush_group: FlushGroup, max_frame_bytes: int) -> None:
+        self._owner = owner
+        self._commands = commands
+        self._flush_group = flush_group
+        self._connection = Connection(max_frame_bytes)
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        """The transport is ready."""
+        self.channel = self._owner.open_channel(self)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Some bytes came: dispatch the commands they complete, write what those answered at once."""
+        channel = self.channel
+        if channel is None or channel.closed:
+            return
+        channel.active = True
+        connection = self._connection
+        try:
+            commands = connection.receive_data(data)
+        except RemoteError:  # also kept as connection.failure
+            commands = []
+        if commands:
+            flush_group = self._flush_group
+            flush_group.hold()
+            self._commands.commands(channel, commands)
+            flush_group.flush()
+        if connection.failure is not None:
+            log.warning("malformed bytes", remote=channel.remote_text, error=str(connection.failure))
+            channel.close("malformed bytes")
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """The transport is gone."""
+        if self.channel is not None:
+            self.channel.connection_lost(reason.getErrorMessage())

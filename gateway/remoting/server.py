@@ -1,0 +1,206 @@
+"""Listens on one or more ports and owns the channels that come in over them.
+
+One server has one dispatch, so a broker's ports (main and VIP) answer the same requests. Idle channels are
+found by one scan for all, not by a timer each. Upstream: ``NettyRemotingServer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from errno import EADDRINUSE
+from typing import cast
+
+from twisted.application.service import Service
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.error import CannotListenError
+from twisted.internet.interfaces import IAddress, IDelayedCall, IListeningPort
+from twisted.internet.protocol import Factory, connectionDone
+from twisted.python.failure import Failure
+
+from gateway.errors import GatewayError
+from gateway.remoting.channel import Channel
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.protocol import Commands, RemotingProtocol
+from gateway.remoting.reactor import NetworkReactor
+from gateway.settings import Address, RemotingSettings
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("remoting")
+
+IDLE_SCANS = 12
+"""Scans in one idle time: an idle channel is closed at most a twelfth of it late."""
+
+
+class RemotingServer(Service):
+    """Accepts connections on ``addresses`` while it runs.
+
+    :param addresses: (interface, port) each; port 0 picks a free one, see ``ports``.
+    :param flush_group: shared with whoever completes batches of answers.
+    :param port_option: what a user is told to change when a port is in use.
+    """
+
+    def __init__(
+        self,
+        reactor: NetworkReactor,
+        dispatch: Commands,
+        addresses: Sequence[tuple[str, int]],
+        settings: RemotingSettings,
+        flush_group: FlushGroup | None = None,
+        port_option: str = "--port",
+    ) -> None:
+        self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
+        self.channels: dict[int, Channel] = {}
+        self._reactor = reactor
+        self._dispatch = dispatch
+        self._addresses = tuple(addresses)
+        self._settings = settings
+        self._port_option = port_option
+        self._listening: list[IListeningPort] = []
+        self._last_channel_id = 0
+        self._idle_scan: IDelayedCall | None = None
+        self._all_lost: Deferred[None] | None = None
+        self._connected = 0
+
+    @property
+    def ports(self) -> list[int]:
+        """The ports really listened on, in the order of the addresses; empty while stopped."""
+        return [_port_of(listening) for listening in self._listening]
+
+    def startService(self) -> None:  # noqa: N802 (Twisted's name)
+        """Listen on all addresses, or on none.
+
+        :raises GatewayError: an address cannot be listened on; the text says which and what to do.
+        """
+        for interface, port in self._addresses:
+            try:
+                self._listen(interface, port)
+            except CannotListenError as error:
+                self._stop_listening()
+                raise GatewayError(self._cannot_listen(interface, port, error)) from error
+        self._scan_later()
+        super().startService()  # type: ignore[no-untyped-call]
+
+    def stopService(self) -> Deferred[None]:  # noqa: N802 (Twisted's name)
+        """Close the ports and all channels; fires when the last one is gone."""
+        super().stopService()  # type: ignore[no-untyped-call]
+        if self._idle_scan is not None and self._idle_scan.active():
+            self._idle_scan.cancel()
+        closed = self.stop_listening()
+        for channel in list(self.channels.values()):
+            channel.close("the server stops")
+        closed.addCallback(lambda _: self._wait_for_channels())
+        return closed
+
+    def stop_listening(self) -> Deferred[None]:
+        """Accept nothing more; open channels stay, so that requests under way can be answered."""
+        return DeferredList(self._stop_listening()).addCallback(lambda _: None)
+
+    def flush(self) -> None:
+        """Write all gathered answers now: for whoever has just completed a batch."""
+        self.flush_group.flush()
+
+    def flush_soon(self) -> None:
+        """Write all gathered answers at the end of this reactor turn."""
+        self.flush_group.flush_soon()
+
+    def open_channel(self, protocol: RemotingProtocol) -> Channel:
+        """A connection came in (told by its protocol)."""
+        assert protocol.transport is not None
+        self._last_channel_id += 1
+        channel = Channel(
+            protocol.transport,
+            self._last_channel_id,
+            flush_group=self.flush_group,
+            reactor=self._reactor,
+            settings=self._settings,
+        )
+        self.channels[channel.id] = channel
+        channel.on_close(self._forget)
+        return channel
+
+    def new_protocol(self, address: IAddress | None) -> RemotingProtocol | None:
+        """A protocol for a connection that arrived, or None when there are too many."""
+        if self._connected >= self._settings.max_connections:
+            log.warning("connection refused", remote=address, max_connections=self._settings.max_connections)
+            return None
+        self._connected += 1
+        return ServerProtocol(self, self._dispatch, self.flush_group, self._settings.max_frame_bytes)
+
+    def disconnected(self) -> None:
+        """A transport is gone for good (told by its protocol)."""
+        self._connected -= 1
+        if self._connected == 0 and self._all_lost is not None:
+            all_lost, self._all_lost = self._all_lost, None
+            all_lost.callback(None)
+
+    def _listen(self, interface: str, port: int) -> None:
+        listening = self._reactor.listenTCP(port, _Connections(self), self._settings.server_socket_backlog, interface)
+        self._listening.append(listening)
+        log.info("listening", address=Address(interface, _port_of(listening)))
+
+    def _cannot_listen(self, interface: str, port: int, error: CannotListenError) -> str:
+        reason = error.socketError
+        if isinstance(reason, OSError) and reason.errno == EADDRINUSE:
+            return f"port {port} on {interface} is in use by another process, choose another with {self._port_option}"
+        return f"cannot listen on {Address(interface, port)}: {getattr(reason, 'strerror', None) or reason}"
+
+    def _stop_listening(self) -> list[Deferred[None]]:
+        listening, self._listening = self._listening, []
+        stopped = (port.stopListening() for port in listening)
+        return [closed for closed in stopped if isinstance(closed, Deferred)]
+
+    def _wait_for_channels(self) -> Deferred[None] | None:
+        if self._connected == 0:
+            return None
+        self._all_lost = Deferred()
+        return self._all_lost
+
+    def _forget(self, channel: Channel) -> None:
+        del self.channels[channel.id]
+
+    def _scan_later(self) -> None:
+        idle_s = self._settings.server_channel_max_idle_time_seconds
+        self._idle_scan = self._reactor.callLater(idle_s / IDLE_SCANS, self._close_idle)
+
+    def _close_idle(self) -> None:
+        now_s = self._reactor.seconds()
+        idle_s = self._settings.server_channel_max_idle_time_seconds
+        for channel in list(self.channels.values()):
+            if channel.active:
+                channel.active = False
+                channel.idle_since_s = now_s
+            elif now_s - channel.idle_since_s >= idle_s:
+                channel.close(f"idle for {idle_s} s")
+        self._scan_later()
+
+
+class ServerProtocol(RemotingProtocol):
+    """The protocol of an accepted connection; its end is counted."""
+
+    def __init__(
+        self, server: RemotingServer, commands: Commands, flush_group: FlushGroup, max_frame_bytes: int
+    ) -> None:
+        super().__init__(server, commands, flush_group, max_frame_bytes)
+        self._server = server
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """The transport is gone."""
+        super().connectionLost(reason)
+        self._server.disconnected()
+
+
+class _Connections(Factory):
+    """Asks the server for the protocol of each connection."""
+
+    noisy = False
+
+    def __init__(self, server: RemotingServer) -> None:
+        self._server = server
+
+    def buildProtocol(self, addr: IAddress | None) -> RemotingProtocol | None:  # noqa: N802
+        return self._server.new_protocol(addr)
+
+
+def _port_of(listening: IListeningPort) -> int:
+    return cast(IPv4Address, listening.getHost()).port

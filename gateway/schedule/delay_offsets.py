@@ -1,0 +1,52 @@
+"""How far each delay level has come: ``delayOffset.json``, shared with Apache RocketMQ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gateway.metadata.json_file import JsonFile
+from gateway.metadata.write_behind import InThread, WriteBehind
+from wire.disk.config_json import DelayOffsetsFile
+
+
+class DelayOffsets:
+    """The file of the delay levels' offsets.
+
+    :param path: ``config/delayOffset.json`` of the data directory.
+    """
+
+    def __init__(self, path: Path, in_thread: InThread) -> None:
+        self._file = JsonFile(path)
+        self._loaded = DelayOffsetsFile()
+        self._current: Callable[[], Mapping[int, int]] = dict
+        self._writer = WriteBehind(self._file, self._snapshot, in_thread)
+
+    def load(self) -> Mapping[int, int]:
+        """Level to next offset; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        self._loaded = self._file.load(DelayOffsetsFile.parse) or DelayOffsetsFile()
+        return self._loaded.offset_table
+
+    def follow(self, current: Callable[[], Mapping[int, int]]) -> None:
+        """Save what this returns from now on."""
+        self._current = current
+
+    def persist(self) -> None:
+        """Write the offsets when they moved since the last time."""
+        if self._current() != self._loaded.offset_table:
+            self._writer.touch()
+            self._writer.save()
+
+    def persist_now(self) -> None:
+        """Write and wait for it: for the end of the process."""
+        if self._current() != self._loaded.offset_table:
+            self._writer.touch()
+            self._writer.save_now()
+
+    def _snapshot(self) -> bytes:
+        loaded = self._loaded
+        self._loaded = DelayOffsetsFile(dict(self._current()), loaded.data_version, loaded.extra)
+        return self._loaded.build()

@@ -1,0 +1,193 @@
+"""The service that lets delayed messages go when their level's time has passed.
+
+Each level waits in its own queue of the schedule topic, in the order of its due times, so only the first
+message of a level has to be looked at. A released message is appended to its real topic; the level's offset
+moves on once that is durable. Upstream: ``ScheduleMessageService``, without its polling: a level sleeps until
+its first message is due or, when empty, until a message arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id
+from gateway.store.get_result import GetStatus
+from gateway.telemetry.logs import EventLog
+from wire.message.record import StoredMessage, parse_records
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+    from gateway.clock import Milliseconds
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+
+log = EventLog("schedule")
+
+READ_COUNT = 256
+"""Messages looked at in one read of a level."""
+READ_BYTES = 1 << 20
+RETRY_MS = 10_000
+"""A message that could not be stored is tried again after this, as upstream does."""
+LONGEST_SLEEP_MS = 60_000
+
+
+class Arrival(Protocol):
+    """What is asked of a newly dispatched message."""
+
+    topic: str
+    queue_id: int
+
+
+class _Level:
+    """The progress of one level."""
+
+    __slots__ = ("busy", "call", "level", "offset", "queue_id")
+
+    def __init__(self, level: int) -> None:
+        self.level = level
+        self.queue_id = schedule_queue_id(level)
+        self.offset = 0
+        self.busy = False
+        self.call: IDelayedCall | None = None
+
+
+class DelayService:
+    """Releases delayed messages.
+
+    :param reactor: for its clock only.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        levels: DelayLevels,
+        reactor: IReactorTime,
+        clock: Milliseconds,
+    ) -> None:
+        self._store = store
+        self._delays = levels
+        self._reactor = reactor
+        self._clock = clock
+        self._levels = {level: _Level(level) for level in range(1, levels.last + 1)}
+        self._kept: dict[int, int] = {}
+        self._running = False
+
+    def resume_from(self, offsets: Mapping[int, int]) -> None:
+        """Go on where an earlier run ended: delay level to next offset in its queue; before the start."""
+        for number, offset in offsets.items():
+            level = self._levels.get(number)
+            if level is None:
+                self._kept[number] = offset
+            else:
+                level.offset = offset
+
+    def offsets(self) -> dict[int, int]:
+        """The next offset of each level that ever held a message, for delayOffset.json."""
+        moved = {level.level: level.offset for level in self._levels.values() if level.offset}
+        return {**self._kept, **moved}
+
+    def start(self) -> None:
+        """Look at every level once."""
+        self._running = True
+        for level in self._levels.values():
+            level.offset = max(level.offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id), 0)
+            self._look_at(level)
+
+    def stop(self) -> None:
+        """Release nothing more; what is being stored still counts."""
+        self._running = False
+        for level in self._levels.values():
+            _cancel(level)
+
+    def arrived(self, messages: Iterable[Arrival]) -> None:
+        """Wake the levels that were empty and now have a message."""
+        if not self._running:
+            return
+        for queue_id in {message.queue_id for message in messages if message.topic == SCHEDULE_TOPIC}:
+            level = self._levels.get(delay_level_of_queue(queue_id))
+            if level is not None and not level.busy and level.call is None:
+                self._look_at(level)
+
+    def _look_at(self, level: _Level) -> None:
+        """Release what is due in a level, or sleep until something is."""
+        level.call = None
+        if not self._running or level.busy:
+            return
+        result = self._store.get_messages(SCHEDULE_TOPIC, level.queue_id, level.offset, READ_COUNT, READ_BYTES)
+        if result.status is not GetStatus.FOUND:
+            self._skip_gap(level, result.status, result.next_begin_offset)
+            return
+        waiting = parse_records(b"".join(result.parts))
+        delay_ms = self._delays.delay_ms(level.level)
+        now_ms = self._clock()
+        due = [message for message in waiting if message.stored_at_ms + delay_ms <= now_ms]
+        if due:
+            self._release(level, due)
+        else:
+            self._sleep(level, waiting[0].stored_at_ms + delay_ms - now_ms)
+
+    def _skip_gap(self, level: _Level, status: GetStatus, next_offset: int) -> None:
+        """Retention removed what the offset pointed at, or the queue is shorter than the offset says."""
+        if status in (
+            GetStatus.OFFSET_TOO_SMALL,
+            GetStatus.OFFSET_OVERFLOW_BADLY,
+            GetStatus.MESSAGE_WAS_REMOVING,
+        ):
+            log.warning("delay level moved", level=level.level, from_offset=level.offset, to_offset=next_offset)
+            level.offset = next_offset
+            self._sleep(level, 0)
+
+    def _sleep(self, level: _Level, wait_ms: int) -> None:
+        wait_ms = max(0, min(wait_ms, LONGEST_SLEEP_MS))
+        level.call = self._reactor.callLater(wait_ms / 1000, self._look_at, level)
+
+    def _release(self, level: _Level, due: list[StoredMessage]) -> None:
+        """Append all due messages in order; the offset follows the last one that is stored."""
+        level.busy = True
+        pending = len(due)
+        failed_at: int | None = None
+
+        def stored(queue_offset: int) -> Callable[[PutResult], None]:
+            def done(result: PutResult) -> None:
+                nonlocal pending, failed_at
+                pending -= 1
+                if not result.status.is_stored and (failed_at is None or queue_offset < failed_at):
+                    failed_at = queue_offset
+                    log.error("release failed", level=level.level, offset=queue_offset, status=result.status.name)
+                if pending == 0:
+                    self._released(level, due[-1].queue_offset + 1, failed_at)
+
+            return done
+
+        for message in due:
+            delivered = released(message)
+            if delivered is None:
+                log.error(
+                    "delayed message without a real topic dropped",
+                    level=level.level,
+                    offset=message.queue_offset,
+                )
+                pending -= 1
+            else:
+                self._store.append(delivered, stored(message.queue_offset))
+        if pending == 0 and level.busy:
+            self._released(level, due[-1].queue_offset + 1, failed_at)
+
+    def _released(self, level: _Level, end: int, failed_at: int | None) -> None:
+        if not level.busy:
+            return
+        level.busy = False
+        level.offset = end if failed_at is None else failed_at
+        if self._running:
+            self._sleep(level, 0 if failed_at is None else RETRY_MS)
+
+
+def _cancel(level: _Level) -> None:
+    if level.call is not None and level.call.active():
+        level.call.cancel()
+    level.call = None

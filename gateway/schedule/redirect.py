@@ -1,0 +1,97 @@
+"""A message with a delay: where it waits, and what it becomes when its time has come.
+
+Pure, after upstream's ``HookUtils.transformDelayLevelMessage`` and ``ScheduleMessageService.messageTimeUp``:
+delayed messages wait in SCHEDULE_TOPIC_XXXX, one queue a level, with their real place in two properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.schedule.delay_levels import DelayLevels
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage
+
+TIMER_PROPERTIES = (
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
+)
+
+
+def delay_level(properties: Mapping[str, str]) -> int:
+    """The delay level a message asks for; 0 when none or not a number."""
+    text = properties.get(PropertyName.DELAY)
+    if not text:
+        return 0
+    try:
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def asks_for_timer(properties: Mapping[str, str]) -> bool:
+    """Whether a message wants to be delivered at an arbitrary time (5.x timer), not at a delay level."""
+    return any(name in properties for name in TIMER_PROPERTIES)
+
+
+def schedule_queue_id(level: int) -> int:
+    """The queue of the schedule topic in which a level waits."""
+    return level - 1
+
+
+def delay_level_of_queue(queue_id: int) -> int:
+    """The level that waits in a queue of the schedule topic."""
+    return queue_id + 1
+
+
+def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingMessage:
+    """The message as it waits: in the schedule topic, with its real topic and queue as properties."""
+    level = levels.clip(delay_level(message.property_map))
+    properties = dict(message.property_map)
+    properties[PropertyName.DELAY] = str(level)
+    properties[PropertyName.REAL_TOPIC] = message.topic
+    properties[PropertyName.REAL_QID] = str(message.queue_id)
+    return OutgoingMessage(
+        topic=SCHEDULE_TOPIC,
+        queue_id=schedule_queue_id(level),
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_at_ms=message.born_at_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=message.prepared_transaction_offset,
+        body=message.body,
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def released(waiting: StoredMessage) -> OutgoingMessage | None:
+    """The message as it is delivered after its delay; None when its real place cannot be read.
+
+    The delay and WAIT are gone; everything else stays, the born values included.
+    """
+    properties = dict(waiting.property_map)
+    topic = properties.get(PropertyName.REAL_TOPIC)
+    queue_id = properties.get(PropertyName.REAL_QID, "")
+    if not topic or not queue_id.isdecimal():
+        return None
+    for name in (PropertyName.DELAY, PropertyName.WAIT, *TIMER_PROPERTIES):
+        properties.pop(name, None)
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=int(queue_id),
+        flag=waiting.flag,
+        sys_flag=waiting.sys_flag,
+        born_at_ms=waiting.born_at_ms,
+        born_host=waiting.born_host,
+        store_host=waiting.store_host,
+        reconsume_times=waiting.reconsume_times,
+        prepared_transaction_offset=waiting.prepared_transaction_offset,
+        body=waiting.body,
+        properties=build_properties(properties),
+        property_map=properties,
+    )

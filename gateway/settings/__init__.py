@@ -1,0 +1,30 @@
+"""Every setting of the gateway, declared once: key, type, default, unit, range and one sentence.
+
+The groups (``broker``, ``store``, ``transaction``, ``name_server``, ``remoting``) are frozen dataclasses;
+``tree.Settings`` has all their attributes, so a part may ask for the group it needs and be given the
+whole. ``load`` reads them from files, environment and command line; the command ``config`` and the
+documentation are generated from the same declarations. Nothing here starts or opens anything.
+
+The types are re-exported because nearly every part of the gateway takes one of them.
+"""
+
+from gateway.settings.addresses import Address, Advertised
+from gateway.settings.broker import BrokerSettings
+from gateway.settings.name_server import NameServerSettings
+from gateway.settings.remoting import RemotingSettings
+from gateway.settings.store import FlushDiskType, StoreSettings
+from gateway.settings.transaction import TransactionSettings
+from gateway.settings.tree import LogLevel, Settings
+
+__all__ = [
+    "Address",
+    "Advertised",
+    "BrokerSettings",
+    "FlushDiskType",
+    "LogLevel",
+    "NameServerSettings",
+    "RemotingSettings",
+    "Settings",
+    "StoreSettings",
+    "TransactionSettings",
+]

@@ -1,0 +1,118 @@
+"""Addresses as they appear in settings: ``host:port``, lists of them, and what we advertise.
+
+Only text is looked at; no name is resolved here. IPv6 addresses with a port stand in brackets.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import NamedTuple
+
+ADVERTISE_AUTO = "auto"
+"""Advertise to every client the address it reached us at."""
+
+
+class Address(NamedTuple):
+    """A host name or IP address, and a port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Advertised(NamedTuple):
+    """What routes say about us: ``host`` None means the address the asking client reached us at,
+    ``port`` None the port we listen on.
+    """
+
+    host: str | None
+    port: int | None
+
+
+def parse_address(text: str) -> Address:
+    """``host:port`` or ``[v6]:port``; ValueError with what was expected."""
+    host, port = _split(text.strip())
+    if port is None:
+        raise ValueError("HOST:PORT")
+    return Address(host, port)
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Addresses separated by ``;`` (or ``,``), in order; empty text gives none."""
+    parts = [part.strip() for part in text.replace(",", ";").split(";")]
+    return tuple(parse_address(part) for part in parts if part)
+
+
+def parse_advertised(text: str) -> Advertised:
+    """``auto``, ``host`` or ``host:port``; ValueError with what was expected."""
+    text = text.strip()
+    if text.lower() == ADVERTISE_AUTO:
+        return Advertised(None, None)
+    return Advertised(*_split(text))
+
+
+def advertised_expected(text: str) -> str | None:
+    """What ``gateway.advertise`` wants instead of ``text``, or None."""
+    try:
+        parse_advertised(text)
+    except ValueError:
+        return "auto, HOST or HOST:PORT"
+    return None
+
+
+def addresses_expected(text: str) -> str | None:
+    """What a list of addresses wants instead of ``text``, or None."""
+    try:
+        parse_addresses(text)
+    except ValueError:
+        return "HOST:PORT, several separated by ';'"
+    return None
+
+
+def interface_expected(text: str) -> str | None:
+    """What ``bindAddress`` wants instead of ``text``, or None."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return "an IP address of this machine, 0.0.0.0 or ::"
+    return None
+
+
+def host_expected(text: str) -> str | None:
+    """What ``brokerIP1`` wants instead of ``text``, or None."""
+    try:
+        if text and _split(text)[1] is not None:
+            raise ValueError(text)
+    except ValueError:
+        return "a host name or IP address without a port"
+    return None
+
+
+def is_loopback(interface: str) -> bool:
+    """Whether only this machine reaches a listener on ``interface``."""
+    return ipaddress.ip_address(interface).is_loopback
+
+
+def _split(text: str) -> tuple[str, int | None]:
+    """Host and port; the port is None when there is none."""
+    if text.startswith("["):
+        host, closing, rest = text[1:].partition("]")
+        if not closing or (rest and not rest.startswith(":")):
+            raise ValueError(text)
+        ipaddress.IPv6Address(host)
+        return host, _port(rest[1:]) if rest else None
+    if text.count(":") > 1:
+        ipaddress.IPv6Address(text)
+        return text, None
+    host, colon, port = text.partition(":")
+    if not host or any(character.isspace() or character in "/;,@" for character in host):
+        raise ValueError(text)
+    return host, _port(port) if colon else None
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 65_536:
+        raise ValueError(text)
+    return int(text)

@@ -1,0 +1,163 @@
+"""Settings of the broker: its name and address, what it creates by itself, how it answers pulls."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.settings.addresses import (
+    ADVERTISE_AUTO,
+    Address,
+    Advertised,
+    addresses_expected,
+    advertised_expected,
+    host_expected,
+    parse_addresses,
+    parse_advertised,
+)
+from gateway.settings.declare import machine_setting, setting
+
+
+class BrokerRole(StrEnum):
+    """A gateway is always a master; without replicas the two kinds of master do the same."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+
+
+def permission_expected(text: str) -> str | None:
+    """What ``brokerPermission`` wants instead of ``text``, or None."""
+    return None if text in ("2", "4", "6") else "2 (write), 4 (read) or 6 (both)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSettings:
+    """Identity, registration, topics and groups, pulls."""
+
+    broker_cluster_name: str = setting(
+        "DefaultCluster", "brokerClusterName", "Cluster the broker belongs to; also the name of a topic."
+    )
+    broker_name: str = machine_setting(
+        str,
+        lambda: platform.node() or "DEFAULT_BROKER",
+        "brokerName",
+        "Name in routes, unique in its cluster: the machine's host name unless set.",
+    )
+    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", minimum=0, maximum=0)
+    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master; a slave is refused.")
+    listen_port: int = setting(
+        10_911,
+        "listenPort",
+        "Port of the broker; 0 picks a free one. listenPort-2 is open too, for old clients.",
+        minimum=0,
+        maximum=65_535,
+    )
+    vip_channel_enable: bool = setting(
+        True, "gateway.vipChannelEnable", "Listen on listenPort-2, where clients before 4.5.1 send."
+    )
+    advertise: str = setting(
+        ADVERTISE_AUTO,
+        "gateway.advertise",
+        "Address in routes: HOST, HOST:PORT, or auto: the one a client reached the name server at.",
+        check=advertised_expected,
+    )
+    broker_ip1: str = setting(
+        "",
+        "brokerIP1",
+        "Host in routes, as on Apache; the same as gateway.advertise=HOST, which wins over it.",
+        check=host_expected,
+    )
+    namesrv_addr: str = setting(
+        "",
+        "namesrvAddr",
+        "Name servers to register with, host:port separated by ';'.",
+        check=addresses_expected,
+    )
+    register_name_server_period_ms: int = setting(
+        30_000,
+        "registerNameServerPeriod",
+        "Time between two registrations.",
+        unit="ms",
+        minimum=1_000,
+        maximum=60_000,
+    )
+    register_broker_timeout_ms: int = setting(
+        24_000,
+        "registerBrokerTimeoutMills",
+        "Time a name server has to answer a registration.",
+        unit="ms",
+        minimum=100,
+        maximum=600_000,
+    )
+    force_register: bool = setting(True, "forceRegister", "Register also when no topic changed since the last time.")
+    compressed_register: bool = setting(False, "compressedRegister", "Send the topics compressed when registering.")
+    region_id: str = setting("DefaultRegion", "regionId", "Region written into traced messages.")
+    trace_on: bool = setting(True, "traceOn", "Tell clients that trace messages are welcome.")
+    trace_topic_enable: bool = setting(False, "traceTopicEnable", "Create the trace topic when the broker starts.")
+    msg_trace_topic_name: str = setting("RMQ_SYS_TRACE_TOPIC", "msgTraceTopicName", "Name of the trace topic.")
+    broker_permission: int = setting(6, "brokerPermission", "2 write, 4 read, 6 both.", check=permission_expected)
+    auto_create_topic_enable: bool = setting(
+        True, "autoCreateTopicEnable", "Create a topic when a message is first sent to it."
+    )
+    auto_create_subscription_group: bool = setting(
+        True, "autoCreateSubscriptionGroup", "Create a consumer group when it is first seen."
+    )
+    default_topic_queue_nums: int = setting(
+        8,
+        "defaultTopicQueueNums",
+        "Queues of a topic created by a send, unless the producer asks for fewer.",
+        minimum=1,
+        maximum=1_024,
+    )
+    cluster_topic_enable: bool = setting(
+        True, "clusterTopicEnable", "Let clients use the topic named after the cluster."
+    )
+    broker_topic_enable: bool = setting(True, "brokerTopicEnable", "Let clients use the topic named after the broker.")
+    long_polling_enable: bool = setting(
+        True, "longPollingEnable", "Hold a pull that finds nothing for as long as the client wishes."
+    )
+    short_polling_time_ms: int = setting(
+        1_000,
+        "shortPollingTimeMills",
+        "Time a pull is held when longPollingEnable is false.",
+        unit="ms",
+        minimum=0,
+        maximum=600_000,
+    )
+    held_pulls_limit: int = setting(
+        100_000,
+        "gateway.heldPullsLimit",
+        "Pulls held at once; further ones are answered at once when they find nothing.",
+        minimum=1,
+        maximum=10_000_000,
+    )
+    channel_expired_timeout_ms: int = setting(
+        120_000,
+        "channelExpiredTimeout",
+        "A client that sent no heartbeat for this long no longer counts as a member of its groups.",
+        unit="ms",
+        minimum=1_000,
+        maximum=86_400_000,
+    )
+    flush_consumer_offset_interval_ms: int = setting(
+        5_000,
+        "flushConsumerOffsetInterval",
+        "Time between two saves of the consumer offsets.",
+        unit="ms",
+        minimum=10,
+        maximum=3_600_000,
+    )
+
+    @property
+    def advertised(self) -> Advertised:
+        """``gateway.advertise``, or ``brokerIP1`` where that is left at auto."""
+        advertised = parse_advertised(self.advertise)
+        if advertised.host is None and self.broker_ip1:
+            return Advertised(self.broker_ip1.strip("[]"), None)
+        return advertised
+
+    @property
+    def name_server_addresses(self) -> tuple[Address, ...]:
+        """The addresses of ``namesrvAddr``."""
+        return parse_addresses(self.namesrv_addr)

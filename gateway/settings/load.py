@@ -1,0 +1,201 @@
+"""Reading settings from where people put them, and remembering where each value came from.
+
+Later sources win: defaults, ``-c`` file, environment, ``--set``, dedicated options. A value of the wrong
+type or out of range is a ConfigurationError that names key, value, source and what was expected. Keys
+without a setting are kept in ``Loaded.kept`` and judged once each: known to Apache RocketMQ and without
+effect here, misspelt, or refused. In a name server's own file ``listenPort`` is the name server's port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from gateway.errors import ConfigurationError
+from gateway.settings.apache_keys import REFUSED, apache_keys, closest
+from gateway.settings.declare import (
+    ENVIRONMENT_PREFIX,
+    OWN_PREFIX,
+    Declaration,
+    declarations,
+    environment_name,
+)
+from gateway.settings.properties import parse_properties_file
+from gateway.settings.tree import Settings
+
+DEFAULT = "default"
+"""The source of a value that nobody set."""
+
+
+class Role(StrEnum):
+    """Which servers the process runs."""
+
+    SERVE = "serve"
+    BROKER = "broker"
+    NAMESERVER = "nameserver"
+
+
+class Entry(NamedTuple):
+    """A key and a text that somebody wrote, and where."""
+
+    key: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The effective settings. ``sources`` is by key; ``kept`` are the entries without a setting;
+    ``notices`` are sentences to tell the operator once, at start.
+    """
+
+    settings: Settings
+    sources: Mapping[str, str]
+    kept: tuple[Entry, ...]
+    notices: tuple[str, ...]
+
+    def rows(self) -> list[tuple[Declaration, object, str]]:
+        """Every setting with its value and source, in the order of declaration."""
+        return [
+            (declaration, getattr(self.settings, declaration.attribute), self.sources.get(key, DEFAULT))
+            for key, declaration in declarations(Settings).items()
+        ]
+
+
+def load_settings(
+    role: Role,
+    *,
+    config_file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    assignments: Sequence[str] = (),
+    options: Iterable[Entry] = (),
+) -> Loaded:
+    """Read all sources in order. ``assignments`` are the ``key=value`` texts of ``--set``."""
+    entries = [
+        *(read_file(config_file) if config_file is not None else ()),
+        *read_environment(environment or {}, role),
+        *read_assignments(assignments),
+        *options,
+    ]
+    known = declarations(Settings)
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    kept: dict[str, Entry] = {}
+    for entry in entries:
+        _refuse(entry)
+        declaration = known.get(_key_in_role(entry.key, role))
+        if declaration is None:
+            kept[entry.key] = entry
+            continue
+        values[declaration.attribute] = _read(declaration, entry)
+        sources[declaration.key] = entry.source
+    settings = Settings(**values)
+    _check_together(settings, sources, role)
+    notices = tuple(notice for entry in kept.values() if (notice := _judge(entry)) is not None)
+    return Loaded(settings, sources, tuple(kept.values()), notices)
+
+
+def read_file(path: Path) -> list[Entry]:
+    """The entries of a properties file; their source is ``FILE:LINE``."""
+    try:
+        content = path.read_bytes()
+    except OSError as problem:
+        raise ConfigurationError(f"cannot read {path}: {problem.strerror}") from problem
+    properties = parse_properties_file(content, str(path))
+    return [Entry(key, value, f"{path}:{line}") for key, value, line in properties]
+
+
+def read_environment(environment: Mapping[str, str], role: Role) -> list[Entry]:
+    """``ROCKETMQ_GATEWAY_…`` variables, and Apache's ``NAMESRV_ADDR`` for a broker of its own.
+
+    ``serve`` brings its own name server: a developer's shell that names a shared one for clients must
+    not make a broker on a laptop join that cluster.
+    """
+    entries: list[Entry] = []
+    if role is Role.BROKER and environment.get("NAMESRV_ADDR"):
+        entries.append(Entry("namesrvAddr", environment["NAMESRV_ADDR"], "environment NAMESRV_ADDR"))
+    ours = {name: text for name, text in environment.items() if name.startswith(ENVIRONMENT_PREFIX)}
+    if ours:
+        keys = {environment_name(key): key for key in (*apache_keys(), *declarations(Settings))}
+        entries += [Entry(keys.get(name, name), text, f"environment {name}") for name, text in ours.items()]
+    return entries
+
+
+def read_assignments(assignments: Sequence[str]) -> list[Entry]:
+    """The ``key=value`` texts of ``--set``; here, where it was just typed, an unknown key is an error."""
+    entries: list[Entry] = []
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise ConfigurationError(f"--set {assignment!r}: expected KEY=VALUE")
+        if key not in declarations(Settings) and key not in apache_keys():
+            raise ConfigurationError(f"--set {key}: no such setting{_did_you_mean(key)}")
+        entries.append(Entry(key, text, "--set"))
+    return entries
+
+
+def _key_in_role(key: str, role: Role) -> str:
+    if role is Role.NAMESERVER and key == "listenPort":
+        return f"{OWN_PREFIX}nameserverPort"
+    return key
+
+
+def _read(declaration: Declaration, entry: Entry) -> object:
+    try:
+        return declaration.read(entry.text)
+    except ValueError as expected:
+        raise _wrong(entry, str(expected)) from None
+
+
+def _wrong(entry: Entry, expected: str) -> ConfigurationError:
+    shown = entry.text if len(entry.text) <= 80 else f"{entry.text[:80]}…"
+    return ConfigurationError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
+
+
+def _refuse(entry: Entry) -> None:
+    reason = REFUSED.get((entry.key, entry.text.strip().lower()))
+    if reason is not None:
+        raise ConfigurationError(f"{entry.key}={entry.text.strip()} ({entry.source}): {reason}")
+
+
+def _judge(entry: Entry) -> str | None:
+    """What to say about an entry without a setting; nothing when it repeats Apache's default."""
+    apache = apache_keys().get(entry.key)
+    if apache is None:
+        return f"{entry.key} ({entry.source}): unknown setting, kept without effect{_did_you_mean(entry.key)}"
+    if entry.text.strip() == apache.default:
+        return None
+    return f"{entry.key} ({entry.source}): known to Apache RocketMQ, without effect here"
+
+
+def _did_you_mean(word: str) -> str:
+    if word.startswith(ENVIRONMENT_PREFIX):
+        names = (environment_name(key) for key in (*declarations(Settings), *apache_keys()))
+        guess = closest(word, names)
+    else:
+        guess = closest(word, [*declarations(Settings), *apache_keys()])
+    return f"; did you mean {guess}?" if guess else ""
+
+
+def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) -> None:
+    """Values that are fine alone and not together."""
+
+    def refuse(keys: Sequence[str], reason: str) -> None:
+        said = " and ".join(f"{key} ({sources.get(key, DEFAULT)})" for key in keys)
+        raise ConfigurationError(f"{said}: {reason}")
+
+    if settings.max_message_size >= settings.max_frame_bytes:
+        refuse(["maxMessageSize", "gateway.maxFrameBytes"], "the largest message must fit into a frame")
+    if settings.max_message_size + 65_536 > settings.mapped_file_size_commit_log:
+        refuse(
+            ["maxMessageSize", "mappedFileSizeCommitLog"],
+            "a commit log file must hold the largest message and 65536 bytes more",
+        )
+    name_server, broker = settings.nameserver_port, settings.listen_port
+    vip = broker - 2 if settings.vip_channel_enable and broker > 2 else 0
+    if role is Role.SERVE and name_server and name_server in (broker, vip):
+        refuse(["listenPort", "gateway.nameserverPort"], "both need the same port (listenPort-2 is open too)")

@@ -1,0 +1,63 @@
+"""Settings of the name server.
+
+In the name server's own configuration file ``listenPort`` means ``gateway.nameserverPort``, as it does
+for Apache's name server; elsewhere it is the port of the broker.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.settings.declare import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameServerSettings:
+    """Routes and key-value configuration."""
+
+    nameserver_port: int = setting(
+        9_876,
+        "gateway.nameserverPort",
+        "Port of the name server; 0 picks a free one.",
+        minimum=0,
+        maximum=65_535,
+    )
+    kv_config_path: str = setting(
+        "",
+        "kvConfigPath",
+        "File of the key-value configuration; empty: namesrv/kvConfig.json in storePathRootDir.",
+    )
+    scan_not_active_broker_interval_ms: int = setting(
+        5_000,
+        "scanNotActiveBrokerInterval",
+        "How often brokers that stopped registering are looked for.",
+        unit="ms",
+        minimum=10,
+        maximum=3_600_000,
+    )
+    delete_topic_with_broker_registration: bool = setting(
+        False,
+        "deleteTopicWithBrokerRegistration",
+        "Forget the topics that a broker no longer lists when it registers.",
+    )
+    order_message_enable: bool = setting(
+        False, "orderMessageEnable", "Add the order configuration of a topic to its route."
+    )
+    return_order_topic_config_to_broker: bool = setting(
+        True, "returnOrderTopicConfigToBroker", "Tell registering brokers the order configuration."
+    )
+    enable_all_topic_list: bool = setting(True, "enableAllTopicList", "Answer requests for the list of all topics.")
+    enable_topic_list: bool = setting(
+        True, "enableTopicList", "Answer requests for the topics of a cluster and for system topics."
+    )
+    need_wait_for_service: bool = setting(
+        False, "needWaitForService", "Give out no routes in the first waitSecondsForService seconds."
+    )
+    wait_seconds_for_service: int = setting(
+        45,
+        "waitSecondsForService",
+        "Time brokers get to register before routes are given out, with needWaitForService.",
+        unit="seconds",
+        minimum=0,
+        maximum=3_600,
+    )

@@ -1,0 +1,94 @@
+r"""Java's ``.properties`` syntax, as ``java.util.Properties.load`` reads it.
+
+Comments begin with ``#`` or ``!``; key and value are parted by ``=``, ``:`` or blanks; a line that ends
+in an odd number of backslashes goes on in the next one; ``\t \n \r \f \uXXXX`` are escapes, and a
+backslash before any other character is dropped. Unlike Java, which assumes Latin-1, a file is read as
+UTF-8 when it is UTF-8: a data directory may well have a name in Chinese. A broken ``\u`` is an error.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from gateway.errors import ConfigurationError
+
+MAX_FILE_BYTES = 1_048_576
+"""A larger file is not a configuration file; Apache's own list of keys has 20 KiB."""
+
+_BLANKS = " \t\f"
+_KEY = re.compile(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class Property(NamedTuple):
+    """One entry of a file; ``line`` counts from 1 and is where the entry begins."""
+
+    key: str
+    value: str
+    line: int
+
+
+def parse_properties_file(content: bytes, name: str) -> list[Property]:
+    """All entries in order, repeated keys included; ConfigurationError names ``name`` and the line."""
+    if len(content) > MAX_FILE_BYTES:
+        raise ConfigurationError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return [_parse_entry(line, number, name) for number, line in _logical_lines(text)]
+
+
+def escape_property(key: str, value: str) -> str:
+    """``key=value`` as a line that reads back as the same two texts."""
+    return f"{_escape(key, ':= ')}={_escape(value, '')}"
+
+
+def _escape(text: str, also: str) -> str:
+    escaped = text.replace("\\", "\\\\")
+    for letter, character in _LETTERS.items():
+        escaped = escaped.replace(character, f"\\{letter}")
+    for character in also:
+        escaped = escaped.replace(character, f"\\{character}")
+    return f"\\{escaped}" if escaped.startswith(("#", "!", " ")) else escaped
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that hold an entry, continued lines joined, with the number of their first line."""
+    parts: list[str] = []
+    first = 0
+    for number, raw in enumerate(re.split(r"\r\n|\r|\n", text), start=1):
+        line = raw.lstrip(_BLANKS)
+        if not parts:
+            if not line or line[0] in "#!":
+                continue
+            first = number
+        backslashes = len(line) - len(line.rstrip("\\"))
+        if backslashes % 2:
+            parts.append(line[:-1])
+            continue
+        yield first, "".join([*parts, line])
+        parts = []
+    if parts:
+        yield first, "".join(parts)
+
+
+def _parse_entry(line: str, number: int, name: str) -> Property:
+    match = _KEY.fullmatch(line)
+    # Every text matches but one that ends in a lone backslash, and those were joined with the next line.
+    assert match is not None
+    key, value = (_unescape(part, number, name) for part in match.groups())
+    return Property(key, value, number)
+
+
+def _unescape(text: str, number: int, name: str) -> str:
+    def character(match: re.Match[str]) -> str:
+        escape = match.group(1)
+        if escape == "u":
+            raise ConfigurationError(f"{name}:{number}: \\u is not followed by four hexadecimal digits")
+        return chr(int(escape[1:], 16)) if len(escape) == 5 else _LETTERS.get(escape, escape)
+
+    return _ESCAPE.sub(character, text) if "\\" in text else text

@@ -1,0 +1,66 @@
+"""Settings of the listening sockets and their connections; they hold for broker and name server alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.settings.addresses import interface_expected
+from gateway.settings.declare import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemotingSettings:
+    """Sockets, and what one connection may cost. Not slotted: ``Settings`` joins several groups."""
+
+    bind_address: str = setting(
+        "127.0.0.1",
+        "bindAddress",
+        "Address to listen on; 0.0.0.0 is every IPv4 network (Apache's default), :: also IPv6.",
+        check=interface_expected,
+    )
+    server_socket_backlog: int = setting(
+        1_024,
+        "serverSocketBacklog",
+        "Connections the system accepts on our behalf before we do.",
+        minimum=1,
+        maximum=65_535,
+    )
+    server_channel_max_idle_time_seconds: int = setting(
+        120,
+        "serverChannelMaxIdleTimeSeconds",
+        "A connection on which nothing was received or sent for this long is closed.",
+        unit="seconds",
+        minimum=1,
+        maximum=86_400,
+    )
+    max_connections: int = setting(
+        20_000,
+        "gateway.maxConnections",
+        "Connections open at once; further ones are closed when they arrive.",
+        minimum=1,
+        maximum=1_000_000,
+    )
+    max_frame_bytes: int = setting(
+        16_777_216,
+        "gateway.maxFrameBytes",
+        "Longest request accepted; clients of Apache RocketMQ stop at 16 MiB too.",
+        unit="bytes",
+        minimum=65_536,
+        maximum=16_777_216,
+    )
+    unsent_bytes_limit: int = setting(
+        33_554_432,
+        "gateway.unsentBytesLimit",
+        "Answers waiting for a client that does not read; beyond this its connection is closed.",
+        unit="bytes",
+        minimum=65_536,
+        maximum=2_147_483_647,
+    )
+    call_timeout_ms: int = setting(
+        3_000,
+        "gateway.callTimeoutMs",
+        "Time a client or a name server has to answer a request of ours.",
+        unit="ms",
+        minimum=100,
+        maximum=600_000,
+    )

@@ -1,0 +1,318 @@
+"""Settings of the message store: where it lives, when data is on disk, when it is deleted.
+
+Keys, units and defaults are those of Apache RocketMQ's MessageStoreConfig, but for ``flushDiskType``:
+here a send is answered when the message is on disk, unless ASYNC_FLUSH is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gateway.settings.declare import machine_setting, setting, with_home
+
+DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+CONSUME_QUEUE_UNIT_BYTES = 20
+"""Size of one consume queue unit; a file holds whole units. Never change: it is on disk."""
+_DELAY_LEVEL = re.compile(r"[1-9][0-9]{0,8}[smhd]")
+
+
+class FlushDiskType(StrEnum):
+    """When a send is answered: after the message is on disk, or after the system has it in memory."""
+
+    SYNC_FLUSH = "SYNC_FLUSH"
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+
+
+def delay_levels_expected(text: str) -> str | None:
+    """What ``messageDelayLevel`` wants instead of ``text``, or None."""
+    levels = text.split(" ")
+    if len(levels) <= 128 and all(_DELAY_LEVEL.fullmatch(level) for level in levels):
+        return None
+    return "durations such as '1s 5s 1m 2h' separated by one space"
+
+
+def hours_expected(text: str) -> str | None:
+    """What ``deleteWhen`` wants instead of ``text``, or None."""
+    hours = text.split(";")
+    if all(hour.isascii() and hour.isdigit() and int(hour) < 24 for hour in hours):
+        return None
+    return "hours of the day such as '04' or '04;16'"
+
+
+def one_path_expected(text: str) -> str | None:
+    """What ``storePathCommitLog`` wants instead of ``text``, or None."""
+    return "a single path (several commit log directories are not supported)" if "," in text else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSettings:
+    """Commit log, consume queues, index, retention."""
+
+    store_path_root_dir: Path = machine_setting(
+        Path,
+        lambda: Path.home() / "store",
+        "storePathRootDir",
+        "Directory of everything that is kept: $HOME/store unless set.",
+    )
+    store_path_commit_log: str = setting(
+        "",
+        "storePathCommitLog",
+        "Directory of the commit log; empty: commitlog in storePathRootDir.",
+        check=one_path_expected,
+    )
+    flush_disk_type: FlushDiskType = setting(
+        FlushDiskType.SYNC_FLUSH,
+        "flushDiskType",
+        "SYNC_FLUSH: a send is answered once it is on disk (Apache's default is ASYNC_FLUSH).",
+    )
+    flush_interval_commit_log_ms: int = setting(
+        500,
+        "flushIntervalCommitLog",
+        "ASYNC_FLUSH: time between two flushes of the commit log.",
+        unit="ms",
+        minimum=1,
+        maximum=3_600_000,
+    )
+    flush_commit_log_least_pages: int = setting(
+        4,
+        "flushCommitLogLeastPages",
+        "ASYNC_FLUSH: written pages of 4 KiB below which a flush is skipped.",
+        unit="pages",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    flush_commit_log_thorough_interval_ms: int = setting(
+        10_000,
+        "flushCommitLogThoroughInterval",
+        "ASYNC_FLUSH: time after which a flush is not skipped however little was written.",
+        unit="ms",
+        minimum=1,
+        maximum=3_600_000,
+    )
+    flush_interval_consume_queue_ms: int = setting(
+        1_000,
+        "flushIntervalConsumeQueue",
+        "Time between two flushes of the consume queues, which the commit log can rebuild.",
+        unit="ms",
+        minimum=1,
+        maximum=3_600_000,
+    )
+    flush_delay_offset_interval_ms: int = setting(
+        10_000,
+        "flushDelayOffsetInterval",
+        "Time between two saves of how far delayed messages were delivered.",
+        unit="ms",
+        minimum=10,
+        maximum=3_600_000,
+    )
+    mapped_file_size_commit_log: int = setting(
+        1_073_741_824,
+        "mappedFileSizeCommitLog",
+        "Size of a commit log file; it takes disk space only as it fills.",
+        unit="bytes",
+        minimum=4_096,
+        maximum=2_147_483_647,
+    )
+    mapped_file_size_consume_queue: int = setting(
+        6_000_000,
+        "mappedFileSizeConsumeQueue",
+        "Size of a consume queue file, 20 bytes a message, rounded up to whole messages.",
+        unit="bytes",
+        minimum=CONSUME_QUEUE_UNIT_BYTES,
+        maximum=2_147_483_640,
+    )
+    max_hash_slot_num: int = setting(
+        5_000_000,
+        "maxHashSlotNum",
+        "Hash slots of an index file, 4 bytes each.",
+        minimum=1,
+        maximum=100_000_000,
+    )
+    max_index_num: int = setting(
+        20_000_000,
+        "maxIndexNum",
+        "Entries of an index file, 20 bytes each; one message has one per key.",
+        minimum=2,
+        maximum=100_000_000,
+    )
+    message_index_enable: bool = setting(
+        True, "messageIndexEnable", "Index messages by key and unique id, for queries."
+    )
+    max_message_size: int = setting(
+        4_194_304,
+        "maxMessageSize",
+        "Largest message body accepted.",
+        unit="bytes",
+        minimum=1,
+        maximum=16_000_000,
+    )
+    message_delay_level: str = setting(
+        DEFAULT_DELAY_LEVELS,
+        "messageDelayLevel",
+        "Delay of level 1, 2, … as number and unit (s, m, h, d), separated by a space.",
+        check=delay_levels_expected,
+    )
+    file_reserved_time_hours: int = setting(
+        72,
+        "fileReservedTime",
+        "Age at which commit log files may be deleted.",
+        unit="hours",
+        minimum=0,
+        maximum=876_000,
+    )
+    delete_when: str = setting(
+        "04",
+        "deleteWhen",
+        "Hours of the day at which old files are deleted, separated by ';'.",
+        check=hours_expected,
+    )
+    clean_resource_interval_ms: int = setting(
+        10_000,
+        "cleanResourceInterval",
+        "Time between two looks for files to delete.",
+        unit="ms",
+        minimum=10,
+        maximum=3_600_000,
+    )
+    disk_max_used_space_ratio: int = setting(
+        75,
+        "diskMaxUsedSpaceRatio",
+        "Use of the disk above which old files are deleted at any hour (see gateway.diskFreeFloorBytes).",
+        unit="percent",
+        minimum=10,
+        maximum=100,
+    )
+    disk_space_clean_forcibly_ratio: int = setting(
+        85,
+        "diskSpaceCleanForciblyRatio",
+        "Use of the disk above which the oldest files are deleted whatever their age.",
+        unit="percent",
+        minimum=10,
+        maximum=100,
+    )
+    disk_space_warning_level_ratio: int = setting(
+        90,
+        "diskSpaceWarningLevelRatio",
+        "Use of the disk above which sends are refused.",
+        unit="percent",
+        minimum=10,
+        maximum=100,
+    )
+    disk_free_floor_bytes: int = setting(
+        4_294_967_296,
+        "gateway.diskFreeFloorBytes",
+        "The three disk ratios count only while less than this is free.",
+        unit="bytes",
+        minimum=0,
+        maximum=1_125_899_906_842_624,
+    )
+    max_unwritten_bytes: int = setting(
+        134_217_728,
+        "gateway.maxUnwrittenBytes",
+        "Messages received and not yet written; beyond this sends are refused as busy.",
+        unit="bytes",
+        minimum=1_048_576,
+        maximum=17_179_869_184,
+    )
+    max_open_consume_queue_files: int = setting(
+        512,
+        "gateway.maxOpenConsumeQueueFiles",
+        "Consume queue files kept open at once.",
+        minimum=16,
+        maximum=1_000_000,
+    )
+    max_index_backlog: int = setting(
+        50_000,
+        "gateway.maxIndexBacklog",
+        "Messages waiting in memory for the key index; beyond this they are read again from the log.",
+        minimum=1,
+        maximum=100_000_000,
+    )
+    hot_bytes: int = setting(
+        268_435_456,
+        "gateway.hotBytes",
+        "Messages this close to the end of the commit log count as recent.",
+        unit="bytes",
+        minimum=0,
+        maximum=1_125_899_906_842_624,
+    )
+    max_tail_copy_bytes: int = setting(
+        67_108_864,
+        "gateway.maxTailCopyBytes",
+        "Of a torn tail cut off by recovery, this much is kept beside the log.",
+        unit="bytes",
+        minimum=0,
+        maximum=2_147_483_647,
+    )
+    max_transfer_count_on_message_in_memory: int = setting(
+        32,
+        "maxTransferCountOnMessageInMemory",
+        "Messages one pull returns when they are recent.",
+        minimum=1,
+        maximum=65_536,
+    )
+    max_transfer_bytes_on_message_in_memory: int = setting(
+        262_144,
+        "maxTransferBytesOnMessageInMemory",
+        "Bytes one pull returns when the messages are recent; one message always fits.",
+        unit="bytes",
+        minimum=1,
+        maximum=16_000_000,
+    )
+    max_transfer_count_on_message_in_disk: int = setting(
+        8,
+        "maxTransferCountOnMessageInDisk",
+        "Messages one pull returns when they have to be read from disk.",
+        minimum=1,
+        maximum=65_536,
+    )
+    max_transfer_bytes_on_message_in_disk: int = setting(
+        65_536,
+        "maxTransferBytesOnMessageInDisk",
+        "Bytes one pull returns when they have to be read from disk; one message always fits.",
+        unit="bytes",
+        minimum=1,
+        maximum=16_000_000,
+    )
+    pull_batch_max_message_count: int = setting(
+        160,
+        "pullBatchMaxMessageCount",
+        "Messages one pull returns at most, whatever the client asks for.",
+        minimum=1,
+        maximum=65_536,
+    )
+    max_msgs_num_batch: int = setting(
+        64,
+        "maxMsgsNumBatch",
+        "Messages one query by key returns at most.",
+        minimum=1,
+        maximum=65_536,
+    )
+    default_query_max_num: int = setting(
+        32,
+        "defaultQueryMaxNum",
+        "Messages one query by unique id returns at most.",
+        minimum=1,
+        maximum=65_536,
+    )
+
+    @property
+    def commit_log_directory(self) -> Path:
+        """Where the commit log files are."""
+        if self.store_path_commit_log:
+            return Path(with_home(self.store_path_commit_log))
+        return self.store_path_root_dir / "commitlog"
+
+    @property
+    def consume_queue_file_bytes(self) -> int:
+        """``mappedFileSizeConsumeQueue`` rounded up to whole units, as Apache does."""
+        units = -(-self.mapped_file_size_consume_queue // CONSUME_QUEUE_UNIT_BYTES)
+        return units * CONSUME_QUEUE_UNIT_BYTES
+
+    @property
+    def delete_hours(self) -> frozenset[int]:
+        """The hours of ``deleteWhen``."""
+        return frozenset(int(hour) for hour in self.delete_when.split(";"))

@@ -1,0 +1,61 @@
+"""All settings in one value.
+
+``Settings()`` is the defaults; ``load.load_settings`` makes one from files, environment and command line.
+A part that takes a group (``StoreSettings``) can be given the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gateway.settings.broker import BrokerSettings
+from gateway.settings.declare import setting, with_home
+from gateway.settings.name_server import NameServerSettings
+from gateway.settings.remoting import RemotingSettings
+from gateway.settings.store import StoreSettings
+from gateway.settings.transaction import TransactionSettings
+
+
+class LogLevel(StrEnum):
+    """The least important events that are still written."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessSettings:
+    """What concerns the process as a whole."""
+
+    log_level: LogLevel = setting(LogLevel.INFO, "gateway.logLevel", "Least important events written to the log.")
+    stop_timeout_ms: int = setting(
+        30_000,
+        "gateway.stopTimeoutMs",
+        "Time a stop has to answer what was received and to flush; then the process ends anyway.",
+        unit="ms",
+        minimum=100,
+        maximum=3_600_000,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(
+    ProcessSettings,
+    RemotingSettings,
+    NameServerSettings,
+    TransactionSettings,
+    StoreSettings,
+    BrokerSettings,
+):
+    """Every setting of the gateway, by attribute."""
+
+    @property
+    def kv_config_file(self) -> Path:
+        """Where the name server keeps its key-value configuration."""
+        if self.kv_config_path:
+            return Path(with_home(self.kv_config_path))
+        return self.store_path_root_dir / "namesrv" / "kvConfig.json"

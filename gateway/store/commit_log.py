@@ -1,0 +1,170 @@
+"""The commit log: every message of every topic, one record after the other, in files of a fixed size.
+
+A record never spans two files: when it and the 8 bytes of a filler no longer fit, the filler ends the file and the
+record starts the next one (upstream ``CommitLog.DefaultAppendMessageCallback``). The bytes behind a filler stay a
+hole. The log knows offsets and bytes; which queue a record belongs to is not its business.
+"""
+
+from __future__ import annotations
+
+import errno
+
+from gateway.store.errors import DiskFull, WriteFailed
+from gateway.store.files import FileLayer
+from gateway.store.log_batch import LogBatch
+from gateway.store.mapped_file import MappedFile
+from gateway.store.mapped_file_queue import MappedFileQueue
+from gateway.store.paths import StorePaths
+from wire.errors import RecordError
+from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record
+from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at
+
+NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+FIRST_READ_BYTES = 4096
+"""Read at once when a record's size is not known: most records are smaller."""
+HEAD_READ_BYTES = 112
+"""The longest record head, with two IPv6 hosts."""
+
+
+class CommitLog:
+    """The files, and the place of the next record.
+
+    ``position`` is where the next record goes, ``room`` what is left of its file for records.
+    """
+
+    __slots__ = ("files", "position", "room", "visible_end")
+
+    def __init__(self, files: FileLayer, paths: StorePaths, file_size: int) -> None:
+        self.files = MappedFileQueue(files, paths.commit_log, file_size)
+        self.position = 0
+        self.room = 0
+        self.visible_end = 0  # readers see nothing from here on
+
+    @property
+    def min_offset(self) -> int:
+        """The offset of the oldest byte kept."""
+        return self.files.min_offset
+
+    @property
+    def largest_append(self) -> int:
+        """Bytes that fit into one file."""
+        return self.files.file_size - END_OF_FILE_BYTES
+
+    def move_to(self, offset: int) -> None:
+        """Append from ``offset`` on: after recovery, and after a batch was undone."""
+        self.position = offset
+        start = offset // self.files.file_size * self.files.file_size
+        self.room = start + self.files.file_size - offset - END_OF_FILE_BYTES
+
+    def new_batch(self) -> LogBatch:
+        """An empty batch at the current place."""
+        return LogBatch(self.position)
+
+    def begin_write(self, batch: LogBatch) -> None:
+        """Direct the batch's next buffers to the file of the current place."""
+        file = self.files.at(self.position)
+        batch.buffers = []
+        batch.writes.append((file, self.position - file.start_offset, batch.buffers))
+
+    def roll(self, batch: LogBatch) -> None:
+        """End the current file with a filler and go on in the next one."""
+        remaining = self.room + END_OF_FILE_BYTES
+        if remaining < self.files.file_size:
+            if not batch.writes:
+                self.begin_write(batch)
+            batch.buffers.append(build_blank(remaining))
+            self.move_to(self.position + remaining)
+        self.begin_write(batch)
+
+    def write(self, batch: LogBatch, *, sync: bool) -> None:
+        """Write a batch, and with ``sync`` return only when it is on disk. Blocks; for any thread, one at a time.
+
+        :raises DiskFull: no space; nothing of the batch is left in the log.
+        :raises WriteFailed: anything else; the batch may or may not be in the log.
+        """
+        try:
+            for file, position, buffers in batch.writes:
+                file.write(position, buffers)
+        except OSError as error:
+            if error.errno not in NO_SPACE:
+                raise WriteFailed(_text("write", error)) from error
+            self._undo(batch)
+            raise DiskFull(_text("write", error)) from error
+        if sync:
+            try:
+                for file in dict.fromkeys(file for file, _, _ in batch.writes):
+                    file.sync()
+            except OSError as error:
+                # Never tried again: after a failed sync the kernel may drop the pages and call the next one good.
+                raise WriteFailed(_text("sync", error)) from error
+
+    def _undo(self, batch: LogBatch) -> None:
+        """Leave no record of a batch behind that is answered as refused: recovery would deliver it."""
+        try:
+            for file, position, _ in reversed(batch.writes):
+                if file.is_open:
+                    file.erase(position)
+        except OSError as error:
+            raise WriteFailed(_text("undo of a write", error)) from error
+
+    def sync_range(self, start: int, end: int) -> None:
+        """Return when the written bytes [start, end) are on disk; blocks.
+
+        :raises WriteFailed: the system could not; it must not be tried again.
+        """
+        try:
+            for file in self.files.list:
+                if file.start_offset < end and file.start_offset + file.size > start:
+                    file.sync()
+        except OSError as error:
+            raise WriteFailed(_text("sync", error)) from error
+
+    def record_at(self, offset: int, size: int | None = None) -> bytes | None:
+        """The bytes of the record at ``offset``; None when no visible record starts there.
+
+        :param size: as a consume queue says; asked of the record itself when left out.
+        """
+        if not self.min_offset <= offset < self.visible_end:
+            return None
+        file = self.files.find(offset)
+        if file is None:
+            return None
+        position = offset - file.start_offset
+        data = _read(file, position, FIRST_READ_BYTES if size is None else size)
+        if len(data) < HEAD_READ_BYTES - 24 or commit_log_offset_at(data) != offset:
+            return None
+        if size is None:
+            size = int.from_bytes(data[:4], "big", signed=True)
+            if not 0 < size <= min(file.size - position, self.visible_end - offset):
+                return None
+            data = data[:size] if size <= len(data) else data + _read(file, position + len(data), size - len(data))
+        return data if len(data) == size else None
+
+    def message_at(self, offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message whose record starts at ``offset``; None when there is none, or it is damaged."""
+        data = self.record_at(offset, size)
+        if data is None:
+            return None
+        try:
+            return parse_record(data)
+        except RecordError:
+            return None
+
+    def stored_at_ms(self, offset: int) -> int:
+        """When the record at ``offset`` was stored; −1 when it is not there any more."""
+        file = self.files.find(offset)
+        if file is None or offset >= self.visible_end:
+            return -1
+        data = _read(file, offset - file.start_offset, HEAD_READ_BYTES)
+        try:
+            return stored_at_ms_at(data)
+        except RecordError:
+            return -1
+
+
+def _read(file: MappedFile, position: int, count: int) -> bytes:
+    return file.read(position, min(count, file.size - position))
+
+
+def _text(what: str, error: OSError) -> str:
+    return f"{what} of the commit log failed: {error}"

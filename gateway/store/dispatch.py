@@ -1,0 +1,70 @@
+"""From the log to what is derived from it: consume queue units, tags codes.
+
+The same rules serve new messages and those that recovery finds in the log. Upstream:
+``DefaultMessageStore.CommitLogDispatcherBuildConsumeQueue`` and, for the tags code of delayed messages,
+``CommitLog.checkMessageAndReturnSize``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.put_result import PutResult
+from wire.disk.consume_queue import UNIT
+from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName
+from wire.message.tags import tags_code
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+"""Never change: the queues of this topic hold times of delivery instead of tags codes."""
+HIDDEN = SysFlag.TRANSACTION_PREPARED
+"""This bit is set in the prepared and in the rollback kind: no queue shows them."""
+
+DelayOf: TypeAlias = Callable[[int], int | None]
+"""The delay of a level in milliseconds; None for a level that is not known."""
+
+
+class Dispatch:
+    """Writes units, batch by batch."""
+
+    __slots__ = ("_delay_of", "_queues")
+
+    def __init__(self, queues: ConsumeQueues, delay_of: DelayOf | None) -> None:
+        self._queues = queues
+        self._delay_of = delay_of
+
+    def write(self, results: Sequence[PutResult]) -> None:
+        """Write the units of a batch and fill in its tags codes; may be repeated after an error.
+
+        :raises OSError: some queues may have their units, readers see whole queues only.
+        """
+        units_of: dict[ConsumeQueue, list[bytes]] = {}
+        first_of: dict[ConsumeQueue, int] = {}
+        pack = UNIT.pack
+        for result in results:
+            queue = result.queue
+            if queue is None:
+                continue
+            code = result.tags_code = self.unit_code(result.topic, result.message.property_map, result.stored_at_ms)
+            unit = pack(result.commit_log_offset, result.size, code)
+            units = units_of.get(queue)
+            if units is None:
+                units_of[queue] = [unit]
+                first_of[queue] = result.queue_offset
+            else:
+                units.append(unit)
+        for queue, units in units_of.items():
+            self._queues.write(queue, first_of[queue], b"".join(units))
+
+    def unit_code(self, topic: str, properties: Mapping[str, str], stored_at_ms: int) -> int:
+        """What the unit of a message keeps beside its place: the hash of its tag, or when it is to be delivered."""
+        if topic == SCHEDULE_TOPIC and self._delay_of is not None:
+            level = properties.get(PropertyName.DELAY, "")
+            if level.isascii() and level.isdigit() and int(level) > 0:
+                delay_ms = self._delay_of(int(level))
+                if delay_ms is not None:
+                    return stored_at_ms + delay_ms
+        return tags_code(properties.get(PropertyName.TAGS))

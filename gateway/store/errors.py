@@ -1,0 +1,74 @@
+"""Errors of the store.
+
+GatewayError
+└── StoreError               the store cannot be opened; names the path and what to do
+├── StoreInUse           another process has the directory
+├── StoreNotAccessible   the operating system refused: permissions, not a directory, no space
+├── ForeignFile          a file has a size, or stands at an offset, that its place does not allow
+└── LogDamaged           the commit log is damaged where it was durable
+DiskFull                     a write found no space and was undone; later writes may succeed
+WriteFailed                  a write or a sync failed otherwise; the store stops acknowledging
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.errors import GatewayError
+
+
+class StoreError(GatewayError):
+    """The store cannot be opened."""
+
+
+class StoreInUse(StoreError):  # noqa: N818 (a fact about the directory, not a failure of ours)
+    """Another process serves the directory."""
+
+    def __init__(self, directory: Path, holder: str) -> None:
+        super().__init__(
+            f"store directory {directory} is in use by another process{holder}; "
+            "stop that process or choose another directory"
+        )
+        self.directory = directory
+
+
+class StoreNotAccessible(StoreError):  # noqa: N818
+    """The operating system does not let us use the directory."""
+
+    def __init__(self, directory: Path, error: OSError) -> None:
+        where = error.filename if error.filename is not None else directory
+        super().__init__(
+            f"store directory {directory} cannot be used: {error.strerror} ({where}); "
+            "check that the path is a directory this user may write to"
+        )
+        self.directory = directory
+
+
+class ForeignFile(StoreError):  # noqa: N818
+    """A file does not fit its place."""
+
+    def __init__(self, path: Path, reason: str, remedy: str) -> None:
+        super().__init__(f"{path} {reason}; {remedy}")
+        self.path = path
+
+
+class LogDamaged(StoreError):  # noqa: N818
+    """A record of the commit log is damaged and intact records follow it, or it was durable and is gone."""
+
+    def __init__(self, path: Path, position: int, commit_log_offset: int, reason: str, follows: str) -> None:
+        super().__init__(
+            f"commit log file {path} is damaged at byte {position} (commit log offset {commit_log_offset}): "
+            f"{reason}; {follows}. Nothing was changed. Restore the file from a copy, or move it and all later "
+            "commit log files away to start with the messages before the damage"
+        )
+        self.path = path
+        self.position = position
+        self.commit_log_offset = commit_log_offset
+
+
+class DiskFull(Exception):  # noqa: N818
+    """No space for a batch; the part of it that was written is undone."""
+
+
+class WriteFailed(Exception):  # noqa: N818
+    """A batch may or may not be on disk: nothing more can be promised by this process."""

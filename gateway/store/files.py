@@ -1,0 +1,248 @@
+"""The narrow door to the disk: everything the store does to files goes through a ``FileLayer``.
+
+Tests put recording and failing layers here; ``RealFiles`` is the operating system. Nothing in this module decides
+anything. Descriptors are plain integers, so that a layer can keep its own books about them.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import mmap
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeAlias
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+MAX_BUFFERS_PER_WRITE = 1024
+"""IOV_MAX of Linux: more buffers are refused by pwritev."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """Size of a partition and what an ordinary user may still take of it, in bytes."""
+
+    total_bytes: int
+    free_bytes: int
+
+    @property
+    def used_percent(self) -> float:
+        """0 … 100."""
+        return 100.0 * (self.total_bytes - self.free_bytes) / self.total_bytes if self.total_bytes else 0.0
+
+
+class FileLayer(Protocol):
+    """What the store asks of a disk. All errors are ``OSError``."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """A descriptor for reading and writing; the file must exist unless ``create``."""
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back."""
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """Up to ``count`` bytes; fewer only at the end of the file."""
+
+    def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
+        """Write all of ``data``."""
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
+        """Write all buffers, one after the other, as one write where the system allows it."""
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut or grow (with a hole that reads as zeros) to ``size`` bytes."""
+
+    def fdatasync(self, fd: int) -> None:
+        """Return when the file's bytes and its size are on disk."""
+
+    def fsync_directory(self, path: Path) -> None:
+        """Return when names made or removed in the directory are on disk."""
+
+    def rename(self, source: Path, target: Path) -> None:
+        """Replace ``target`` by ``source``."""
+
+    def unlink(self, path: Path) -> None:
+        """Remove a file; a missing one is fine."""
+
+    def make_directory(self, path: Path) -> None:
+        """Make a directory and its parents; existing ones are fine."""
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove an empty directory; a missing or filled one is left as it is."""
+
+    def list(self, path: Path) -> list[str]:
+        """The sorted names in a directory; none when it does not exist."""
+
+    def exists(self, path: Path) -> bool:
+        """Whether there is a file or directory."""
+
+    def size(self, fd: int) -> int:
+        """Bytes, holes included."""
+
+    def modified_at_ms(self, path: Path) -> int:
+        """When the file was last written."""
+
+    def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
+        """The parts of [start, end) that are not holes; may contain zeros."""
+
+    def map_read(self, fd: int, size: int) -> mmap.mmap:
+        """The file as memory, read only."""
+
+    def lock(self, fd: int) -> bool:
+        """Lock against other processes (Apache's broker included) until closed; False when it is taken."""
+
+    def disk_space(self, path: Path) -> DiskSpace:
+        """Of the partition that holds ``path``."""
+
+
+class RealFiles:
+    """The operating system's files (Linux and other POSIX systems)."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:
+        """See ``FileLayer``."""
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+
+    def close(self, fd: int) -> None:
+        """See ``FileLayer``."""
+        os.close(fd)
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        """See ``FileLayer``."""
+        data = os.pread(fd, count, offset)
+        if len(data) == count or not data:
+            return data
+        parts = [data]
+        got = len(data)
+        while got < count and (data := os.pread(fd, count - got, offset + got)):
+            parts.append(data)
+            got += len(data)
+        return b"".join(parts)
+
+    def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
+        """See ``FileLayer``."""
+        written = os.pwrite(fd, data, offset)
+        if written != len(data):
+            self._rest(fd, memoryview(data)[written:], offset + written)
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
+        """See ``FileLayer``."""
+        if len(buffers) == 1:
+            self.pwrite(fd, buffers[0], offset)
+            return
+        for first in range(0, len(buffers), MAX_BUFFERS_PER_WRITE):
+            part = buffers[first : first + MAX_BUFFERS_PER_WRITE]
+            size = sum(map(len, part))
+            written = os.pwritev(fd, part, offset)
+            if written != size:
+                self._rest(fd, memoryview(b"".join(part))[written:], offset + written)
+            offset += size
+
+    def _rest(self, fd: int, data: memoryview, offset: int) -> None:
+        """After a short write: the next attempt completes it or raises its reason (a full disk, mostly)."""
+        while data:
+            written = os.pwrite(fd, data, offset)
+            if written == 0:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            data = data[written:]
+            offset += written
+
+    def truncate(self, fd: int, size: int) -> None:
+        """See ``FileLayer``."""
+        os.ftruncate(fd, size)
+
+    def fdatasync(self, fd: int) -> None:
+        """See ``FileLayer``."""
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(fd)
+        else:  # macOS: fsync alone does not reach the platters
+            fcntl.fcntl(fd, getattr(fcntl, "F_FULLFSYNC", 51))
+
+    def fsync_directory(self, path: Path) -> None:
+        """See ``FileLayer``."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: Path, target: Path) -> None:
+        """See ``FileLayer``."""
+        source.replace(target)
+
+    def unlink(self, path: Path) -> None:
+        """See ``FileLayer``."""
+        path.unlink(missing_ok=True)
+
+    def make_directory(self, path: Path) -> None:
+        """See ``FileLayer``."""
+        path.mkdir(parents=True, exist_ok=True)
+
+    def remove_directory(self, path: Path) -> None:
+        """See ``FileLayer``."""
+        try:
+            path.rmdir()
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST):
+                raise
+
+    def list(self, path: Path) -> list[str]:
+        """See ``FileLayer``."""
+        try:
+            return sorted(entry.name for entry in path.iterdir())
+        except FileNotFoundError:
+            return []
+
+    def exists(self, path: Path) -> bool:
+        """See ``FileLayer``."""
+        return path.exists()
+
+    def size(self, fd: int) -> int:
+        """See ``FileLayer``."""
+        return os.fstat(fd).st_size
+
+    def modified_at_ms(self, path: Path) -> int:
+        """See ``FileLayer``."""
+        return path.stat().st_mtime_ns // 1_000_000
+
+    def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
+        """See ``FileLayer``."""
+        ranges = []
+        while start < end:
+            try:
+                data = os.lseek(fd, start, os.SEEK_DATA)
+            except OSError as error:
+                if error.errno == errno.ENXIO:  # nothing but a hole from here on
+                    break
+                raise
+            if data >= end:
+                break
+            start = min(os.lseek(fd, data, os.SEEK_HOLE), end)
+            ranges.append((data, start))
+        return ranges
+
+    def map_read(self, fd: int, size: int) -> mmap.mmap:
+        """See ``FileLayer``."""
+        return mmap.mmap(fd, size, prot=mmap.PROT_READ)
+
+    def lock(self, fd: int) -> bool:
+        """See ``FileLayer``."""
+        try:
+            # Java's FileChannel.tryLock(0, 1, false) is a POSIX record lock of byte 0 (upstream
+            # DefaultMessageStore.start). Record locks do not conflict within a process, flock does.
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def disk_space(self, path: Path) -> DiskSpace:
+        """See ``FileLayer``."""
+        stat = os.statvfs(path)
+        # Blocks kept for root count as used, as upstream UtilAll.getDiskPartitionSpaceUsedPercent sees it.
+        used = stat.f_blocks - stat.f_bfree
+        return DiskSpace((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)

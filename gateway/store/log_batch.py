@@ -1,0 +1,36 @@
+"""Messages that go to the log together: packed records, where they are written, and who waits for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from gateway.store.files import Buffer
+    from gateway.store.mapped_file import MappedFile
+    from gateway.store.put_result import PutResult
+
+Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | list[PutResult]]"
+"""A callback and what it gets: the result of one message, or the results of messages appended together."""
+
+
+class LogBatch:
+    """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
+
+    ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists.
+    """
+
+    __slots__ = ("buffers", "end", "results", "start", "waiters", "writes")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.end = start
+        self.writes: list[tuple[MappedFile, int, list[Buffer]]] = []
+        self.buffers: list[Buffer] = []
+        self.results: list[PutResult] = []
+        self.waiters: list[Waiter] = []
+
+    @property
+    def size(self) -> int:
+        """Bytes of the log it covers, fillers included."""
+        return self.end - self.start

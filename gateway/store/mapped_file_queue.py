@@ -1,0 +1,138 @@
+"""The files of the commit log in order: one after the other without a gap, all of one size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+from gateway.store.errors import ForeignFile
+from gateway.store.files import FileLayer
+from gateway.store.mapped_file import MappedFile
+from gateway.store.paths import offset_name, parse_offset_name
+
+
+class MappedFileQueue:
+    """A growing list of ``MappedFile``; it changes on the reactor's thread only, others may read it.
+
+    The last files may be empty: made in advance, or left over from a write that was undone.
+    """
+
+    __slots__ = ("_files", "directory", "file_size", "list", "remarks")
+
+    def __init__(self, files: FileLayer, directory: Path, file_size: int) -> None:
+        self._files = files
+        self.directory = directory
+        self.file_size = file_size
+        self.list: list[MappedFile] = []
+        self.remarks: list[str] = []
+
+    def load(self) -> None:
+        """Find the files that are there and check their names and sizes.
+
+        When all of them have one other size than configured, that size is used, and ``remarks`` says so.
+
+        :raises ForeignFile: sizes differ, or a file is missing in between.
+        """
+        sizes = self._sizes()
+        if not sizes:
+            return
+        self._choose_file_size(sizes)
+        starts = sorted(sizes)
+        for start, following in pairwise(starts):
+            if following != start + self.file_size:
+                raise ForeignFile(
+                    self._path(start + self.file_size),
+                    f"is missing: {offset_name(start)} is followed by {offset_name(following)}",
+                    "restore it from a copy, or move all later commit log files away",
+                )
+        self.list = [self._file(start) for start in starts]
+
+    def _sizes(self) -> dict[int, int]:
+        sizes = {}
+        for name in self._files.list(self.directory):
+            start = parse_offset_name(name)
+            if start is None:
+                self.remarks.append(f"{self.directory / name} is not a commit log file and was left alone")
+                continue
+            fd = self._files.open(self._path(start))
+            try:
+                sizes[start] = self._files.size(fd)
+            finally:
+                self._files.close(fd)
+        if sizes and sizes[last := max(sizes)] == 0:
+            # A crash between making the file and giving it its size; nothing was ever written to it.
+            self._files.unlink(self._path(last))
+            del sizes[last]
+        return sizes
+
+    def _choose_file_size(self, sizes: dict[int, int]) -> None:
+        configured = self.file_size
+        common, times = Counter(sizes.values()).most_common(1)[0]
+        if common != configured and times == len(sizes) and all(start % common == 0 for start in sizes):
+            self.file_size = common
+            self.remarks.append(
+                f"commit log files in {self.directory} have {common} bytes, not the configured {configured}; "
+                "their size is used"
+            )
+        for start, size in sorted(sizes.items()):
+            if size != self.file_size:
+                raise ForeignFile(
+                    self._path(start),
+                    f"has {size} bytes, a commit log file here has {self.file_size}",
+                    "restore it from a copy, or set mappedFileSizeCommitLog to the size of the existing files",
+                )
+
+    @property
+    def min_offset(self) -> int:
+        """The first offset of the first file; 0 without files."""
+        return self.list[0].start_offset if self.list else 0
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last file."""
+        return self.list[-1].start_offset + self.file_size if self.list else 0
+
+    def find(self, offset: int) -> MappedFile | None:
+        """The file that covers an offset."""
+        files = self.list
+        if not files:
+            return None
+        index = (offset - files[0].start_offset) // self.file_size
+        return files[index] if 0 <= index < len(files) else None
+
+    def at(self, offset: int) -> MappedFile:
+        """The file that covers ``offset``; planned, to be made at its first write, when there is none yet.
+
+        :param offset: at most the end of the last file.
+        """
+        file = self.find(offset)
+        if file is None:
+            start = self.end_offset if self.list else offset // self.file_size * self.file_size
+            assert start <= offset < start + self.file_size, "files are added one by one"
+            file = self._file(start)
+            self.list.append(file)
+        return file
+
+    def remove_first(self) -> MappedFile:
+        """Delete the oldest file; readers that have it keep reading."""
+        file = self.list[0]
+        self._files.unlink(file.path)
+        self.list = self.list[1:]
+        self._files.fsync_directory(self.directory)
+        return file
+
+    def remove_after(self, offset: int) -> None:
+        """Delete the files that start above ``offset``."""
+        kept = [file for file in self.list if file.start_offset <= offset]
+        for file in reversed(self.list[len(kept) :]):
+            self._files.unlink(file.path)
+        if len(kept) != len(self.list):
+            self._files.fsync_directory(self.directory)
+        self.list = kept
+
+    def _path(self, start: int) -> Path:
+        return self.directory / offset_name(start)
+
+    def _file(self, start: int) -> MappedFile:
+        return MappedFile(self._files, self._path(start), start, self.file_size)

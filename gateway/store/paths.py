@@ -1,0 +1,78 @@
+"""Every file name of a store directory, in one place. Never change: Apache RocketMQ looks for the same names.
+
+    commitlog/<offset>                        message records
+    consumequeue/<topic>/<queue>/<offset>     one unit per message of a queue
+    index/<yyyyMMddHHmmssSSS>                 key index
+    checkpoint  abort  lock                   how far things are durable; "was not closed"; "in use"
+    recovered/<offset>.tail                   ours: what recovery cut off the end of the log
+    gateway-queues                            ours: the queues and their ends at the last clean stop
+
+An offset is written with 20 digits and is the offset of the file's first byte.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+OFFSET_DIGITS = 20
+INDEX_NAME_DIGITS = 17
+
+
+class StorePaths:
+    """The names below one root.
+
+    :param commit_log: the commit log's directory when it is not ``<root>/commitlog``.
+    """
+
+    __slots__ = (
+        "abort",
+        "checkpoint",
+        "commit_log",
+        "consume_queue",
+        "index",
+        "lock",
+        "queue_ends",
+        "recovered",
+        "root",
+    )
+
+    def __init__(self, root: Path, commit_log: str = "") -> None:
+        self.root = root
+        self.commit_log = Path(commit_log) if commit_log else root / "commitlog"
+        self.consume_queue = root / "consumequeue"
+        self.index = root / "index"
+        self.recovered = root / "recovered"
+        self.checkpoint = root / "checkpoint"
+        self.abort = root / "abort"
+        self.lock = root / "lock"
+        self.queue_ends = root / "gateway-queues"
+
+    def queue(self, topic: str, queue_id: int) -> Path:
+        """The directory of one consume queue."""
+        return self.consume_queue / topic / str(queue_id)
+
+    def tail(self, commit_log_offset: int) -> Path:
+        """Where a torn tail that began at an offset is kept."""
+        return self.recovered / f"{offset_name(commit_log_offset)}.tail"
+
+
+def offset_name(offset: int) -> str:
+    """``00000000001073741824``."""
+    return f"{offset:0{OFFSET_DIGITS}d}"
+
+
+def parse_offset_name(name: str) -> int | None:
+    """The offset a file is named after; None when it is not one of ours."""
+    return int(name) if len(name) == OFFSET_DIGITS and name.isascii() and name.isdigit() else None
+
+
+def index_name(created_at_ms: int) -> str:
+    """``20260504101112345``: local time, as upstream ``UtilAll.timeMillisToHumanString``."""
+    moment = datetime.fromtimestamp(created_at_ms // 1000)
+    return f"{moment:%Y%m%d%H%M%S}{created_at_ms % 1000:03d}"
+
+
+def is_index_name(name: str) -> bool:
+    """Whether a file of the index directory is an index file."""
+    return len(name) == INDEX_NAME_DIGITS and name.isascii() and name.isdigit()

@@ -1,0 +1,114 @@
+"""Counts and levels by name, kept in memory.
+
+A metric is declared once, at the top of the part that changes it; declaring a name twice is an error.
+What is not here: histograms over time, and the text of any exporter. The names follow the metrics that
+Apache RocketMQ 5.x exports where they mean the same thing.
+
+    held = registry.gauge("rocketmq_gateway_held_pulls", "Pull requests that wait for a message")
+    held.value += 1                                          # hot path: a plain attribute
+
+    answers = registry.counter("rocketmq_rpc_total", "Requests answered, by code")
+    answers.at(request_code="SEND_MESSAGE").value += 1      # one series per label set, bounded
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.errors import GatewayError
+
+MAX_SERIES = 10_000
+"""Label sets of one metric; further ones are counted together under ``overflow="true"``."""
+
+Labels = tuple[tuple[str, str], ...]
+_OVERFLOW: Labels = (("overflow", "true"),)
+
+
+class MetricKind(StrEnum):
+    """A counter only rises while the process lives; a gauge goes both ways."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+
+
+class Series:
+    """One number. A plain class: it is written on the hot path, as ``series.value += 1``."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value: int | float = 0
+
+
+class Metric(Series):
+    """A named number; ``at`` gives the number of one label set instead."""
+
+    __slots__ = ("_series", "kind", "name", "sentence")
+
+    def __init__(self, name: str, sentence: str, kind: MetricKind) -> None:
+        super().__init__()
+        self.name = name
+        self.sentence = sentence
+        self.kind = kind
+        self._series: dict[Labels, Series] = {}
+
+    def at(self, **labels: str) -> Series:
+        """The series of these labels; keep the result where it is used often."""
+        key: Labels = tuple(sorted(labels.items()))
+        series = self._series.get(key)
+        if series is None:
+            if len(self._series) >= MAX_SERIES:
+                key = _OVERFLOW
+            series = self._series.setdefault(key, Series())
+        return series
+
+    def samples(self) -> Iterator[Sample]:
+        """The labelled series, or the plain number when there are none."""
+        if not self._series:
+            yield Sample(self.name, self.kind, (), self.value)
+        for labels, series in list(self._series.items()):
+            yield Sample(self.name, self.kind, labels, series.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One number as it was when it was read."""
+
+    name: str
+    kind: MetricKind
+    labels: Labels
+    value: int | float
+
+
+class Registry:
+    """All metrics of one process; made at start and handed to the parts."""
+
+    __slots__ = ("_metrics",)
+
+    def __init__(self) -> None:
+        self._metrics: dict[str, Metric] = {}
+
+    def counter(self, name: str, sentence: str) -> Metric:
+        """Declare a number that only rises; GatewayError when the name is taken."""
+        return self._declare(name, sentence, MetricKind.COUNTER)
+
+    def gauge(self, name: str, sentence: str) -> Metric:
+        """Declare a number that goes both ways; GatewayError when the name is taken."""
+        return self._declare(name, sentence, MetricKind.GAUGE)
+
+    def samples(self) -> Iterator[Sample]:
+        """Every number, in the order of declaration."""
+        for metric in list(self._metrics.values()):
+            yield from metric.samples()
+
+    def sentences(self) -> dict[str, str]:
+        """What each metric means, by name."""
+        return {name: metric.sentence for name, metric in self._metrics.items()}
+
+    def _declare(self, name: str, sentence: str, kind: MetricKind) -> Metric:
+        if name in self._metrics:
+            raise GatewayError(f"the metric {name} is declared twice")
+        metric = self._metrics[name] = Metric(name, sentence, kind)
+        return metric

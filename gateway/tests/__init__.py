@@ -1,0 +1,1 @@
+"""Tests of the gateway; the folders mirror the packages."""

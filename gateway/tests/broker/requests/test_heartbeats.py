@@ -1,0 +1,91 @@
+"""HEART_BEAT, UNREGISTER_CLIENT and CHECK_CLIENT_CONFIG as a client sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gateway.tests.broker.requests.small_broker import SmallBroker
+from gateway.tests.remoting.conversation import Peer
+from wire.bodies.consumers import CheckClientRequest
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+
+CONSUMER = ConsumerData("g", subscriptions=[subscription_to_tags("t", "A || B", 5)])
+HEARTBEAT = HeartbeatData("c1", producers=("p",), consumers=(CONSUMER,))
+
+JAVA_HEARTBEAT = (
+    b'{"clientID":"192.168.1.2@77#88","consumerDataSet":[{"consumeFromWhere":"CONSUME_FROM_LAST_OFFSET",'
+    b'"consumeType":"CONSUME_PASSIVELY","groupName":"g","messageModel":"CLUSTERING","subscriptionDataSet":'
+    b'[{"classFilterMode":false,"codeSet":[65],"expressionType":"TAG","subString":"A","subVersion":17,'
+    b'"tagsSet":["A"],"topic":"t"},{"classFilterMode":false,"codeSet":[],"expressionType":"TAG",'
+    b'"subString":"*","subVersion":17,"tagsSet":[],"topic":"%RETRY%g"}],"unitMode":false}],'
+    b'"heartbeatFingerprint":0,"producerDataSet":[{"groupName":"CLIENT_INNER_PRODUCER"}],"withoutSub":false}'
+)
+
+
+def beat(peer: Peer, body: bytes, version: int = 513) -> RemotingCommand:
+    """Send a heartbeat; the answer, without the notices that came along."""
+    answers = peer.ask_all(RequestCode.HEART_BEAT, body=body, version=version)
+    (answer,) = (answer for answer in answers if answer.is_response)
+    return answer
+
+
+def test_a_heartbeat_is_taken_and_answered_with_a_version_that_allows_every_filter(
+    broker: SmallBroker,
+) -> None:
+    answer = beat(broker.connect(), JAVA_HEARTBEAT, version=479)
+    assert answer.code == ResponseCode.SUCCESS
+    assert answer.version >= 232
+    assert answer.ext_fields == {"IS_SUPPORT_HEART_BEAT_V2": "true"}
+    assert broker.consumers.client_ids("g") == ["192.168.1.2@77#88"]
+    assert broker.producers.groups() == ["CLIENT_INNER_PRODUCER"]
+    subscription = broker.consumers.subscription("g", "t")
+    assert subscription is not None
+    assert subscription.code_set == {65}
+    assert broker.topics.get("%RETRY%g") is not None
+
+
+def test_a_heartbeat_with_a_fingerprint_is_told_whether_to_send_everything(broker: SmallBroker) -> None:
+    peer = broker.connect()
+    full = replace(HEARTBEAT, fingerprint=9)
+    short = replace(full, without_sub=True)
+    answers = [beat(peer, data.build()) for data in (short, full, short)]
+    assert [answer.ext_fields["IS_SUB_CHANGE"] for answer in answers] == ["true", "true", "false"]
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"clientID":7,"consumerDataSet":"x"}', b"\xff\xfe"])
+def test_a_body_that_is_no_heartbeat_is_an_error_and_the_connection_goes_on(broker: SmallBroker, body: bytes) -> None:
+    peer = broker.connect()
+    answer = beat(peer, body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark
+    assert beat(peer, HEARTBEAT.build()).code == ResponseCode.SUCCESS
+
+
+def test_a_goodbye_is_answered_and_the_group_is_empty(broker: SmallBroker) -> None:
+    peer = broker.connect()
+    beat(peer, HEARTBEAT.build())
+    fields = {"clientID": "c1", "producerGroup": "p", "consumerGroup": "g"}
+    answers = peer.ask_all(RequestCode.UNREGISTER_CLIENT, fields=fields)
+    assert [answer.code for answer in answers if answer.is_response] == [ResponseCode.SUCCESS]
+    assert (broker.producers.groups(), broker.consumers.names()) == ([], [])
+
+
+@pytest.mark.parametrize("expression_type", ["TAG", None])
+def test_a_tag_subscription_passes_the_check(broker: SmallBroker, expression_type: str | None) -> None:
+    subscription = SubscriptionData("t", expression_type=expression_type or "")
+    body = CheckClientRequest("c1", "g", None, subscription).build()
+    assert broker.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body).code == ResponseCode.SUCCESS
+
+
+def test_a_sql_subscription_fails_the_check_with_the_reason(broker: SmallBroker) -> None:
+    subscription = SubscriptionData("t", "a > 5", expression_type="SQL92")
+    body = CheckClientRequest("c1", "g", None, subscription).build()
+    answer = broker.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark is not None
+    assert "does not support consumer to filter message by SQL92" in answer.remark

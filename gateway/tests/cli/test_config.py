@@ -1,0 +1,92 @@
+"""``config`` shows every setting with its source, in forms for people, files and programs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli.main import cli
+from gateway.settings import Settings
+from gateway.settings.declare import declarations
+from gateway.settings.load import Role, load_settings
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=broker-a\nhaListenPort=1\nflushDiskTyp=x\n")
+    return path
+
+
+def config(*arguments: str, environment: dict[str, str] | None = None) -> Result:
+    result = CliRunner(env=environment).invoke(cli, ["config", *arguments])
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_table_has_one_row_for_each_setting() -> None:
+    head, *rows = config().stdout.splitlines()
+    assert head.split() == ["KEY", "VALUE", "SOURCE", "DESCRIPTION"]
+    assert [row.split()[0] for row in rows] == list(declarations(Settings))
+
+
+def test_a_row_says_value_source_and_meaning(file: Path) -> None:
+    rows = config("-c", str(file), "--port", "0", environment={"ROCKETMQ_GATEWAY_REGION_ID": "eu"}).stdout
+    by_key = {row.split()[0]: row.split(maxsplit=3)[1:] for row in rows.splitlines()}
+    assert by_key["brokerName"][:2] == ["broker-a", f"{file}:1"]
+    assert by_key["regionId"][0] == "eu"
+    assert by_key["listenPort"][:2] == ["0", "--port"]
+    assert by_key["fileReservedTime"] == [
+        "72",
+        "default",
+        "Age at which commit log files may be deleted. (hours)",
+    ]
+
+
+def test_changed_leaves_out_what_nobody_set(file: Path) -> None:
+    rows = config("-c", str(file), "--changed").stdout.splitlines()[1:]
+    assert [row.split()[0] for row in rows] == ["brokerName"]
+
+
+def test_keys_without_effect_are_named_beside_the_table(file: Path) -> None:
+    known, misspelt = config("-c", str(file)).stderr.splitlines()
+    assert known == f"Warning: haListenPort ({file}:2): known to Apache RocketMQ, without effect here"
+    assert misspelt.startswith(f"Warning: flushDiskTyp ({file}:3): unknown setting, kept without effect")
+    assert misspelt.endswith("; did you mean flushDiskType?")
+
+
+def test_the_properties_read_back_as_the_same_settings(file: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.conf"
+    arguments = ["-c", str(file), "--set", "messageDelayLevel=1s 2s", "--set", "regionId= a\\b"]
+    copy.write_text(config(*arguments, "--format", "properties").stdout)
+    again = load_settings(Role.SERVE, config_file=copy)
+    assert again.settings.message_delay_level == "1s 2s"
+    assert again.settings.region_id == "a\\b"
+    assert again.settings.broker_name == "broker-a"
+    assert [entry.key for entry in again.kept] == ["haListenPort", "flushDiskTyp"]
+
+
+def test_json_has_types_and_what_may_be_written(file: Path) -> None:
+    found = json.loads(config("-c", str(file), "--format", "json").stdout)
+    by_key = {row["key"]: row for row in found["settings"]}
+    assert by_key["brokerName"]["value"] == "broker-a"
+    assert by_key["listenPort"]["value"] == 10911
+    assert by_key["traceOn"]["value"] is True
+    assert by_key["flushDiskType"] == {
+        "key": "flushDiskType",
+        "value": "SYNC_FLUSH",
+        "source": "default",
+        "default": "SYNC_FLUSH",
+        "expected": "SYNC_FLUSH or ASYNC_FLUSH",
+        "environment": "ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE",
+        "description": by_key["flushDiskType"]["description"],
+    }
+    assert [row["key"] for row in found["without_effect"]] == ["haListenPort", "flushDiskTyp"]
+
+
+def test_another_command_can_be_meant() -> None:
+    rows = config("--for", "nameserver", "--port", "0", "--changed").stdout
+    assert rows.splitlines()[1].split()[:2] == ["gateway.nameserverPort", "0"]

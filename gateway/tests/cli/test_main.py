@@ -1,0 +1,85 @@
+"""The command as a whole: help that teaches, errors of one line, exit codes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.cli.main import cli
+
+COMMANDS = ["serve", "broker", "nameserver", "config", "version"]
+
+
+@pytest.fixture
+def runner() -> CliRunner:
+    return CliRunner(env={"NAMESRV_ADDR": None})
+
+
+def test_help_names_every_command_and_the_first_step(runner: CliRunner) -> None:
+    result = runner.invoke(cli, ["--help"])
+    assert result.exit_code == 0
+    for command in COMMANDS:
+        assert command in result.output
+    assert "rocketmq-gateway serve --data ./data" in result.output
+
+
+@pytest.mark.parametrize("command", ["serve", "broker", "nameserver", "config"])
+def test_the_help_of_each_command_has_examples(runner: CliRunner, command: str) -> None:
+    result = runner.invoke(cli, [command, "-h"])
+    assert result.exit_code == 0
+    assert "Examples:\n    rocketmq-gateway " in result.output or "Examples:\n  " in result.output
+    for option in ("--config", "--set", "--data", "--bind"):
+        assert option in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["serve", "--port", "x"], "listenPort='x' (--port): expected an integer from 0 to 65535"),
+        (["serve", "--advertise", "a b"], "gateway.advertise='a b' (--advertise): expected auto, HOST or"),
+        (["serve", "-c", "/no/such.conf"], "cannot read /no/such.conf: No such file or directory"),
+        (["serve", "--set", "nonsense"], "--set 'nonsense': expected KEY=VALUE"),
+        (["nameserver", "--port", "-1"], "gateway.nameserverPort='-1' (--port): expected an integer"),
+        (["broker"], "a broker needs a name server: give -n HOST:PORT"),
+        (["broker", "-n", "nowhere"], "namesrvAddr='nowhere' (--nameserver): expected HOST:PORT"),
+        (["config", "--set", "brokerRole=SLAVE"], "brokerRole=SLAVE (--set): this gateway can only be a"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_exit_code_2(runner: CliRunner, arguments: list[str], error: str) -> None:
+    result = runner.invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"Error: {error}")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["surve"], ["serve", "--prot", "1"], ["serve", "extra"]])
+def test_a_wrong_word_is_a_usage_error(runner: CliRunner, arguments: list[str]) -> None:
+    result = runner.invoke(cli, arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize("argument", ["--help", "version"])
+def test_what_needs_no_server_loads_none(argument: str) -> None:
+    # A process of its own: which modules are loaded here depends on the other tests.
+    code = (
+        "import sys\nfrom gateway.cli.main import main\n"
+        f"sys.argv = ['rocketmq-gateway', {argument!r}]\n"
+        "try:\n    main()\nfinally:\n"
+        "    heavy = {'twisted', 'construct', 'msgspec', 'asyncio'} & set(sys.modules)\n"
+        "    assert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+    assert "rocketmq-gateway" in done.stdout

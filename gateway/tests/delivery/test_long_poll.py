@@ -1,0 +1,157 @@
+"""Held pulls wake for their queue, offset and tags, each exactly once, or when their time is over."""
+
+from dataclasses import dataclass
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
+
+
+@dataclass
+class Clock:
+    now_ms: int = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+@dataclass
+class Message:
+    topic: str = "orders"
+    queue_id: int = 0
+    queue_offset: int = 7
+    tags_code: int = 0
+
+
+class Pulls:
+    """Held pulls and a list of those resumed."""
+
+    def __init__(self, limit: int = 100) -> None:
+        self.clock = Clock()
+        self.held = HeldPulls(self.clock, limit)
+        self.resumed: list[str] = []
+
+    def hold(
+        self,
+        name: str,
+        *,
+        topic: str = "orders",
+        queue: int = 0,
+        offset: int = 7,
+        wait_ms: int = 15_000,
+        tags: frozenset[int] | None = None,
+    ) -> bool:
+        accepts = None if tags is None else tags.__contains__
+        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name))
+        return self.held.hold(topic, queue, pull)
+
+    def advance(self, ms: int) -> None:
+        self.clock.now_ms += ms
+        self.held.tick()
+
+
+def test_a_message_wakes_the_pulls_of_its_queue_and_no_others() -> None:
+    pulls = Pulls()
+    pulls.hold("mine")
+    pulls.hold("other queue", queue=1)
+    pulls.hold("other topic", topic="invoices")
+    pulls.held.arrived([Message()])
+    assert pulls.resumed == ["mine"]
+    assert len(pulls.held) == 2
+
+
+def test_a_batch_wakes_a_pull_once() -> None:
+    pulls = Pulls()
+    pulls.hold("mine")
+    pulls.held.arrived([Message(queue_offset=7), Message(queue_offset=8), Message(queue_offset=9)])
+    pulls.held.arrived([Message(queue_offset=10)])
+    assert pulls.resumed == ["mine"]
+    assert len(pulls.held) == 0
+
+
+def test_a_pull_sleeps_on_when_only_other_tags_arrive() -> None:
+    pulls = Pulls()
+    pulls.hold("tagged", tags=frozenset({5}))
+    pulls.held.arrived([Message(tags_code=4)])
+    assert pulls.resumed == []
+    pulls.held.arrived([Message(queue_offset=8, tags_code=5)])
+    assert pulls.resumed == ["tagged"]
+
+
+def test_a_message_below_the_offset_asked_for_wakes_nobody() -> None:
+    pulls = Pulls()
+    pulls.hold("later", offset=8)
+    pulls.held.arrived([Message(queue_offset=7)])
+    assert pulls.resumed == []
+
+
+def test_a_pull_is_resumed_when_its_time_is_over_and_never_again() -> None:
+    pulls = Pulls()
+    pulls.hold("short", wait_ms=1_000)
+    pulls.hold("long", wait_ms=20_000)
+    pulls.advance(999)
+    assert pulls.resumed == []
+    pulls.advance(1 + TICK_MS)
+    assert pulls.resumed == ["short"]
+    pulls.held.arrived([Message()])
+    pulls.advance(60_000)
+    assert pulls.resumed == ["short", "long"]
+    assert len(pulls.held) == 0
+
+
+def test_over_the_limit_a_pull_is_not_held() -> None:
+    pulls = Pulls(limit=1)
+    assert pulls.hold("first")
+    assert not pulls.hold("second")
+    pulls.held.arrived([Message()])
+    assert pulls.hold("third")
+
+
+def test_a_pull_held_again_while_it_is_resumed_waits_for_the_next_message() -> None:
+    pulls = Pulls()
+
+    def again() -> None:
+        pulls.resumed.append("again")
+        pulls.hold("kept", offset=8)
+
+    pulls.held.hold("orders", 0, HeldPull(7, None, pulls.clock() + 1_000, again))
+    pulls.held.arrived([Message(queue_offset=7)])
+    assert pulls.resumed == ["again"]
+    pulls.held.arrived([Message(queue_offset=8)])
+    assert pulls.resumed == ["again", "kept"]
+
+
+def test_stopping_resumes_everything() -> None:
+    pulls = Pulls()
+    pulls.hold("a")
+    pulls.hold("b", topic="invoices")
+    pulls.held.resume_all()
+    assert sorted(pulls.resumed) == ["a", "b"]
+    assert len(pulls.held) == 0
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("hold"), st.integers(0, 3), st.integers(0, 5_000)),
+            st.tuples(st.just("arrive"), st.integers(0, 3), st.integers(0, 10)),
+            st.tuples(st.just("wait"), st.integers(0, 3), st.integers(0, 2_000)),
+        )
+    )
+)
+def test_every_pull_is_resumed_exactly_once(steps: list[tuple[str, int, int]]) -> None:
+    pulls = Pulls()
+    names = []
+    for number, (step, queue, value) in enumerate(steps):
+        if step == "hold":
+            names.append(str(number))
+            pulls.hold(str(number), queue=queue, offset=0, wait_ms=value)
+        elif step == "arrive":
+            pulls.held.arrived([Message(queue_id=queue, queue_offset=value)])
+        else:
+            pulls.advance(value)
+        assert len(pulls.held) == len(names) - len(pulls.resumed)
+    pulls.advance(10_000)
+    assert sorted(pulls.resumed) == sorted(names)
+    assert len(pulls.held) == 0

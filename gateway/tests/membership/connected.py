@@ -1,0 +1,99 @@
+"""A broker's membership with clients that connect, send heartbeats and leave; without sockets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gateway.membership.consumers import Consumers
+from gateway.membership.heartbeats import Heartbeats
+from gateway.membership.producers import Producers
+from gateway.metadata.groups import Groups
+from gateway.metadata.topics import Topics
+from gateway.remoting.channel import Channel
+from gateway.settings import BrokerSettings
+from gateway.tests.remoting.conversation import Conversation, Peer
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
+from wire.codes import RequestCode
+
+JAVA = 0
+VERSION = 513
+
+
+class Members:
+    """Everything that a heartbeat touches, at a time moved by hand."""
+
+    def __init__(self, directory: Path, *, max_groups: int = 1000, **changed: Any) -> None:
+        self.now_ms = 1_000_000
+        settings = BrokerSettings(broker_name="broker-a", **changed)
+        self.topics = Topics(path=directory / "topics.json", settings=settings, clock_ms=self.clock)
+        self.groups = Groups(path=directory / "groups.json", settings=settings, clock_ms=self.clock)
+        self.producers = Producers(max_groups=max_groups)
+        self.consumers = Consumers(groups=self.groups, max_groups=max_groups)
+        self.heartbeats = Heartbeats(
+            producers=self.producers,
+            consumers=self.consumers,
+            groups=self.groups,
+            topics=self.topics,
+            clock_ms=self.clock,
+        )
+        self._server = Conversation()
+
+    def clock(self) -> int:
+        """The time by hand."""
+        return self.now_ms
+
+    def client(self, client_id: str) -> Member:
+        """A client that has connected and not yet said anything."""
+        return Member(self, client_id, self._server.connect())
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let time pass and look for silent clients, as the broker does every 10 s."""
+        self.now_ms += milliseconds
+        self.heartbeats.close_silent()
+
+
+class Member:
+    """One client."""
+
+    def __init__(self, members: Members, client_id: str, peer: Peer) -> None:
+        self._members = members
+        self.client_id = client_id
+        self.peer = peer
+
+    @property
+    def channel(self) -> Channel:
+        """The broker's side of the connection."""
+        return self.peer.channel
+
+    def produces(self, *groups: str) -> None:
+        """Send a heartbeat as producer."""
+        self.beats(HeartbeatData(self.client_id, producers=groups))
+
+    def consumes(self, group: str, *topics: str, **rest: Any) -> None:
+        """Send a heartbeat as consumer of a group."""
+        self.beats(HeartbeatData(self.client_id, consumers=(consumer(group, *topics, **rest),)))
+
+    def beats(self, data: HeartbeatData, *, version: int = VERSION) -> bool:
+        """Send any heartbeat."""
+        return self._members.heartbeats.receive(self.channel, JAVA, version, data)
+
+    def told_groups(self) -> list[str]:
+        """The groups whose change this client was told of since the last call."""
+        self.channel.write_out()
+        return [
+            command.ext_fields["consumerGroup"]
+            for command in self.peer.received()
+            if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED and command.is_oneway
+        ]
+
+
+def consumer(group: str, *topics: str, sub_version: int = 1, **rest: Any) -> ConsumerData:
+    """A consumer of topics without a filter."""
+    return ConsumerData(group, subscriptions=[subscription(topic, sub_version) for topic in topics], **rest)
+
+
+def subscription(topic: str, sub_version: int = 1, expression: str = "*") -> SubscriptionData:
+    """A subscription as a client makes it."""
+    return subscription_to_tags(topic, expression, sub_version)

@@ -1,0 +1,30 @@
+"""The table of connected clients."""
+
+from __future__ import annotations
+
+from gateway.membership.clients import Clients
+from gateway.tests.remoting.conversation import Conversation
+
+
+def test_a_connection_has_one_client_and_the_last_heartbeat_describes_it() -> None:
+    channel = Conversation().connect("192.0.2.9").channel
+    clients = Clients()
+    first, is_new = clients.seen(channel, "c1", 0, 409, 1_000)
+    again, is_new_again = clients.seen(channel, "c1b", 5, 513, 2_000)
+    assert (is_new, is_new_again) == (True, False)
+    assert first is again
+    assert (again.client_id, again.language, again.version, again.last_heartbeat_ms) == ("c1b", 5, 513, 2_000)
+    assert again.address == f"192.0.2.9:{channel.remote[1]}"
+    assert [client.client_id for client in clients] == ["c1b"]
+    assert len(clients) == 1
+
+
+def test_silent_clients_are_those_whose_last_heartbeat_is_before_a_moment() -> None:
+    server = Conversation()
+    clients = Clients()
+    old, _ = clients.seen(server.connect().channel, "old", 0, 513, 1_000)
+    clients.seen(server.connect().channel, "young", 0, 513, 2_000)
+    assert clients.silent_since(2_000) == [old]
+    assert clients.remove(old.channel) is old
+    assert clients.remove(old.channel) is None
+    assert clients.get(old.channel) is None

@@ -1,0 +1,158 @@
+"""Consumer groups: members, subscriptions, and who is told of changes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import RequestRefused
+from gateway.membership.consumers import MAX_SUBSCRIPTIONS_PER_GROUP, ConsumerGroup
+from gateway.tests.membership.connected import Member, Members, consumer, subscription
+from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Members:
+    return Members(tmp_path)
+
+
+def two(members: Members, group: str = "g", **rest: str) -> tuple[Member, Member]:
+    """Two members of a group that have heard of each other."""
+    one, other = members.client("c1"), members.client("c2")
+    for member in (one, other):
+        member.consumes(group, "t", **rest)
+    for member in (one, other):
+        member.told_groups()
+    return one, other
+
+
+def test_everyone_is_told_when_a_member_joins_and_the_group_lists_it(members: Members) -> None:
+    one, other = members.client("c1"), members.client("c2")
+    one.consumes("g", "t")
+    assert one.told_groups() == ["g"]
+    other.consumes("g", "t")
+    assert (one.told_groups(), other.told_groups()) == (["g"], ["g"])
+    assert members.consumers.client_ids("g") == ["c1", "c2"]
+
+
+def test_a_heartbeat_that_changes_nothing_tells_nobody(members: Members) -> None:
+    one, other = two(members)
+    one.consumes("g", "t")
+    assert (one.told_groups(), other.told_groups()) == ([], [])
+
+
+def test_the_others_are_told_when_a_connection_closes(members: Members) -> None:
+    one, other = two(members)
+    one.peer.leave()
+    assert other.told_groups() == ["g"]
+    assert members.consumers.client_ids("g") == ["c2"]
+
+
+def test_the_others_are_told_when_a_member_says_goodbye(members: Members) -> None:
+    one, other = two(members)
+    members.heartbeats.unregister(one.channel, producer_group=None, consumer_group="g")
+    assert (one.told_groups(), other.told_groups()) == ([], ["g"])
+
+
+def test_everyone_is_told_when_the_set_of_topics_changes(members: Members) -> None:
+    one, other = two(members)
+    one.consumes("g", "t", "u")
+    assert (one.told_groups(), other.told_groups()) == (["g"], ["g"])
+    one.consumes("g", "u")
+    assert (one.told_groups(), other.told_groups()) == (["g"], ["g"])
+
+
+def test_nobody_is_told_when_only_an_expression_changes(members: Members) -> None:
+    one, other = two(members)
+    data = consumer("g")
+    changed = type(data)("g", subscriptions=[subscription("t", 2, "A || B")])
+    one.beats(HeartbeatData("c1", consumers=(changed,)))
+    assert (one.told_groups(), other.told_groups()) == ([], [])
+    known = members.consumers.subscription("g", "t")
+    assert known is not None
+    assert known.sub_string == "A || B"
+
+
+def test_broadcasting_groups_are_told_nothing(members: Members) -> None:
+    one, other = members.client("c1"), members.client("c2")
+    for member in (one, other):
+        member.consumes("g", "t", message_model="BROADCASTING")
+    other.peer.leave()
+    assert one.told_groups() == []
+    group = members.consumers.group("g")
+    assert group is not None
+    assert group.is_broadcasting
+
+
+def test_a_group_with_notices_switched_off_is_told_nothing(members: Members) -> None:
+    members.groups.put(SubscriptionGroupConfig("g", notify_consumer_ids_changed_enable=False))
+    one, other = members.client("c1"), members.client("c2")
+    one.consumes("g", "t")
+    other.consumes("g", "t")
+    other.peer.leave()
+    assert one.told_groups() == []
+
+
+def test_an_older_subscription_does_not_replace_a_newer_one(members: Members) -> None:
+    one = members.client("c1")
+    one.consumes("g", "t", sub_version=5)
+    one.consumes("g", "t", sub_version=4)
+    known = members.consumers.subscription("g", "t")
+    assert known is not None
+    assert known.sub_version == 5
+
+
+def test_subscriptions_last_until_the_last_member_leaves(members: Members) -> None:
+    one, other = two(members)
+    one.peer.leave()
+    assert members.consumers.subscription("g", "t") is not None
+    other.peer.leave()
+    assert members.consumers.group("g") is None
+    assert members.consumers.subscription("g", "t") is None
+    assert members.consumers.client_ids("g") == []
+
+
+def test_a_client_that_reconnected_is_listed_once_and_reached_at_its_new_connection(members: Members) -> None:
+    old, new = members.client("c1"), members.client("c1")
+    old.consumes("g", "t")
+    new.consumes("g", "t")
+    assert members.consumers.client_ids("g") == ["c1"]
+    assert members.consumers.channel_of("g", "c1") is new.channel
+    old.peer.leave()
+    assert members.consumers.client_ids("g") == ["c1"]
+    new.peer.leave()
+    assert members.consumers.channel_of("g", "c1") is None
+
+
+def test_the_groups_of_a_topic_are_those_that_subscribe_it(members: Members) -> None:
+    members.client("c1").consumes("g1", "t", "u")
+    members.client("c2").consumes("g2", "t")
+    assert members.consumers.groups_of_topic("t") == ["g1", "g2"]
+    assert members.consumers.groups_of_topic("u") == ["g1"]
+    assert members.consumers.names() == ["g1", "g2"]
+
+
+def test_the_limits_hold(tmp_path: Path) -> None:
+    members = Members(tmp_path, max_groups=1)
+    client = members.client("c1")
+    client.consumes("a", "t")
+    with pytest.raises(RequestRefused, match="1 consumer groups are connected, the limit"):
+        client.consumes("b", "t")
+    topics = [f"t{number}" for number in range(MAX_SUBSCRIPTIONS_PER_GROUP + 1)]
+    with pytest.raises(RequestRefused, match="subscribes 5001 topics, the limit is 5000"):
+        client.consumes("a", *topics)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5), max_size=4), min_size=1, max_size=8))
+def test_of_each_topic_listed_last_the_newest_version_holds(heartbeats: list[dict[str, int]]) -> None:
+    group = ConsumerGroup("g")
+    model: dict[str, int] = {}
+    for listed in heartbeats:
+        changed = group.subscribe([subscription(topic, version) for topic, version in listed.items()])
+        assert changed == (listed.keys() != model.keys())
+        model = {topic: max(version, model.get(topic, version)) for topic, version in listed.items()}
+    assert {topic: known.sub_version for topic, known in group.subscriptions.items()} == model

@@ -1,0 +1,104 @@
+"""The subscription group table and subscriptionGroup.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import RequestRefused
+from gateway.metadata.groups import Groups
+from gateway.settings import BrokerSettings
+from wire.bodies.fastjson import parse_json
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+Open = Callable[..., Groups]
+
+
+@pytest.fixture
+def open_groups(tmp_path: Path) -> Open:
+    """Opens the table of one directory, as often as the test restarts the broker."""
+
+    def open_with(*, auto_create: bool = True, max_groups: int = 1000) -> Groups:
+        groups = Groups(
+            path=tmp_path / "subscriptionGroup.json",
+            settings=BrokerSettings(auto_create_subscription_group=auto_create),
+            clock_ms=lambda: 1_000,
+            max_groups=max_groups,
+        )
+        groups.load()
+        return groups
+
+    return open_with
+
+
+def test_looking_a_group_up_creates_it_with_the_defaults_and_it_stays(open_groups: Open) -> None:
+    made = open_groups().find("g")
+    assert made == SubscriptionGroupConfig("g")
+    assert (made.retry_max_times, made.retry_queue_nums, made.consume_enable) == (16, 1, True)
+    assert open_groups(auto_create=False).find("g") == made
+
+
+def test_a_plain_look_creates_nothing(open_groups: Open) -> None:
+    groups = open_groups()
+    assert groups.get("g") is None
+    assert groups.table() == {}
+
+
+def test_without_leave_only_groups_of_the_system_are_created(open_groups: Open) -> None:
+    groups = open_groups(auto_create=False)
+    assert groups.find("g") is None
+    assert groups.find("CID_RMQ_SYS_TRANS") is not None
+
+
+@pytest.mark.parametrize("name", ["", "../../x", "a@b", "g" * 256])
+def test_a_group_of_an_illegal_name_does_not_exist(open_groups: Open, name: str) -> None:
+    assert open_groups().find(name) is None
+
+
+def test_the_system_groups_exist_after_start_and_cannot_be_deleted(open_groups: Open) -> None:
+    groups = open_groups()
+    groups.create_system_groups()
+    version = groups.data_version
+    groups.create_system_groups()
+    assert groups.data_version == version
+    for name in ("TOOLS_CONSUMER", "CID_RMQ_SYS_TRANS", "SELF_TEST_C_GROUP"):
+        assert name in groups.table()
+        with pytest.raises(RequestRefused, match="system group"):
+            groups.delete(name)
+
+
+def test_a_group_is_changed_and_deleted_for_good(open_groups: Open) -> None:
+    groups = open_groups()
+    assert groups.put(SubscriptionGroupConfig("g", retry_max_times=3))
+    assert not groups.put(SubscriptionGroupConfig("g", retry_max_times=3))
+    changed = open_groups().get("g")
+    assert changed is not None
+    assert changed.retry_max_times == 3
+    assert groups.delete("g")
+    assert not groups.delete("g")
+    assert open_groups().get("g") is None
+
+
+def test_the_limit_of_groups_holds(open_groups: Open) -> None:
+    groups = open_groups(max_groups=1)
+    groups.find("a")
+    with pytest.raises(RequestRefused, match="1 subscription groups, the limit"):
+        groups.find("b")
+
+
+def test_what_apache_wrote_and_we_do_not_know_survives_a_change(open_groups: Open, tmp_path: Path) -> None:
+    path = tmp_path / "subscriptionGroup.json"
+    path.write_text(
+        '{"dataVersion":{"counter":1,"stateVersion":0,"timestamp":5},'
+        '"forbiddenTable":{"g":{"t":1}},"later":[1],'
+        '"subscriptionGroupTable":{"g":{"groupName":"g","retryMaxTimes":5,"newThing":{"a":1}}}}'
+    )
+    groups = open_groups()
+    groups.put(SubscriptionGroupConfig("g", retry_max_times=6))
+    written = parse_json(path.read_bytes())
+    assert written["forbiddenTable"] == {"g": {"t": 1}}
+    assert written["later"] == [1]
+    assert written["subscriptionGroupTable"]["g"]["newThing"] == {"a": 1}
+    assert written["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 6

@@ -1,0 +1,123 @@
+"""Consumer offsets and consumerOffset.json."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.errors import RequestRefused
+from gateway.metadata.offsets import ConsumerOffsets
+from wire.bodies.fastjson import parse_json
+
+Open = Callable[..., ConsumerOffsets]
+
+
+@pytest.fixture
+def open_offsets(tmp_path: Path) -> Open:
+    """Opens the table of one directory, as often as the test restarts the broker."""
+
+    def open_with(max_offsets: int = 1000) -> ConsumerOffsets:
+        offsets = ConsumerOffsets(
+            path=tmp_path / "consumerOffset.json", clock_ms=lambda: 1_000, max_offsets=max_offsets
+        )
+        offsets.load()
+        return offsets
+
+    return open_with
+
+
+def test_a_group_that_never_committed_has_no_offset(open_offsets: Open) -> None:
+    assert open_offsets().query("g", "t", 0) == -1
+
+
+def test_an_offset_is_remembered_and_may_go_back(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.commit("g", "t", 0, 10)
+    offsets.commit("g", "t", 1, 3)
+    offsets.commit("g", "t", 0, 4)
+    assert (offsets.query("g", "t", 0), offsets.query("g", "t", 1), offsets.query("g", "t", 2)) == (4, 3, -1)
+    assert offsets.of_topic("g", "t") == {0: 4, 1: 3}
+
+
+def test_offsets_survive_a_restart_once_they_are_persisted(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.commit("g", "t", 0, 10)
+    assert offsets.dirty
+    assert open_offsets().query("g", "t", 0) == -1
+    offsets.persist()
+    assert not offsets.dirty
+    offsets.commit("g", "t", 0, 11)
+    offsets.persist_now()
+    assert open_offsets().query("g", "t", 0) == 11
+
+
+def test_nothing_is_written_when_nothing_changed(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.persist()
+    offsets.persist_now()
+    assert not offsets.path.exists()
+
+
+def test_topics_of_a_group_and_groups_of_a_topic_are_found_and_removed(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    for group, topic in (("g1", "a"), ("g1", "b"), ("g2", "a"), ("g2", "%RETRY%g2")):
+        offsets.commit(group, topic, 0, 1)
+    assert offsets.topics_of("g1") == ["a", "b"]
+    assert offsets.groups_of("a") == ["g1", "g2"]
+    offsets.remove_topic("a")
+    assert offsets.groups_of("a") == []
+    offsets.remove_group("g2")
+    assert set(offsets.all()) == {"b@g1"}
+    assert offsets.dirty
+
+
+def test_the_limit_of_offsets_holds_and_known_queues_still_move(open_offsets: Open) -> None:
+    offsets = open_offsets(2)
+    offsets.commit("g", "t", 0, 1)
+    offsets.commit("g", "t", 1, 1)
+    with pytest.raises(RequestRefused, match="2 consumer offsets, the limit"):
+        offsets.commit("g", "t", 2, 1)
+    with pytest.raises(RequestRefused):
+        offsets.commit("g2", "t", 0, 1)
+    offsets.commit("g", "t", 1, 7)
+    offsets.remove_group("g")
+    offsets.commit("g2", "t", 0, 5)
+    assert offsets.query("g2", "t", 0) == 5
+
+
+def test_files_of_both_apache_lines_are_read(open_offsets: Open, tmp_path: Path) -> None:
+    path = tmp_path / "consumerOffset.json"
+    path.write_text('{\n\t"offsetTable":{\n\t\t"t@g":{0:5,1:7\n\t\t}\n\t}\n}')
+    assert open_offsets().of_topic("g", "t") == {0: 5, 1: 7}
+    path.write_text(
+        '{"dataVersion":{"counter":500,"stateVersion":0,"timestamp":1},"groupTopicMap":{"g":["t"]},'
+        '"offsetTable":{"t@g":{0:6}},"pullOffsetTable":{"t@g":{0:9}}}'
+    )
+    offsets = open_offsets()
+    assert offsets.query("g", "t", 0) == 6
+    offsets.commit("g", "t", 0, 8)
+    offsets.persist_now()
+    written = parse_json(path.read_bytes())
+    assert written["offsetTable"] == {"t@g": {"0": 8}}
+    assert written["pullOffsetTable"] == {"t@g": {"0": 9}}
+    assert written["dataVersion"]["counter"] == 501
+
+
+NAMES = st.text("abXY09%_-", min_size=1, max_size=8)
+
+
+@given(
+    st.lists(st.tuples(NAMES, NAMES, st.integers(0, 3), st.integers(0, 2**62)), max_size=30),
+)
+def test_the_last_commit_of_a_queue_is_its_offset(commits: list[tuple[str, str, int, int]]) -> None:
+    offsets = ConsumerOffsets(path=Path("never-written"), clock_ms=lambda: 0)
+    last: dict[tuple[str, str, int], int] = {}
+    for group, topic, queue_id, offset in commits:
+        offsets.commit(group, topic, queue_id, offset)
+        last[group, topic, queue_id] = offset
+    assert {key: offsets.query(*key) for key in last} == last
+    assert sum(len(queues) for queues in offsets.all().values()) == len(last)

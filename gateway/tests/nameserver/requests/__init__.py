@@ -1,0 +1,1 @@
+"""Tests of what a name server is asked, over a memory transport."""

@@ -1,0 +1,217 @@
+"""What brokers ask a name server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.tests.nameserver.registrations import topics
+from gateway.tests.nameserver.running import RunningNameServer, register
+from gateway.tests.remoting.conversation import Peer
+from wire.bodies.fastjson import parse_json
+from wire.bodies.route import ClusterInfo, TopicRouteData
+from wire.bodies.statistics import KVTable
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import parse_header
+from wire.headers.name_server import (
+    BrokerHeartbeatRequest,
+    GetBrokerMemberGroupRequest,
+    GetRouteInfoRequest,
+    PutKVConfigRequest,
+    QueryDataVersionRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerResponse,
+    UnRegisterBrokerRequest,
+)
+
+IDENTITY: dict[str, Any] = {
+    "broker_name": "broker-a",
+    "broker_addr": "192.0.2.1:10911",
+    "cluster_name": "DefaultCluster",
+}
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> RunningNameServer:
+    return RunningNameServer(tmp_path)
+
+
+def route_code(peer: Peer, topic: str) -> int:
+    return peer.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic)).code
+
+
+def test_a_broker_registers_and_clients_find_its_topics(server: RunningNameServer) -> None:
+    answer = register(server.connect(), "orders")
+    assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+    route = server.connect().ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="orders"))
+    assert TopicRouteData.parse(route.body).broker_datas[0].broker_addrs == {0: "192.0.2.1:10911"}
+
+
+@pytest.mark.parametrize("version", [409, 479, 513])
+def test_a_compressed_registration_is_read_for_each_version(server: RunningNameServer, version: int) -> None:
+    answer = register(server.connect(), "orders", compressed=True, version=version)
+    assert answer.code == ResponseCode.SUCCESS
+    assert route_code(server.connect(), "orders") == ResponseCode.SUCCESS
+
+
+def test_three_brokers_of_one_name_are_a_master_and_two_slaves(server: RunningNameServer) -> None:
+    peers = [server.connect() for _ in range(3)]
+    for broker_id, peer in enumerate(peers):
+        address = f"192.0.2.{broker_id + 1}:10911"
+        answer = register(peer, "orders", broker_id=broker_id, broker_addr=address, ha_server_addr=f"{address}2")
+        told = parse_header(RegisterBrokerResponse, answer.ext_fields)
+        expected = (None, None) if broker_id == 0 else ("192.0.2.1:10911", "192.0.2.1:109112")
+        assert (told.master_addr, told.ha_server_addr) == expected
+    info = ClusterInfo.parse(server.connect().ask(RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    assert info.broker_addr_table["broker-a"].broker_addrs == {
+        0: "192.0.2.1:10911",
+        1: "192.0.2.2:10911",
+        2: "192.0.2.3:10911",
+    }
+    peers[0].leave()
+    info = ClusterInfo.parse(server.connect().ask(RequestCode.GET_BROKER_CLUSTER_INFO).body)
+    assert set(info.broker_addr_table["broker-a"].broker_addrs) == {1, 2}
+
+
+def test_a_body_that_was_changed_on_the_way_is_refused(server: RunningNameServer) -> None:
+    answer = register(server.connect(), "orders", body_crc32=12345)
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "crc32 not match")
+
+
+def test_a_body_without_checksum_is_taken(server: RunningNameServer) -> None:
+    assert register(server.connect(), "orders", body_crc32=0).code == ResponseCode.SUCCESS
+
+
+def test_a_malformed_body_is_refused_and_the_connection_stays(server: RunningNameServer) -> None:
+    peer = server.connect()
+    answer = register(peer, "orders", compressed=True, body_crc32=0)
+    assert answer.code == ResponseCode.SUCCESS
+    fields = {
+        "brokerName": "b",
+        "brokerAddr": "a:1",
+        "clusterName": "c",
+        "haServerAddr": "a:2",
+        "brokerId": "0",
+        "compressed": "true",
+    }
+    answer = peer.ask(RequestCode.REGISTER_BROKER, fields=fields, body=b"not zlib")
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "no zlib stream" in (answer.remark or "")
+    assert not peer.channel.closed
+
+
+def test_a_broker_nobody_knows_with_one_topic_is_refused(server: RunningNameServer) -> None:
+    answer = register(server.connect(), table={"one": TopicConfig(topic_name="one")})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert (answer.remark or "").startswith("register broker failed")
+
+
+def test_topics_with_invalid_names_are_left_out_but_not_those_of_the_broker_and_its_cluster(
+    server: RunningNameServer,
+) -> None:
+    peer = server.connect()
+    register(peer, "orders", "../../x", "t" * 128, "host.example", broker_name="host.example")
+    assert route_code(peer, "orders") == ResponseCode.SUCCESS
+    assert route_code(peer, "host.example") == ResponseCode.SUCCESS
+    assert route_code(peer, "../../x") == ResponseCode.TOPIC_NOT_EXIST
+    assert route_code(peer, "t" * 128) == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_registering_broker_is_told_the_order_configuration(tmp_path: Path) -> None:
+    server = RunningNameServer(tmp_path)
+    peer = server.connect()
+    put = PutKVConfigRequest(namespace="ORDER_TOPIC_CONFIG", key="orders", value="broker-a:4")
+    peer.ask(RequestCode.PUT_KV_CONFIG, put)
+    assert KVTable.parse(register(peer, "orders").body).table == {"orders": "broker-a:4"}
+    quiet = RunningNameServer(tmp_path, return_order_topic_config_to_broker=False)
+    assert register(quiet.connect(), "orders").body == b""
+
+
+def test_an_unregistered_broker_is_gone(server: RunningNameServer) -> None:
+    peer = server.connect()
+    register(peer, "orders")
+    header = UnRegisterBrokerRequest(broker_id=0, **IDENTITY)
+    assert peer.ask(RequestCode.UNREGISTER_BROKER, header).code == ResponseCode.SUCCESS
+    assert route_code(peer, "orders") == ResponseCode.TOPIC_NOT_EXIST
+    assert peer.ask(RequestCode.UNREGISTER_BROKER, header).code == ResponseCode.SUCCESS
+
+
+def test_a_broker_whose_connection_closes_is_gone_at_once(server: RunningNameServer) -> None:
+    broker, client = server.connect(), server.connect()
+    register(broker, "orders")
+    register(broker, "orders")
+    broker.leave()
+    assert route_code(client, "orders") == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_silent_broker_is_gone_after_two_minutes_and_its_connection_closed(tmp_path: Path) -> None:
+    server = RunningNameServer(tmp_path, server_channel_max_idle_time_seconds=86_400)
+    broker = server.connect()
+    register(broker, "orders")
+    for _ in range(24):
+        server.advance(5)
+    assert not broker.channel.closed
+    server.advance(5)
+    assert broker.channel.closed
+    assert route_code(server.connect(), "orders") == ResponseCode.TOPIC_NOT_EXIST
+
+
+@pytest.mark.parametrize(("asked_ms", "gone_after_s"), [(10_000, 15), (-1, 125)])
+def test_a_broker_may_ask_for_another_timeout(server: RunningNameServer, asked_ms: int, gone_after_s: int) -> None:
+    broker = server.connect()
+    register(broker, "orders", heartbeat_timeout_millis=asked_ms)
+    for _ in range(gone_after_s // 5 - 1):
+        server.advance(5)
+    assert not broker.channel.closed
+    server.advance(5)
+    assert broker.channel.closed
+
+
+def test_heartbeats_keep_a_broker(server: RunningNameServer) -> None:
+    broker = server.connect()
+    register(broker, "orders")
+    for _ in range(60):
+        server.advance(5)
+        assert broker.ask_all(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**IDENTITY), oneway=True) == []
+    assert broker.ask(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**IDENTITY)).code == 0
+    assert route_code(broker, "orders") == ResponseCode.SUCCESS
+
+
+def test_data_versions_are_compared_and_an_equal_one_is_a_sign_of_life(server: RunningNameServer) -> None:
+    broker = server.connect()
+    header = QueryDataVersionRequest(broker_id=0, **IDENTITY)
+
+    def changed(counter: int) -> tuple[bool, bytes]:
+        answer = broker.ask(RequestCode.QUERY_DATA_VERSION, header, DataVersion(counter=counter).build())
+        return parse_header(QueryDataVersionResponse, answer.ext_fields).changed, answer.body
+
+    assert changed(1) == (True, b"")
+    register(broker, "orders", counter=1)
+    for _ in range(60):
+        server.advance(5)
+        assert changed(1)[0] is False
+    told = changed(2)
+    assert told[0] is True
+    assert DataVersion.parse(told[1]).counter == 1
+    assert route_code(broker, "orders") == ResponseCode.SUCCESS
+
+
+def test_the_group_of_a_broker_name(server: RunningNameServer) -> None:
+    peer = server.connect()
+    register(peer, "orders")
+    header = GetBrokerMemberGroupRequest(cluster_name="DefaultCluster", broker_name="broker-a")
+    group = parse_json(peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, header).body)["brokerMemberGroup"]
+    assert group["brokerName"] == "broker-a"
+    assert list(group["brokerAddrs"].values()) == ["192.0.2.1:10911"]
+    other = GetBrokerMemberGroupRequest(cluster_name="DefaultCluster", broker_name="stranger")
+    group = parse_json(peer.ask(RequestCode.GET_BROKER_MEMBER_GROUP, other).body)["brokerMemberGroup"]
+    assert group["brokerAddrs"] == {}
+
+
+def test_a_large_registration_is_no_trouble(server: RunningNameServer) -> None:
+    names = [f"topic-{number}" for number in range(2_000)]
+    assert register(server.connect(), *names).code == ResponseCode.SUCCESS
+    assert len(server.service.routes.topics()) == len(topics(*names))

@@ -1,0 +1,391 @@
+"""Who is registered, what that makes of the routes, and when it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gateway.nameserver import route_table as route_table_module
+from gateway.nameserver.addresses import AutoAddress
+from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteTable
+from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
+from wire.bodies.route import BrokerData, QueueData, TopicRouteData
+from wire.bodies.topics import DataVersion
+from wire.message.flags import Permission, TopicFlag
+
+CLUSTER = "DefaultCluster"
+HERE = "10.0.0.1"
+
+
+def table_of(*registrations: Registration, **rest: Any) -> RouteTable:
+    table = RouteTable(**rest)
+    for each in registrations:
+        assert table.register(each, 0).refusal is None
+    return table
+
+
+def route_of(table: RouteTable, topic: str) -> TopicRouteData:
+    route = table.route(topic, HERE)
+    assert route is not None
+    return route
+
+
+def perms(table: RouteTable, topic: str) -> dict[str, int]:
+    return {queue.broker_name: queue.perm for queue in route_of(table, topic).queue_datas}
+
+
+# Registering
+
+
+def test_a_registered_topic_has_a_route() -> None:
+    table = table_of(registration(topics=topics("orders", read_queue_nums=4, write_queue_nums=3)))
+    assert route_of(table, "orders") == TopicRouteData(
+        queue_datas=[QueueData("broker-a", 4, 3, Permission.READ_WRITE, 0)],
+        broker_datas=[BrokerData(CLUSTER, "broker-a", {0: "192.0.2.1:10911"})],
+    )
+
+
+def test_an_unknown_topic_has_none() -> None:
+    assert table_of(registration("orders")).route("other", HERE) is None
+
+
+def test_a_topic_on_two_brokers_has_both_in_its_route() -> None:
+    table = table_of(registration("orders"), registration("orders", broker_name="broker-b", address="192.0.2.9:10911"))
+    route = route_of(table, "orders")
+    assert [queue.broker_name for queue in route.queue_datas] == ["broker-a", "broker-b"]
+    assert [data.broker_addrs for data in route.broker_datas] == [
+        {0: "192.0.2.1:10911"},
+        {0: "192.0.2.9:10911"},
+    ]
+
+
+def test_slaves_are_in_the_route_and_their_topics_are_not_taken() -> None:
+    table = table_of(registration("orders"), slave("orders", "only-on-slave"), slave(broker_id=2))
+    (data,) = route_of(table, "orders").broker_datas
+    assert data.broker_addrs == {0: "192.0.2.1:10911", 1: "192.0.2.2:10911", 2: "192.0.2.3:10911"}
+    assert table.route("only-on-slave", HERE) is None
+
+
+def test_a_slave_is_told_where_its_master_is_and_a_master_is_not() -> None:
+    table = table_of()
+    assert table.register(slave(), 0).master_address is None
+    assert table.register(registration(), 0).master_address is None
+    told = table.register(slave(), 0)
+    assert (told.master_address, told.master_ha_address) == ("192.0.2.1:10911", "192.0.2.1:10912")
+
+
+def test_only_the_first_registration_of_an_address_is_new() -> None:
+    table = table_of()
+    assert table.register(registration(), 0).is_new
+    assert not table.register(registration(), 0).is_new
+
+
+def test_topics_are_taken_again_only_with_another_data_version() -> None:
+    table = table_of(registration("orders"))
+    table.register(registration(topics=topics("orders", perm=4)), 0)
+    assert perms(table, "orders") == {"broker-a": 6}
+    table.register(registration(topics=topics("orders", perm=4), counter=2), 0)
+    assert perms(table, "orders") == {"broker-a": 4}
+
+
+def test_unlisted_topics_stay_unless_the_setting_says_otherwise() -> None:
+    kept = table_of(registration("orders", "old"), registration("orders", counter=2))
+    assert kept.route("old", HERE) is not None
+    forgotten = table_of(registration("orders", "old"), registration("orders", counter=2), forget_unlisted_topics=True)
+    assert forgotten.route("old", HERE) is None
+    assert forgotten.route("orders", HERE) is not None
+
+
+def test_an_address_that_changes_its_id_leaves_the_old_one() -> None:
+    table = table_of(registration("orders"), slave())
+    table.register(registration(broker_id=3, address="192.0.2.2:10911"), 0)
+    assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.1:10911", 3: "192.0.2.2:10911"}
+
+
+def test_another_address_takes_over_an_id_and_the_old_one_is_forgotten() -> None:
+    table = table_of(registration("orders"))
+    table.register(registration("orders", address="192.0.2.50:10911"), 5)
+    assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.50:10911"}
+    assert [live.address for live in table.live_brokers] == ["192.0.2.50:10911"]
+
+
+def test_an_address_with_an_older_state_version_does_not_take_over() -> None:
+    newer, older = DataVersion(state_version=7), DataVersion(state_version=6)
+    table = table_of(registration(data_version=newer))
+    late = registration(address="192.0.2.50:10911", data_version=older)
+    assert table.register(late, 0).outdated
+    assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.1:10911"}
+
+
+def test_a_broker_that_tells_of_one_topic_only_has_to_be_known() -> None:
+    one = {"orders": topics("orders")["orders"]}
+    table = RouteTable()
+    assert "tells of one topic only" in (table.register(registration(topics=one), 0).refusal or "")
+    assert table.live_brokers == []
+    assert table.cluster_info(HERE).broker_addr_table == {}
+    table.register(registration(), 0)
+    assert table.register(registration(topics=one, counter=2), 0).refusal is None
+    assert table.route("orders", HERE) is not None
+
+
+def test_brokers_and_topics_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_table_module, "MAX_BROKERS", 1)
+    monkeypatch.setattr(route_table_module, "MAX_TOPICS", 3)
+    table = table_of(registration("one"))
+    other = registration(broker_name="broker-b", address="192.0.2.9:10911")
+    assert "1 brokers" in (table.register(other, 0).refusal or "")
+    assert "more than 3 topics" in (table.register(registration("two", counter=2), 0).refusal or "")
+    assert table.register(registration("one", counter=3), 0).refusal is None
+
+
+def test_a_broker_without_topics_may_register() -> None:
+    table = table_of(registration(topics={}))
+    assert table.cluster_info(HERE).broker_addr_table["broker-a"].broker_addrs == {0: "192.0.2.1:10911"}
+
+
+# Leaving
+
+
+def test_an_unregistered_broker_takes_its_topics_along() -> None:
+    table = table_of(registration("orders"))
+    assert table.unregister("broker-a", 0, "192.0.2.1:10911")
+    assert table.route("orders", HERE) is None
+    assert table.topics() == []
+    assert not table.unregister("broker-a", 0, "192.0.2.1:10911")
+
+
+def test_an_unregistration_from_another_address_changes_nothing() -> None:
+    table = table_of(registration("orders"))
+    assert not table.unregister("broker-a", 0, "192.0.2.66:10911")
+    assert table.route("orders", HERE) is not None
+
+
+def test_without_its_master_a_broker_can_only_be_read() -> None:
+    table = table_of(registration("orders"), slave())
+    table.unregister("broker-a", 0, "192.0.2.1:10911")
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+    table.register(registration("orders"), 0)
+    assert perms(table, "orders") == {"broker-a": Permission.READ_WRITE}
+
+
+def test_a_master_that_becomes_a_slave_leaves_no_master_behind() -> None:
+    table = table_of(registration("orders"), registration("orders", broker_id=1, counter=2))
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+
+
+def test_a_slave_that_leaves_takes_nothing_but_itself() -> None:
+    table = table_of(registration("orders"), slave())
+    table.unregister("broker-a", 1, "192.0.2.2:10911")
+    assert perms(table, "orders") == {"broker-a": Permission.READ_WRITE}
+    assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.1:10911"}
+
+
+def test_an_unregistration_of_another_id_changes_nothing() -> None:
+    table = table_of(registration("orders"))
+    assert not table.unregister("broker-a", 1, "192.0.2.1:10911")
+    assert len(table.live_brokers) == 1
+
+
+@pytest.mark.parametrize("change", [{"broker_name": "broker-b"}, {"cluster": "Other"}])
+def test_an_address_with_another_name_or_cluster_is_another_broker(change: dict[str, Any]) -> None:
+    table = table_of(registration("orders"), registration("bills", **change))
+    assert table.route("orders", HERE) is None
+    assert table.route("bills", HERE) is not None
+    assert len(table.live_brokers) == 1
+    table.expire(DEFAULT_BROKER_TIMEOUT_MS + 1)
+    assert table.cluster_info(HERE).broker_addr_table == {}
+
+
+def test_a_silent_broker_expires_after_two_minutes() -> None:
+    table = table_of(registration("orders"))
+    assert table.expire(DEFAULT_BROKER_TIMEOUT_MS) == []
+    (lost,) = table.expire(DEFAULT_BROKER_TIMEOUT_MS + 1)
+    assert lost.broker_name == "broker-a"
+    assert table.route("orders", HERE) is None
+
+
+def test_a_broker_may_name_its_own_time() -> None:
+    table = table_of(registration(timeout_ms=1_000))
+    assert len(table.expire(1_001)) == 1
+
+
+def test_a_heartbeat_is_a_sign_of_life() -> None:
+    table = table_of(registration())
+    assert table.heartbeat("192.0.2.1:10911", 100_000)
+    assert table.expire(200_000) == []
+    assert not table.heartbeat("192.0.2.66:10911", 100_000)
+
+
+def test_a_closed_channel_removes_the_brokers_that_registered_over_it() -> None:
+    table = table_of(
+        registration("orders", channel_id=7),
+        registration("bills", broker_name="broker-b", address="192.0.2.9:10911", channel_id=8),
+    )
+    assert [live.broker_name for live in table.channel_closed(7)] == ["broker-a"]
+    assert table.route("orders", HERE) is None
+    assert table.route("bills", HERE) is not None
+
+
+def test_the_data_version_of_a_broker_can_be_asked_for() -> None:
+    table = table_of(registration(counter=5))
+    held = table.data_version("192.0.2.1:10911")
+    assert held is not None
+    assert held.counter == 5
+    assert table.data_version("192.0.2.66:10911") is None
+
+
+# Asking
+
+
+def test_an_open_address_is_where_the_asking_client_reached_us() -> None:
+    table = table_of(registration("orders", address=AutoAddress(10911)))
+    addresses = []
+    for reached_at in ("127.0.0.1", "172.17.0.2"):
+        route = table.route("orders", reached_at)
+        assert route is not None
+        addresses.append(route.broker_datas[0].broker_addrs[0])
+    assert addresses == ["127.0.0.1:10911", "172.17.0.2:10911"]
+
+
+def test_clusters_list_their_brokers() -> None:
+    table = table_of(registration(), registration(broker_name="broker-b", address="192.0.2.9:10911", cluster="Other"))
+    info = table.cluster_info(HERE)
+    assert info.cluster_addr_table == {CLUSTER: ["broker-a"], "Other": ["broker-b"]}
+    assert set(info.broker_addr_table) == {"broker-a", "broker-b"}
+    assert table.group_addresses("Other", "broker-a", HERE) == {}
+    assert table.group_addresses("Other", "broker-c", HERE) == {}
+
+
+def test_topic_lists() -> None:
+    table = table_of(
+        registration("orders"),
+        registration("bills", broker_name="broker-b", address="192.0.2.9:10911", cluster="Other"),
+    )
+    assert set(table.topics()) == {*SYSTEM_TOPICS, "orders", "bills"}
+    assert set(table.topics_of_cluster("Other")) == {*SYSTEM_TOPICS, "bills"}
+    assert table.topics_of_cluster("none") == []
+    assert table.system_topics(HERE) == ([CLUSTER, "Other", "broker-a", "broker-b"], "192.0.2.1:10911")
+    assert RouteTable().system_topics(HERE) == ([], None)
+
+
+def test_topics_are_found_by_their_flags() -> None:
+    both = TopicFlag.UNIT | TopicFlag.UNIT_SUBSCRIPTION
+    plain = registration("plain").topics
+    flagged = {
+        name: topics(name, topic_sys_flag=flag)[name]
+        for name, flag in (("unit", TopicFlag.UNIT), ("sub", TopicFlag.UNIT_SUBSCRIPTION), ("both", both))
+    }
+    table = table_of(registration(topics={**plain, **flagged}))
+    assert table.topics_with_flags(TopicFlag.UNIT) == ["unit", "both"]
+    assert table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION) == ["sub", "both"]
+    assert table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT) == ["sub"]
+
+
+# Changing
+
+
+def test_a_deleted_topic_is_gone_until_its_broker_tells_of_it_again() -> None:
+    table = table_of(registration("orders"))
+    table.delete_topic("orders")
+    assert table.route("orders", HERE) is None
+    table.register(registration("orders", counter=2), 0)
+    assert table.route("orders", HERE) is not None
+    table.delete_topic("never heard of")
+
+
+def test_a_topic_can_be_deleted_in_one_cluster() -> None:
+    table = table_of(
+        registration("orders"),
+        registration("orders", broker_name="broker-b", address="192.0.2.9:10911", cluster="Other"),
+    )
+    table.delete_topic("orders", "Other")
+    assert perms(table, "orders") == {"broker-a": 6}
+
+
+def test_queues_can_be_added_on_known_brokers_only() -> None:
+    table = table_of(registration())
+    table.add_queues("orders", [QueueData("broker-a", 4, 4, 6), QueueData("stranger", 4, 4, 6)])
+    assert perms(table, "orders") == {"broker-a": 6}
+
+
+def test_write_permission_is_wiped_and_given_back() -> None:
+    table = table_of(registration("orders"))
+    assert table.wipe_write_permission("broker-a") == 3
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+    table.register(registration("orders"), 0)
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+    assert table.add_write_permission("broker-a") == 3
+    assert perms(table, "orders") == {"broker-a": Permission.READ_WRITE}
+    assert table.wipe_write_permission("stranger") == 0
+
+
+# Any sequence of all this
+
+BROKERS = st.sampled_from(["broker-a", "broker-b"])
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["register", "unregister", "expire", "close", "heartbeat", "wipe", "delete"]),
+        BROKERS,
+        st.integers(0, 2),
+        st.integers(1, 4),
+        st.integers(0, 3),
+    ),
+    max_size=40,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(STEPS)
+def test_whatever_happens_the_tables_agree_with_each_other(
+    steps: list[tuple[str, str, int, int, int]],
+) -> None:
+    table, now_ms = RouteTable(), 0
+    for step, name, broker_id, host, number in steps:
+        now_ms += 30_000
+        address = f"192.0.2.{host}:10911"
+        if step == "register":
+            table.register(
+                registration(
+                    *(f"topic-{index}" for index in range(number)),
+                    broker_name=name,
+                    broker_id=broker_id,
+                    address=address,
+                    channel_id=host,
+                    counter=number,
+                ),
+                now_ms,
+            )
+        elif step == "unregister":
+            table.unregister(name, broker_id, address)
+        elif step == "expire":
+            table.expire(now_ms)
+        elif step == "close":
+            table.channel_closed(host)
+        elif step == "heartbeat":
+            table.heartbeat(address, now_ms)
+        elif step == "wipe":
+            table.wipe_write_permission(name)
+        else:
+            table.delete_topic(f"topic-{number}")
+        check(table, now_ms)
+
+
+def check(table: RouteTable, now_ms: int) -> None:
+    """Every route leads to known brokers, and no broker is known without an address or kept for ever."""
+    info = table.cluster_info(HERE)
+    known = info.broker_addr_table
+    assert sorted(name for names in info.cluster_addr_table.values() for name in names) == sorted(known)
+    assert all(data.broker_addrs for data in known.values())
+    for topic in table.topics():
+        route = route_of(table, topic)
+        names = [queue.broker_name for queue in route.queue_datas]
+        assert names == [data.broker_name for data in route.broker_datas]
+        assert set(names) <= set(known)
+        for queue, data in zip(route.queue_datas, route.broker_datas, strict=True):
+            assert 0 in data.broker_addrs or not queue.perm & Permission.WRITE
+    placed = sorted(address for data in known.values() for address in data.broker_addrs.values())
+    assert placed == sorted(str(live.address) for live in table.live_brokers)
+    assert all(live.seen_at_ms <= now_ms for live in table.live_brokers)

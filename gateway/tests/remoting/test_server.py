@@ -1,0 +1,161 @@
+"""Ports, limits and the end of a server."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+from twisted.internet.address import IPv4Address
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.internet.testing import MemoryReactorClock
+
+from gateway.errors import GatewayError
+from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.server import RemotingServer
+from gateway.tests.remoting.conversation import SETTINGS, Conversation, request
+from wire.codes import RequestCode, ResponseCode
+
+CODE = RequestCode.GET_BROKER_CLUSTER_INFO
+
+
+class Ports(MemoryReactorClock):
+    """Port 0 becomes 40001, 40002 …; ports in ``taken`` cannot be listened on."""
+
+    def __init__(self, taken: dict[int, OSError] | None = None) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.taken = taken or {}
+        self.stopped: list[int] = []
+
+    def listenTCP(self, port: int, factory: Any, backlog: int = 50, interface: str = "") -> Any:  # noqa: N802
+        if port in self.taken:
+            raise CannotListenError(interface, port, self.taken[port])  # type: ignore[no-untyped-call]
+        if port == 0:
+            port = 40_001 + len(self.tcpServers)
+        listening = super().listenTCP(port, factory, backlog, interface)  # type: ignore[no-untyped-call]
+
+        def stop_listening() -> Deferred[None]:
+            self.stopped.append(port)
+            return succeed(None)
+
+        listening.stopListening = stop_listening
+        return listening
+
+
+def server_on(reactor: Ports, *addresses: tuple[str, int]) -> RemotingServer:
+    return RemotingServer(reactor, Dispatch(), addresses, SETTINGS)
+
+
+def finished(deferred: Deferred[None]) -> bool:
+    """Whether it has fired, also after waiting for others."""
+    return bool(deferred.called) and not deferred.paused
+
+
+def test_every_address_is_listened_on_with_the_backlog_of_the_settings() -> None:
+    reactor = Ports()
+    server = server_on(reactor, ("127.0.0.1", 10911), ("127.0.0.1", 10909))
+    assert server.ports == []
+    server.startService()
+    assert [(port, backlog, at) for port, _, backlog, at in reactor.tcpServers] == [
+        (10911, 1024, "127.0.0.1"),
+        (10909, 1024, "127.0.0.1"),
+    ]
+    assert server.ports == [10911, 10909]
+
+
+def test_port_0_picks_a_free_port_that_can_be_asked_for() -> None:
+    server = server_on(Ports(), ("127.0.0.1", 0))
+    server.startService()
+    assert server.ports == [40_001]
+
+
+def test_a_port_in_use_is_named_and_nothing_else_stays_open() -> None:
+    reactor = Ports({10909: OSError(errno.EADDRINUSE, "Address already in use")})
+    server = server_on(reactor, ("127.0.0.1", 10911), ("127.0.0.1", 10909))
+    with pytest.raises(GatewayError) as caught:
+        server.startService()
+    assert str(caught.value) == ("port 10909 on 127.0.0.1 is in use by another process, choose another with --port")
+    assert reactor.stopped == [10911]
+    assert server.ports == []
+
+
+def test_another_reason_not_to_listen_is_told_in_the_systems_words() -> None:
+    reactor = Ports({80: OSError(errno.EACCES, "Permission denied")})
+    with pytest.raises(GatewayError, match=r"cannot listen on 127.0.0.1:80: Permission denied"):
+        server_on(reactor, ("127.0.0.1", 80)).startService()
+
+
+def test_connections_over_the_limit_are_closed_at_once_and_room_is_made_by_those_who_leave() -> None:
+    conversation = Conversation(max_connections=2)
+    first = conversation.connect()
+    conversation.connect()
+    factory = conversation.reactor.tcpServers[0][1]
+    address = IPv4Address("TCP", "192.0.2.9", 1)
+    assert factory.buildProtocol(address) is None
+    first.leave()
+    assert factory.buildProtocol(address) is not None
+
+
+def test_an_idle_connection_is_closed() -> None:
+    conversation = Conversation(server_channel_max_idle_time_seconds=120)
+    quiet, busy = conversation.connect(), conversation.connect()
+    for _ in range(14):
+        conversation.reactor.advance(10)
+        busy.ask(CODE)
+    assert quiet.channel.closed
+    assert not busy.channel.closed
+    conversation.reactor.pump([10] * 14)
+    assert busy.channel.closed
+
+
+def test_a_connection_that_is_only_written_to_is_not_idle() -> None:
+    conversation = Conversation(server_channel_max_idle_time_seconds=120)
+    peer = conversation.connect()
+    for _ in range(20):
+        conversation.reactor.advance(10)
+        peer.channel.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+        conversation.server.flush()
+    assert not peer.channel.closed
+
+
+def test_a_stop_closes_ports_and_channels_and_waits_for_the_last_connection() -> None:
+    conversation = Conversation()
+    peers = [conversation.connect(), conversation.connect()]
+    closing: list[str] = []
+    for peer in peers:
+        peer.transport.loseConnection = lambda: closing.append("one")  # type: ignore[method-assign]
+    stopped = conversation.server.stopService()
+    assert conversation.server.channels == {}
+    assert len(closing) == 2
+    assert not finished(stopped)
+    for peer in peers:
+        peer.protocol.connectionLost()
+    assert finished(stopped)
+    assert conversation.reactor.getDelayedCalls() == []
+
+
+def test_a_server_without_connections_stops_at_once() -> None:
+    assert finished(Conversation().server.stopService())
+
+
+def test_a_server_that_never_started_can_be_stopped() -> None:
+    assert finished(server_on(Ports(), ("127.0.0.1", 10911)).stopService())
+
+
+def test_requests_under_way_are_answered_after_listening_has_stopped() -> None:
+    conversation = Conversation()
+    peer = conversation.connect()
+    assert finished(conversation.server.stop_listening())
+    assert peer.ask(CODE).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+def test_answers_made_outside_a_read_are_written_on_demand() -> None:
+    conversation = Conversation()
+    peers = [conversation.connect(), conversation.connect()]
+    for peer in peers:
+        peer.channel.send(request(CODE))
+    conversation.server.flush_soon()
+    assert [peer.received() for peer in peers] == [[], []]
+    conversation.reactor.advance(0)
+    assert [len(peer.received()) for peer in peers] == [1, 1]

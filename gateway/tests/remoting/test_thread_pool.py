@@ -1,0 +1,32 @@
+"""Blocking work runs elsewhere, its outcome arrives here."""
+
+from typing import Any
+
+from gateway.remoting.thread_pool import in_thread_pool
+
+
+class DirectReactor:
+    """Its threads work at once."""
+
+    def callInThread(self, work: Any, *arguments: Any) -> None:  # noqa: N802
+        work(*arguments)
+
+    def callFromThread(self, function: Any, *arguments: Any) -> None:  # noqa: N802
+        function(*arguments)
+
+
+def test_the_value_is_reported_and_then_the_answers_are_written_out() -> None:
+    events: list[object] = []
+    in_thread = in_thread_pool(DirectReactor(), lambda: events.append("flush"))
+    in_thread(lambda: 42, events.append)
+    assert events == [42, "flush"]
+
+
+def test_an_exception_is_reported_as_a_value() -> None:
+    events: list[object] = []
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    in_thread_pool(DirectReactor(), lambda: None)(fail, events.append)
+    assert isinstance(events[0], OSError)

@@ -1,0 +1,70 @@
+"""A delayed message waits in the schedule topic and comes back as it was, without its delay."""
+
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.redirect import (
+    asks_for_timer,
+    delay_level,
+    redirect_delayed,
+    released,
+)
+from wire.message.message_id import pack_host
+from wire.message.properties import build_properties, parse_properties
+from wire.message.record import OutgoingMessage, build_record, parse_record
+
+LEVELS = DelayLevels.parse("1s 5s 10s")
+
+
+def message(**properties: str) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic="orders",
+        queue_id=2,
+        flag=9,
+        sys_flag=0,
+        born_at_ms=5,
+        born_host=pack_host("10.0.0.1", 1234),
+        store_host=pack_host("127.0.0.1", 10911),
+        reconsume_times=1,
+        prepared_transaction_offset=0,
+        body=b"body",
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def test_it_waits_in_the_queue_of_its_level_with_its_real_place_in_properties() -> None:
+    waiting = redirect_delayed(message(DELAY="2", KEYS="k"), LEVELS)
+    assert (waiting.topic, waiting.queue_id) == (SCHEDULE_TOPIC, 1)
+    assert waiting.property_map == {"DELAY": "2", "KEYS": "k", "REAL_TOPIC": "orders", "REAL_QID": "2"}
+    assert parse_properties(waiting.properties) == waiting.property_map
+
+
+def test_a_level_above_the_last_is_cut_to_the_last() -> None:
+    waiting = redirect_delayed(message(DELAY="99"), LEVELS)
+    assert waiting.queue_id == 2
+    assert waiting.property_map["DELAY"] == "3"
+
+
+def test_after_the_delay_everything_but_the_delay_is_as_it_was_sent() -> None:
+    waiting = redirect_delayed(message(DELAY="2", KEYS="k", WAIT="true"), LEVELS)
+    stored = parse_record(build_record(waiting, 0, 4096, 1_000))
+    out = released(stored)
+    assert out is not None
+    assert (out.topic, out.queue_id, out.flag, out.body, out.born_at_ms) == ("orders", 2, 9, b"body", 5)
+    assert out.reconsume_times == 1
+    assert "DELAY" not in out.property_map
+    assert "WAIT" not in out.property_map
+    assert out.property_map["KEYS"] == "k"
+
+
+def test_a_record_without_a_real_topic_is_not_released() -> None:
+    stored = parse_record(build_record(message(DELAY="1"), 0, 0, 0))
+    assert released(stored) is None
+
+
+def test_levels_and_timers_are_told_apart() -> None:
+    assert delay_level({"DELAY": "4"}) == 4
+    assert delay_level({"DELAY": "soon"}) == 0
+    assert delay_level({}) == 0
+    assert asks_for_timer({"TIMER_DELIVER_MS": "1"})
+    assert not asks_for_timer({"DELAY": "1"})

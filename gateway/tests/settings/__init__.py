@@ -1,0 +1,1 @@
+"""Tests of ``gateway.settings``: declarations, files, sources and their order."""

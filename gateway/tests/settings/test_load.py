@@ -1,0 +1,186 @@
+"""Values come from five places in order, remember theirs, and are refused with the place named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from gateway.errors import ConfigurationError
+from gateway.settings.load import DEFAULT, Entry, Loaded, Role, load_settings
+from gateway.settings.store import FlushDiskType
+
+
+def with_file(directory: Path, text: str, role: Role = Role.SERVE) -> Loaded:
+    path = directory / "broker.conf"
+    path.write_text(text)
+    return load_settings(role, config_file=path)
+
+
+def with_set(*assignments: str) -> Loaded:
+    return load_settings(Role.SERVE, assignments=assignments)
+
+
+def test_without_any_source_everything_is_a_default() -> None:
+    loaded = load_settings(Role.SERVE)
+    assert loaded.sources == {}
+    assert {source for _, _, source in loaded.rows()} == {DEFAULT}
+    assert (loaded.kept, loaded.notices) == ((), ())
+
+
+def test_each_source_wins_over_those_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("brokerName=file\nregionId=file\nlistenPort=1\nfileReservedTime=1\n")
+    loaded = load_settings(
+        Role.SERVE,
+        config_file=path,
+        environment={
+            "ROCKETMQ_GATEWAY_REGION_ID": "environment",
+            "ROCKETMQ_GATEWAY_LISTEN_PORT": "2",
+            "ROCKETMQ_GATEWAY_FILE_RESERVED_TIME": "2",
+        },
+        assignments=["listenPort=3", "fileReservedTime=3"],
+        options=[Entry("listenPort", "4", "--port")],
+    )
+    settings = loaded.settings
+    assert (settings.broker_name, settings.region_id) == ("file", "environment")
+    assert (settings.file_reserved_time_hours, settings.listen_port) == (3, 4)
+    assert loaded.sources == {
+        "brokerName": f"{path}:1",
+        "regionId": "environment ROCKETMQ_GATEWAY_REGION_ID",
+        "fileReservedTime": "--set",
+        "listenPort": "--port",
+    }
+
+
+def test_a_typical_configuration_of_apache_is_accepted_silently(tmp_path: Path) -> None:
+    loaded = with_file(
+        tmp_path,
+        "brokerClusterName = DefaultCluster\nbrokerName = broker-a\nbrokerId = 0\ndeleteWhen = 04\n"
+        "fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = ASYNC_FLUSH\n",
+    )
+    assert loaded.notices == ()
+    assert loaded.settings.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+    assert loaded.settings.file_reserved_time_hours == 48
+
+
+def test_a_key_without_effect_is_kept_and_named_once(tmp_path: Path) -> None:
+    loaded = with_file(tmp_path, "haListenPort=1\nhaListenPort=2\n")
+    assert [entry[:2] for entry in loaded.kept] == [("haListenPort", "2")]
+    expected = f"haListenPort ({tmp_path}/broker.conf:2): known to Apache RocketMQ, without effect here"
+    assert loaded.notices == (expected,)
+
+
+def test_a_key_without_effect_that_repeats_apaches_default_is_not_worth_a_word(tmp_path: Path) -> None:
+    loaded = with_file(tmp_path, "haListenPort=10912\naclEnable=false\n")
+    assert loaded.notices == ()
+    assert len(loaded.kept) == 2
+
+
+def test_a_misspelt_key_is_kept_and_the_right_one_suggested(tmp_path: Path) -> None:
+    loaded = with_file(tmp_path, "flushDiskTyp=ASYNC_FLUSH\nqqqqq=1\n")
+    assert loaded.settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
+    assert "unknown setting, kept without effect; did you mean flushDiskType?" in loaded.notices[0]
+    assert loaded.notices[1].endswith("unknown setting, kept without effect")
+
+
+def test_a_misspelt_environment_variable_is_named() -> None:
+    loaded = load_settings(Role.SERVE, environment={"ROCKETMQ_GATEWAY_FLUSH_DISK_TYP": "x", "OTHER": "1"})
+    (notice,) = loaded.notices
+    assert notice.endswith("did you mean ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE?")
+
+
+@pytest.mark.parametrize(
+    ("assignment", "text"),
+    [
+        ("flushDiskTyp=x", "--set flushDiskTyp: no such setting; did you mean flushDiskType?"),
+        ("qqqqq=x", "--set qqqqq: no such setting"),
+        ("listenPort", "--set 'listenPort': expected KEY=VALUE"),
+        ("=1", "--set '=1': expected KEY=VALUE"),
+        ("listenPort=99999", "listenPort='99999' (--set): expected an integer from 0 to 65535"),
+        ("bindAddress=x", "bindAddress='x' (--set): expected an IP address of this machine, 0.0.0.0 or ::"),
+        ("brokerId=1", "brokerId='1' (--set): expected an integer, 0 only"),
+        ("flushDiskType=NEVER", "flushDiskType='NEVER' (--set): expected SYNC_FLUSH or ASYNC_FLUSH"),
+        ("enableControllerMode=true", "enableControllerMode=true (--set): this gateway has no replicas"),
+        ("brokerRole=SLAVE", "brokerRole=SLAVE (--set): this gateway can only be a master"),
+    ],
+)  # fmt: skip
+def test_a_wrong_assignment_is_refused_in_one_line(assignment: str, text: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        with_set(assignment)
+    assert str(refused.value) == text
+    assert refused.value.exit_code == 2
+
+
+@pytest.mark.parametrize("key", ["aclEnable", "authenticationEnabled", "authorizationEnabled"])
+def test_access_control_that_is_not_there_is_never_promised(key: str) -> None:
+    with pytest.raises(ConfigurationError, match="it would be open to everyone"):
+        with_set(f"{key}= True ")
+    assert with_set(f"{key}=false").notices == ()
+
+
+def test_a_value_may_contain_an_equals_sign() -> None:
+    assert with_set("regionId=a=b").settings.region_id == "a=b"
+
+
+def test_a_wrong_value_in_a_file_names_the_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"fileReservedTime='soon' \(.*/broker.conf:2\): expected an"):
+        with_file(tmp_path, "# comment\nfileReservedTime=soon\n")
+
+
+def test_a_wrong_value_is_refused_even_if_a_later_source_replaces_it(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text("listenPort=x\n")
+    with pytest.raises(ConfigurationError):
+        load_settings(Role.SERVE, config_file=path, options=[Entry("listenPort", "1", "--port")])
+
+
+def test_a_long_wrong_value_is_cut() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        with_set("listenPort=" + "9" * 500)
+    assert len(str(refused.value)) < 200
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"cannot read .*missing\.conf: No such file"):
+        load_settings(Role.SERVE, config_file=tmp_path / "missing.conf")
+    with pytest.raises(ConfigurationError, match=r"cannot read .*: Is a directory"):
+        load_settings(Role.SERVE, config_file=tmp_path)
+
+
+def test_in_the_name_servers_file_listen_port_is_its_own(tmp_path: Path) -> None:
+    loaded = with_file(tmp_path, "listenPort=9999\n", Role.NAMESERVER)
+    assert (loaded.settings.nameserver_port, loaded.settings.listen_port) == (9999, 10911)
+    assert with_file(tmp_path, "listenPort=9999\n").settings.listen_port == 9999
+
+
+@pytest.mark.parametrize(("role", "text"), [(Role.BROKER, "ns:1"), (Role.SERVE, ""), (Role.NAMESERVER, "")])
+def test_only_a_broker_of_its_own_joins_the_shells_name_server(role: Role, text: str) -> None:
+    loaded = load_settings(role, environment={"NAMESRV_ADDR": "ns:1"})
+    assert loaded.settings.namesrv_addr == text
+
+
+def test_our_own_variable_wins_over_apaches() -> None:
+    environment = {"ROCKETMQ_GATEWAY_NAMESRV_ADDR": "ours:1", "NAMESRV_ADDR": "theirs:1"}
+    assert load_settings(Role.BROKER, environment=environment).settings.namesrv_addr == "ours:1"
+
+
+@pytest.mark.parametrize(
+    ("assignments", "text"),
+    [
+        (["maxMessageSize=99999", "gateway.maxFrameBytes=65536"], "the largest message must fit"),
+        (["mappedFileSizeCommitLog=1000000"], "a commit log file must hold the largest message"),
+        (["listenPort=9876"], "both need the same port"),
+        (["listenPort=9878"], r"both need the same port \(listenPort-2 is open too\)"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_together_are_refused(assignments: Sequence[str], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        with_set(*assignments)
+
+
+def test_the_ports_of_separate_processes_may_be_equal() -> None:
+    load_settings(Role.BROKER, assignments=["listenPort=9876"])
+    load_settings(Role.SERVE, assignments=["listenPort=9878", "gateway.vipChannelEnable=false"])
+    load_settings(Role.SERVE, assignments=["listenPort=0", "gateway.nameserverPort=0"])

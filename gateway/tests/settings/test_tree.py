@@ -1,0 +1,95 @@
+"""The tree as a whole: complete, documented, and with Apache's defaults but where we differ on purpose."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections import Counter
+from pathlib import Path
+
+import gateway
+from gateway.settings import Settings
+from gateway.settings.apache_keys import apache_keys
+from gateway.settings.declare import declarations, text_of
+from gateway.store.store_settings import StoreSettings as PlainStoreSettings
+
+DIFFERS_ON_PURPOSE = {
+    "bindAddress": "only this machine, as there is no authentication",
+    "flushDiskType": "a message that was answered is on disk",
+    "listenPort": "Apache's start scripts set 10911 too",
+    "storePathRootDir": "the same place, with the home directory filled in",
+    "kvConfigPath": "below the data directory",
+}
+
+
+def test_every_setting_has_a_key_and_a_sentence_of_its_own() -> None:
+    found = declarations(Settings)
+    assert len(found) == len(dataclasses.fields(Settings))
+    assert all(declaration.sentence.endswith(".") for declaration in found.values())
+    repeated = [text for text, count in Counter(one.sentence for one in found.values()).items() if count > 1]
+    assert repeated == []
+
+
+def test_a_key_is_apaches_or_has_our_prefix() -> None:
+    ours = {key for key, declaration in declarations(Settings).items() if not declaration.is_own}
+    assert ours <= set(apache_keys())
+
+
+def test_every_key_has_an_environment_variable_of_its_own() -> None:
+    names = [declaration.environment for declaration in declarations(Settings).values()]
+    assert len(names) == len(set(names))
+
+
+READ_THROUGH = {
+    "advertise": "advertised",
+    "broker_ip1": "advertised",
+    "namesrv_addr": "name_server_addresses",
+    "delete_when": "delete_hours",
+    "kv_config_path": "kv_config_file",
+    "store_path_commit_log": "commit_log_directory",
+    "mapped_file_size_consume_queue": "consume_queue_file_bytes",
+}
+"""Settings that others read through a property of the tree."""
+DECIDED_AT_START = {"broker_role"}
+"""Settings that only accept or refuse a configuration."""
+
+
+def test_every_setting_has_a_reader() -> None:
+    package = Path(gateway.__file__).parent
+    sources = [path for path in package.rglob("*.py") if not {"tests", "settings"} & set(path.parts)]
+    words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
+    attributes = {declaration.attribute for declaration in declarations(Settings).values()}
+    unread = {one for one in attributes - DECIDED_AT_START if READ_THROUGH.get(one, one) not in words}
+    assert unread == set()
+
+
+def test_every_default_is_in_its_own_range() -> None:
+    settings = Settings()
+    for declaration in declarations(Settings).values():
+        value = getattr(settings, declaration.attribute)
+        assert declaration.read(text_of(value)) == value
+
+
+def test_defaults_are_apaches_but_where_we_say_why() -> None:
+    settings = Settings()
+    different = {
+        key
+        for key, declaration in declarations(Settings).items()
+        if not declaration.is_own
+        and apache_keys()[key].default
+        and text_of(getattr(settings, declaration.attribute)) != apache_keys()[key].default
+    }
+    assert different == set(DIFFERS_ON_PURPOSE)
+
+
+def test_the_store_can_be_given_its_values_by_name() -> None:
+    settings, plain = Settings(), PlainStoreSettings()
+    for field in dataclasses.fields(plain):
+        if field.name != "commit_log_directory":
+            assert getattr(settings, field.name) == getattr(plain, field.name), field.name
+
+
+def test_the_key_value_file_is_below_the_data_directory_unless_set() -> None:
+    settings = Settings(store_path_root_dir=Path("/data"))
+    assert settings.kv_config_file == Path("/data/namesrv/kvConfig.json")
+    assert Settings(kv_config_path="$HOME/kv.json").kv_config_file == Path.home() / "kv.json"

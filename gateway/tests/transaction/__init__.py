@@ -1,0 +1,1 @@
+"""Tests of transactions, on a log in memory (``memory_log``) and a broker around it (``world``)."""

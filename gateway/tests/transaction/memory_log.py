@@ -1,0 +1,159 @@
+"""A message store in memory that keeps real records, and that can lose its end as a crash would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.transaction.log_access import LogAccess
+from wire.message.flags import SysFlag, transaction_kind
+from wire.message.properties import PropertyName
+from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record
+
+Waiting = tuple[list[PutResult], Callable[[list[PutResult]], None]]
+
+
+class MemoryLog:
+    """What ``LogAccess`` asks for.
+
+    :param clock_ms: store times.
+    """
+
+    def __init__(self, clock_ms: Callable[[], int], first_offset: int = 0) -> None:
+        self._clock_ms = clock_ms
+        self.records: dict[int, bytes] = {}
+        self.queues: dict[tuple[str, int], list[int]] = {}
+        self.first: dict[tuple[str, int], int] = {}
+        self.listeners: list[Callable[[list[PutResult]], None]] = []
+        self.max_commit_log_offset = first_offset
+        self.flushed_offset = first_offset
+        self.holds = False
+        """Whether appends wait for ``release`` before they are durable."""
+        self.refuses: Callable[[OutgoingMessage], PutStatus | None] = lambda message: None
+        self.appends = 0
+        self._waiting: list[Waiting] = []
+        self._next: dict[tuple[str, int], int] = {}
+
+    # -- writing
+
+    def append(self, message: OutgoingMessage, on_stored: Callable[[PutResult], None]) -> None:
+        self.append_all([message], lambda results: on_stored(results[0]))
+
+    def append_all(self, messages: Sequence[OutgoingMessage], on_stored: Callable[[list[PutResult]], None]) -> None:
+        self.appends += 1
+        for message in messages:
+            status = self.refuses(message)
+            if status is not None:
+                on_stored([PutResult(status, message) for message in messages])
+                return
+        results = [self._place(message) for message in messages]
+        self._waiting.append((results, on_stored))
+        if not self.holds:
+            self.release()
+
+    def release(self) -> None:
+        """Everything appended becomes durable."""
+        waiting, self._waiting = self._waiting, []
+        for results, on_stored in waiting:
+            for result in results:
+                self.queues.setdefault((result.topic, result.queue_id), []).append(result.commit_log_offset)
+            self.flushed_offset = max(self.flushed_offset, results[-1].commit_log_offset + results[-1].size)
+            for listener in self.listeners:
+                listener(results)
+            on_stored(results)
+
+    def _place(self, message: OutgoingMessage) -> PutResult:
+        queue = message.topic, message.queue_id
+        queue_offset = self._next.get(queue, self.first.get(queue, 0))
+        self._next[queue] = queue_offset + 1
+        place, now_ms = self.max_commit_log_offset, self._clock_ms()
+        record = build_record(message, queue_offset, place, now_ms)
+        self.records[place] = record
+        self.max_commit_log_offset += len(record)
+        return PutResult(PutStatus.PUT_OK, message, None, queue_offset, place, len(record), now_ms)
+
+    # -- losing
+
+    def cut(self, log_end: int) -> MemoryLog:
+        """The log as it is found after a crash that only left what is below ``log_end``."""
+        left = MemoryLog(self._clock_ms)
+        left.first = dict(self.first)
+        for place, record in sorted(self.records.items()):
+            if place + len(record) > log_end:
+                break
+            message = parse_record(record)
+            left.records[place] = record
+            queue = message.topic, message.queue_id
+            left.queues.setdefault(queue, []).append(place)
+            left._next[queue] = message.queue_offset + 1
+            left.max_commit_log_offset = left.flushed_offset = place + len(record)
+        return left
+
+    def ends(self) -> list[int]:
+        """Every place where a crash could cut the log: the ends of its records."""
+        return [0, *(place + len(record) for place, record in sorted(self.records.items()))]
+
+    def drop_front(self, topic: str, queue_id: int, count: int) -> None:
+        """Retention removes the first messages of a queue."""
+        queue = topic, queue_id
+        for place in self.queues[queue][:count]:
+            del self.records[place]
+        del self.queues[queue][:count]
+        self.first[queue] = self.first.get(queue, 0) + count
+
+    # -- reading
+
+    def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
+        record = self.records.get(commit_log_offset)
+        return None if record is None else parse_record(record)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        queue = topic, queue_id
+        return self.first.get(queue, 0) if queue in self.queues else -1
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        queue = topic, queue_id
+        return self.first.get(queue, 0) + len(self.queues.get(queue, ()))
+
+    def get_messages(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts: Callable[[int], bool] | None = None,
+        accepts_record: Callable[[memoryview], bool] | None = None,
+    ) -> GetResult:
+        low, end = max(self.min_offset(topic, queue_id), 0), self.max_offset(topic, queue_id)
+        if not low <= offset < end:
+            return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, max(offset, low), low, end)
+        max_count = min(max_count, 3)  # so that readers have to come again
+        places = self.queues[topic, queue_id][offset - low : offset - low + max_count]
+        records = [self.records[place] for place in places]
+        found = [record for record in records if accepts_record is None or accepts_record(memoryview(record))]
+        status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
+        joined = [b"".join(found)] if found else []
+        return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)
+
+    def query_by_key(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[StoredMessage]:
+        found = [message for message in self.messages(topic) if message.unique_key == key]
+        return [message for message in found if begin_ms <= message.stored_at_ms <= end_ms][-max_count:]
+
+    def messages(self, topic: str) -> list[StoredMessage]:
+        """All durable messages of a topic, in log order."""
+        places = sorted(place for queue, places in self.queues.items() if queue[0] == topic for place in places)
+        return [parse_record(self.records[place]) for place in places]
+
+    def finals(self, topic: str) -> list[str]:
+        """The unique keys of the committed messages of a topic, in log order."""
+        return [
+            message.property_map[PropertyName.UNIQ_KEY]
+            for message in self.messages(topic)
+            if transaction_kind(message.sys_flag) == SysFlag.TRANSACTION_COMMIT
+        ]
+
+
+def _is_log_access(log: MemoryLog) -> LogAccess:
+    return log

@@ -1,0 +1,144 @@
+"""Checks over connections: who is asked, when, and what goes on after failures."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.store.put_result import PutStatus
+from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, World
+from gateway.transaction.half_messages import DISCARD_REASON
+from gateway.transaction.states import State
+from wire.codes import RequestCode, ResponseCode
+from wire.message.message_id import build_offset_message_id
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_check_names_everything_the_client_needs(world: World) -> None:
+    producer = world.connect("g")
+    half = world.send("k1")
+    world.wait(7)
+    [(header, message)] = producer.checks
+    assert header.topic == HALF_TOPIC
+    assert header.msg_id == header.transaction_id == "k1"
+    assert header.tran_state_table_offset == half.queue_offset
+    assert header.commit_log_offset == half.commit_log_offset
+    assert header.offset_msg_id == build_offset_message_id(half.message.store_host, half.commit_log_offset)
+    assert message.property_map["PGROUP"] == "g"
+
+
+def test_checks_come_an_interval_apart_and_then_the_message_is_given_up(world: World) -> None:
+    producer = world.connect("g")
+    half = world.send("k1")
+    counts = []
+    for seconds in (5.9, 0.3, 29.6, 0.4, 29.7, 0.4, 29.6, 0.5):
+        world.wait(seconds)
+        counts.append((len(producer.checks), world.transactions.state(half.queue_offset).name))
+    assert [checks for checks, _ in counts] == [0, 1, 1, 2, 2, 3, 3, 3]
+    assert [state for _, state in counts] == ["PENDING"] * 7 + ["DISCARDED"]
+
+
+def test_producers_of_a_group_are_asked_in_turn(world: World) -> None:
+    producers = [world.connect("g", name) for name in ("p1", "p2")]
+    for number in range(4):
+        world.send(f"k{number}")
+    world.wait(7)
+    assert [len(producer.checks) for producer in producers] == [2, 2]
+
+
+def test_a_group_without_producer_waits_for_days_and_is_given_up_with_its_reason(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, max_age_ms=50_000))
+    for number in range(3):
+        world.send(f"k{number}")
+    world.wait(49)
+    assert world.transactions.pending.count == 3
+    world.wait(3)
+    assert world.transactions.pending.count == 0
+    reasons = {message.property_map[DISCARD_REASON] for message in world.log.messages(CHECK_MAX_TOPIC)}
+    assert reasons == {"older than 50000 ms without an outcome"}
+
+
+def test_only_so_many_checks_are_in_flight_and_answers_make_room(world: World) -> None:
+    producer = world.connect("g")
+    halves = [world.send(f"k{number}") for number in range(20)]
+    world.wait(6.5)
+    assert len(producer.checks) == LIMITS.checks_in_flight
+    for half in halves[:5]:
+        world.end(half, UNKNOWN, from_check=True)
+    assert len(producer.checks) == LIMITS.checks_in_flight + 5
+    assert world.transactions.counts.checks_unknown.value == 5
+
+
+def test_unanswered_checks_make_room_after_a_while(world: World) -> None:
+    producer = world.connect("g")
+    for number in range(20):
+        world.send(f"k{number}")
+    world.wait(28)
+    assert len(producer.checks) > LIMITS.checks_in_flight
+    assert world.transactions.counts.checks_lost.value >= LIMITS.checks_in_flight
+
+
+def test_a_message_that_cannot_be_given_up_is_tried_again_after_an_interval(world: World) -> None:
+    world.connect("g")
+    half = world.send("k1")
+    world.log.refuses = lambda message: PutStatus.SERVICE_NOT_AVAILABLE
+    world.wait(100)
+    assert world.transactions.state(half.queue_offset) is State.PENDING
+    world.log.refuses = lambda message: None
+    world.wait(31)
+    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+    assert len(world.log.messages(CHECK_MAX_TOPIC)) == 1
+
+
+def test_a_producer_that_raises_is_logged_and_the_others_are_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    bad, good = world.connect("bad"), world.connect("good")
+
+    def broken(*_: object) -> bool:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr(bad, "notify", broken)
+    for number in range(3):
+        world.send(f"b{number}", group="bad")
+        world.send(f"g{number}", group="good")
+    with caplog.at_level(logging.ERROR, "gateway"):
+        world.wait(7)
+    assert len(good.checks) == 3
+    assert [record.message for record in caplog.records] == ["check failed"] * 3
+
+
+def test_a_pending_message_can_be_checked_at_once(world: World) -> None:
+    producer = world.connect("g")
+    half = world.send("k1", properties={"CHECK_IMMUNITY_TIME_IN_SECONDS": "1000"})
+    message_id = build_offset_message_id(half.message.store_host, half.commit_log_offset)
+    answer = world.request(RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": message_id})
+    assert answer is not None
+    assert answer.code == ResponseCode.SUCCESS
+    world.wait(0.2)
+    assert len(producer.checks) == 1
+
+
+def test_settled_messages_cost_nothing_when_their_time_comes(world: World) -> None:
+    producer = world.connect("g")
+    for number in range(50):
+        world.end(world.send(f"k{number}"), COMMIT)
+    world.send("open")
+    world.wait(7)
+    assert [message.unique_key for _, message in producer.checks] == ["open"]
+
+
+def test_nothing_is_checked_after_a_stop(world: World) -> None:
+    producer = world.connect("g")
+    world.send("k1")
+    world.stop()
+    world.wait(10)
+    assert producer.checks == []

@@ -1,0 +1,95 @@
+"""How outcomes are put together into appends, and which is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.metadata.names import OP_HALF_TOPIC
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
+from gateway.transaction import settling
+from gateway.transaction.states import State
+from wire.codes import ResponseCode
+
+
+def test_an_op_record_stays_within_its_size(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, op_body_bytes=10))
+    halves = [world.send(f"k{number}") for number in range(12)]
+    for half in halves:
+        world.end(half, ROLLBACK, oneway=True, turn=False)
+    world.turn()
+    assert world.ops() == ["0,1,2,3,4,", "5,6,7,8,9,", "10,11,"]
+
+
+def test_large_final_messages_do_not_share_an_append(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, settle_batch_bytes=20))
+    halves = [world.send(f"k{number}") for number in range(3)]
+    for half in halves:
+        world.end(half, COMMIT, oneway=True, turn=False)
+    world.turn()
+    assert world.ops() == ["0,1,", "2,"]
+    assert world.finals() == ["k0", "k1", "k2"]
+
+
+def test_an_equal_outcome_while_the_first_is_stored_shares_its_result(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    half = world.send("k1")
+    world.log.refuses = lambda message: None
+    world.end(half, COMMIT, turn=False)
+    world.end(half, COMMIT, turn=False)
+    world.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
+    world.turn()
+    assert [answer.code for answer in world.stranger.answers] == [ResponseCode.SYSTEM_ERROR] * 2
+    assert world.transactions.state(half.queue_offset) is State.PENDING
+
+
+def test_a_half_message_without_real_place_cannot_be_committed(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    half = world.transactions.half_of(world.message("k1"))
+    half.properties = half.properties.replace(b"REAL_TOPIC", b"LOST_TOPIC")
+    results: list[settling.Reply] = []
+    stored: list[PutResult] = []
+    world.log.append(half, stored.append)
+    message = world.log.message_at(stored[0].commit_log_offset)
+    assert message is not None
+    world.transactions.commit(message, ("tool", "x"), results.append)
+    assert results[0].code == ResponseCode.SYSTEM_ERROR
+    world.transactions.roll_back(message, ("tool", "x"), results.append)
+    world.turn()
+    assert results[1].code == ResponseCode.SUCCESS
+
+
+def test_who_asked_first_is_remembered_for_a_while_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settling, "MAX_REMEMBERED_SOURCES", 2)
+    world = World(tmp_path)
+    halves = [world.send(f"k{number}") for number in range(3)]
+    for half in halves:
+        world.end(half, COMMIT)
+    remarks = []
+    for half in halves:
+        answer = world.end(half, ROLLBACK)
+        assert answer is not None
+        remarks.append(answer.remark or "")
+    assert "by unknown" in remarks[0]
+    assert "by producer ('tool', 1)" in remarks[2]
+
+
+def test_op_records_missing_after_a_crash_go_with_the_next_append_that_succeeds(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    half = world.send("k1")
+    world.end(half, COMMIT)
+    op = world.log.messages(OP_HALF_TOPIC)[-1]
+    for call in world.clock.getDelayedCalls():
+        call.cancel()
+    log = world.log.cut(op.commit_log_offset)
+    log.refuses = lambda message: PutStatus.SERVICE_NOT_AVAILABLE
+    again = World(tmp_path, log=log, clock=world.clock)
+    assert again.ops() == []
+    assert not again.transactions._settling.all_recorded
+    log.refuses = lambda message: None
+    again.end(again.send("k2"), COMMIT)
+    assert again.op_offsets() == [1, 0]
+    assert again.transactions._settling.all_recorded

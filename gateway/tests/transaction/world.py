@@ -1,0 +1,259 @@
+"""A broker's transactions on a log in memory, with producers and a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from pathlib import Path
+from typing import Any
+
+from twisted.internet.task import Clock
+
+from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.remoting.dispatch import Dispatch
+from gateway.store.group_commit import in_this_thread
+from gateway.store.put_result import PutResult
+from gateway.tests.transaction.memory_log import MemoryLog
+from gateway.transaction.half_messages import half_of
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.log_access import Asked
+from gateway.transaction.op_messages import parse_op
+from gateway.transaction.rebuild import OFFSETS_GROUP
+from gateway.transaction.transactions import Transactions
+from wire.codes import RequestCode
+from wire.command import ONEWAY_FLAG, RemotingCommand
+from wire.headers.declare import Header, build_header
+from wire.headers.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from wire.message.flags import SysFlag
+from wire.message.properties import build_properties
+from wire.message.record import OutgoingMessage, StoredMessage, parse_record
+
+START_MS = 1_750_000_000_000
+HOST = bytes([127, 0, 0, 1, 0, 0, 0x2A, 0x9F])
+COMMIT = SysFlag.TRANSACTION_COMMIT
+ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
+UNKNOWN = 0
+LIMITS = TransactionLimits(
+    timeout_ms=6_000, check_interval_ms=30_000, check_max=3, max_age_ms=72 * 3_600_000, checks_in_flight=8
+)
+
+
+class Producer:
+    """A connection of a producer: remembers what it was asked, and what it was answered."""
+
+    def __init__(self, name: str = "p1") -> None:
+        self.remote = name, 1
+        self.remote_text = f"{name}:1"
+        self.takes = True
+        self.closed = False
+        self.checks: list[tuple[CheckTransactionStateRequest, StoredMessage]] = []
+        self.answers: list[RemotingCommand] = []
+
+    def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
+        assert code == RequestCode.CHECK_TRANSACTION_STATE
+        assert isinstance(header, CheckTransactionStateRequest)
+        if self.takes:
+            self.checks.append((header, parse_record(body)))
+        return self.takes
+
+    def send(self, command: RemotingCommand) -> None:
+        self.answers.append(command)
+
+
+class ProducerTable:
+    """Producers by group, asked in turn."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, list[Producer]] = {}
+
+    def pick(self, group: str, exclude: Container[Asked] = ()) -> Producer | None:
+        members = self.groups.get(group, [])
+        for producer in list(members):
+            if producer not in exclude:
+                members.append(members.pop(0))
+                return producer
+        return None
+
+
+class Offsets:
+    """Consumer offsets in a dictionary."""
+
+    def __init__(self) -> None:
+        self.table: dict[str, int] = {}
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        assert group == OFFSETS_GROUP
+        assert queue_id == 0
+        self.table[topic] = offset
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        return self.table.get(topic, -1)
+
+
+class World:
+    """Everything around one ``Transactions``; ``restart`` makes the next one from what is on disk."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        limits: TransactionLimits = LIMITS,
+        log: MemoryLog | None = None,
+        offsets: Offsets | None = None,
+        clock: Clock | None = None,
+        producers: ProducerTable | None = None,
+    ) -> None:
+        self.directory = directory
+        self.limits = limits
+        self.clock = Clock() if clock is None else clock
+        self.log = MemoryLog(self.now_ms) if log is None else log
+        self.offsets = Offsets() if offsets is None else offsets
+        self.producers = ProducerTable() if producers is None else producers
+        self.stranger = Producer("tool")
+        self.transactions = Transactions(
+            store=self.log,
+            consumer_offsets=self.offsets,
+            producers=self.producers,
+            reactor=self.clock,
+            clock_ms=self.now_ms,
+            limits=limits,
+            journal_path=directory / "checks",
+            host=HOST,
+            soon=lambda function: self._soon(function),
+            in_thread=in_this_thread,
+        )
+        self.log.listeners.append(self.transactions.half_stored)
+        self.found = self.transactions.rebuild()
+        self.end_transaction = EndTransaction(transactions=self.transactions, store=self.log, clock_ms=self.now_ms)
+        self.dispatch = Dispatch()
+        self.end_transaction.register(self.dispatch)
+        self.transactions.start()
+        self.turn()
+
+    def _soon(self, function: Any) -> None:
+        self.clock.callLater(0, function)
+
+    def now_ms(self) -> int:
+        return START_MS + round(self.clock.seconds() * 1_000)
+
+    def turn(self) -> None:
+        """Let the reactor do what is due now."""
+        for _ in range(5):
+            self.clock.advance(0)
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, a tenth of a second at a time."""
+        for _ in range(round(seconds * 10)):
+            self.clock.advance(0.1)
+
+    def connect(self, group: str, name: str = "p1") -> Producer:
+        """A producer joins a group."""
+        producer = Producer(name)
+        self.producers.groups.setdefault(group, []).append(producer)
+        return producer
+
+    # -- clients
+
+    def message(
+        self, key: str, group: str = "g", topic: str = "orders", properties: Mapping[str, str] | None = None
+    ) -> OutgoingMessage:
+        pairs = {"TRAN_MSG": "true", "PGROUP": group, "UNIQ_KEY": key, **(properties or {})}
+        return OutgoingMessage(
+            topic=topic,
+            queue_id=2,
+            flag=7,
+            sys_flag=SysFlag.TRANSACTION_PREPARED,
+            born_at_ms=self.now_ms(),
+            born_host=HOST,
+            store_host=HOST,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body=b"body of " + key.encode(),
+            properties=build_properties(pairs),
+            property_map=pairs,
+        )
+
+    def send(
+        self, key: str, group: str = "g", topic: str = "orders", properties: Mapping[str, str] | None = None
+    ) -> PutResult:
+        """A producer sends a half message."""
+        results: list[PutResult] = []
+        self.log.append(half_of(self.message(key, group, topic, properties)), results.append)
+        if self.log.holds:
+            self.log.release()
+        return results[0]
+
+    def end(
+        self,
+        half: PutResult,
+        outcome: int,
+        *,
+        group: str = "g",
+        from_check: bool = False,
+        oneway: bool = False,
+        turn: bool = True,
+        **changes: Any,
+    ) -> RemotingCommand | None:
+        """A producer's outcome; the answer if there is one yet."""
+        fields: dict[str, Any] = {
+            "producer_group": group,
+            "tran_state_table_offset": half.queue_offset,
+            "commit_log_offset": half.commit_log_offset,
+            "commit_or_rollback": outcome,
+            "from_transaction_check": from_check,
+            "msg_id": "id",
+            **changes,
+        }
+        header = EndTransactionRequest(**fields)
+        return self.request(RequestCode.END_TRANSACTION, build_header(header), oneway=oneway, turn=turn)
+
+    def request(
+        self, code: RequestCode, ext_fields: dict[str, str], *, oneway: bool = False, turn: bool = True
+    ) -> RemotingCommand | None:
+        asker: Any = self.stranger
+        count = len(asker.answers)
+        command = RemotingCommand(code, ext_fields=ext_fields, flag=ONEWAY_FLAG if oneway else 0)
+        self.dispatch.commands(asker, [command])
+        if turn:
+            self.turn()
+        return asker.answers[count] if len(asker.answers) > count else None
+
+    # -- looking
+
+    def finals(self, topic: str = "orders") -> list[str]:
+        return self.log.finals(topic)
+
+    def ops(self) -> list[str]:
+        """The bodies of the op records."""
+        return [message.body.decode() for message in self.log.messages(OP_HALF_TOPIC)]
+
+    def op_offsets(self) -> list[int]:
+        """The half offsets that op records name."""
+        return [offset for message in self.log.messages(OP_HALF_TOPIC) for offset, _ in parse_op(message.body, None)]
+
+    def half_count(self) -> int:
+        return len(self.log.messages(HALF_TOPIC))
+
+    # -- ending
+
+    def stop(self) -> None:
+        """A clean stop."""
+        stopped: list[object] = []
+        self.transactions.stop().addCallback(stopped.append)
+        self.turn()
+        assert stopped == [None]
+        assert self.clock.getDelayedCalls() == []
+
+    def restart(self, log_end: int | None = None, *, limits: TransactionLimits | None = None) -> World:
+        """The next life, from the log as it is or cut off; without a stop this is a crash."""
+        for call in self.clock.getDelayedCalls():
+            call.cancel()
+        log = self.log.cut(self.log.flushed_offset if log_end is None else log_end)
+        return World(
+            self.directory,
+            limits=limits or self.limits,
+            log=log,
+            offsets=self.offsets,
+            clock=self.clock,
+            producers=self.producers,
+        )

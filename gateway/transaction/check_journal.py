@@ -1,0 +1,174 @@
+"""How often each half message was checked, when it is due next, and how far the log is known to be settled.
+
+A small file of our own beside the commit log: nothing is appended to the log for a check. Records of 32
+bytes, appended as checks go out; when the file has grown to a multiple of what is still needed it is written
+anew. It is not synced for each check: after a power cut a few checks may not be counted, nothing else.
+
+    head     8 bytes, ``RMQGCHK1``
+    record   half-queue offset int64 · commit log offset int64 · due time int64 (ms) · checks int32 · crc32
+
+A record with the half-queue offset −1 is a mark: every final message below its commit log offset has its op
+record, so the search for others at the next start begins there. A torn or damaged end is cut off.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from gateway.store.files import FileLayer, RealFiles
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("transaction")
+
+# On disk: never change.
+HEAD = b"RMQGCHK1"
+_FIELDS = struct.Struct(">qqqi")
+_CRC = struct.Struct(">I")
+RECORD_BYTES = _FIELDS.size + _CRC.size
+MARK = -1
+
+REWRITE_BYTES = 1 << 20
+"""The file is written anew when it is larger than this and than four times what is needed."""
+
+Check = tuple[int, int, int, int]
+"""Half-queue offset, commit log offset, due time, checks."""
+InThread = Callable[[Callable[[], object], Callable[[object], None]], None]
+
+
+def build_check(check: Check) -> bytes:
+    """One record."""
+    fields = _FIELDS.pack(*check)
+    return fields + _CRC.pack(zlib.crc32(fields))
+
+
+def parse_checks(data: bytes) -> tuple[list[Check], int]:
+    """The records of a file, and how many of its bytes are good."""
+    if not data.startswith(HEAD):
+        return [], 0
+    checks: list[Check] = []
+    at = len(HEAD)
+    while at + RECORD_BYTES <= len(data):
+        (crc,) = _CRC.unpack_from(data, at + _FIELDS.size)
+        if zlib.crc32(data[at : at + _FIELDS.size]) != crc:
+            break
+        checks.append(_FIELDS.unpack_from(data, at))
+        at += RECORD_BYTES
+    return checks, at
+
+
+class CheckJournal:
+    """The open file. Losing it costs counts, never an outcome; so a failing disk is logged and lived with.
+
+    :param in_thread: runs the rewriting of the file.
+    """
+
+    def __init__(self, path: Path, *, in_thread: InThread, files: FileLayer | None = None) -> None:
+        self.path = path
+        self._files: FileLayer = RealFiles() if files is None else files
+        self._in_thread = in_thread
+        self._fd = -1
+        self._end = 0
+        self._unwritten: list[bytes] = []
+        self._since_snapshot: list[bytes] | None = None
+        self.mark = 0
+
+    def load(self) -> dict[int, Check]:
+        """Open the file and read it: the newest check of each half-queue offset; blocks.
+
+        :raises OSError: the file cannot be opened or made.
+        """
+        files = self._files
+        files.make_directory(self.path.parent)
+        self._fd = files.open(self.path, create=True)
+        size = files.size(self._fd)
+        checks, good = parse_checks(files.pread(self._fd, size, 0) if size else b"")
+        if good < size:
+            log.warning("end of the check journal cut off", path=self.path, bytes=size - good)
+            files.truncate(self._fd, good)
+        if good == 0:
+            files.pwrite(self._fd, HEAD, 0)
+            good = len(HEAD)
+        self._end = good
+        newest = {check[0]: check for check in checks}
+        mark = newest.pop(MARK, None)
+        self.mark = 0 if mark is None else mark[1]
+        return newest
+
+    def checked(self, offset: int, log_offset: int, due_at_ms: int, checks: int) -> None:
+        """A check went out; written with the next ``write``."""
+        self._unwritten.append(build_check((offset, log_offset, due_at_ms, checks)))
+
+    def settled_below(self, log_offset: int) -> None:
+        """Every final message below this commit log offset has its op record."""
+        if log_offset > self.mark:
+            self.mark = log_offset
+            self._unwritten.append(build_check((MARK, log_offset, 0, 0)))
+
+    def write(self, needed: int, snapshot: Callable[[], Iterable[Check]]) -> None:
+        """Append what was gathered; start to write the file anew when that is worth it.
+
+        :param needed: half messages whose check count still matters.
+        :param snapshot: gives their records; what it returns is gone through in the thread.
+        """
+        if not self._unwritten or self._fd < 0:
+            return
+        data = b"".join(self._unwritten)
+        if self._since_snapshot is not None:
+            self._since_snapshot.append(data)
+        self._unwritten = []
+        try:
+            self._files.pwrite(self._fd, data, self._end)
+        except OSError as error:
+            log.error("check journal not written", path=self.path, error=str(error))
+            return
+        self._end += len(data)
+        if self._end > max(REWRITE_BYTES, 4 * RECORD_BYTES * needed) and self._since_snapshot is None:
+            self._rewrite(snapshot())
+
+    def close(self) -> None:
+        """Give the file back."""
+        if self._fd >= 0:
+            self._files.close(self._fd)
+            self._fd = -1
+
+    def _rewrite(self, checks: Iterable[Check]) -> None:
+        self._since_snapshot = []
+        target = self.path.with_name(self.path.name + ".new")
+        mark = build_check((MARK, self.mark, 0, 0))
+
+        def work() -> object:
+            data = bytearray(HEAD + mark)
+            for check in checks:
+                data += build_check(check)
+            fd = self._files.open(target, create=True)
+            try:
+                self._files.truncate(fd, 0)
+                self._files.pwrite(fd, data, 0)
+                self._files.fdatasync(fd)
+            finally:
+                self._files.close(fd)
+            return len(data)
+
+        self._in_thread(work, lambda result: self._rewritten(target, result))
+
+    def _rewritten(self, target: Path, result: object) -> None:
+        since, self._since_snapshot = self._since_snapshot or [], None
+        if self._fd < 0:
+            return
+        if not isinstance(result, int):
+            log.error("check journal not rewritten", path=target, error=str(result))
+            return
+        try:
+            fd = self._files.open(target)
+            data = b"".join(since)
+            self._files.pwrite(fd, data, result)
+            self._files.rename(target, self.path)
+        except OSError as error:
+            log.error("check journal not rewritten", path=target, error=str(error))
+            return
+        self._files.close(self._fd)
+        self._fd = fd
+        self._end = result + len(data)

@@ -1,0 +1,279 @@
+"""Asks producers what became of half messages they did not settle: the I/O around ``verdict``.
+
+Wakes when the next half message is due, once a second while something waits for an answer or a producer,
+and not at all when nothing is pending. A check is one one-way request over the connection of a live
+producer; if that cannot take it, the next one of the group is tried. Nothing is written to the commit log.
+Upstream: ``TransactionalMessageServiceImpl.check``, which reads the half queue in rounds and writes every
+checked message again.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gateway.clock import Milliseconds
+from gateway.metadata.names import HALF_TOPIC
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.check_journal import CheckJournal
+from gateway.transaction.check_turns import CheckTurns, ProducerGroup
+from gateway.transaction.counts import TransactionCounts
+from gateway.transaction.due_times import DueTimes
+from gateway.transaction.half_messages import check_body
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
+from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.pending import Pending
+from gateway.transaction.settling import Settling
+from gateway.transaction.states import State
+from gateway.transaction.verdict import Act, HalfFacts, verdict
+from wire.codes import RequestCode
+from wire.errors import RecordError
+from wire.headers.transaction import CheckTransactionStateRequest
+from wire.message.record import StoredMessage
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+log = EventLog("transaction")
+
+WATCH_MS = 1_000
+"""How often overdue answers, parked groups and old half messages are looked at while there are any."""
+MAX_PRODUCERS_TRIED = 8
+MAX_DUE_A_TURN = 20_000
+"""Half messages that become due together are taken out in parts of this size: a turn stays short."""
+MAX_CHECKS_A_TURN = 100
+MAX_DISCARDS_A_TURN = 100
+
+
+class CheckService:
+    """Checks what is due.
+
+    :param clock_ms: a steady clock (``steady_clock``).
+    :param host: the broker's packed address, for op records of half messages that cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        producers: ProducerChoice,
+        reactor: IReactorTime,
+        clock_ms: Milliseconds,
+        limits: TransactionLimits,
+        outcomes: Outcomes,
+        pending: Pending,
+        due_times: DueTimes,
+        turns: CheckTurns,
+        settling: Settling,
+        journal: CheckJournal,
+        counts: TransactionCounts,
+        host: bytes,
+    ) -> None:
+        self._store = store
+        self._producers = producers
+        self._reactor = reactor
+        self._clock_ms = clock_ms
+        self._limits = limits
+        self._outcomes = outcomes
+        self._pending = pending
+        self._due_times = due_times
+        self._turns = turns
+        self._settling = settling
+        self._journal = journal
+        self._counts = counts
+        self._host = host
+        self._call: IDelayedCall | None = None
+        self._wake_at_ms = 0
+        self._running = False
+        self._next_old_ms = 0
+
+    def start(self) -> None:
+        """Begin to check."""
+        self._running = True
+        self._sleep()
+
+    def stop(self) -> None:
+        """Check nothing more."""
+        self._running = False
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+
+    def schedule(self, offset: int, due_at_ms: int) -> None:
+        """A half message is pending and due at a time."""
+        self._due_times.add(offset, due_at_ms)
+        if self._call is None or due_at_ms < self._wake_at_ms:
+            self._sleep()
+
+    def reopened(self, offset: int) -> None:
+        """The outcome of a half message could not be stored: it is pending again, for another interval."""
+        due_at_ms = self._clock_ms() + self._limits.check_interval_ms
+        self._pending.schedule(offset, due_at_ms, self._pending.checks(offset))
+        self.schedule(offset, due_at_ms)
+
+    def check_now(self, offset: int) -> None:
+        """Start the checks of a pending half message again, beginning at once."""
+        now_ms = self._clock_ms()
+        self._pending.schedule(offset, now_ms, 0)
+        self._journal.checked(offset, self._pending.place(offset)[0], now_ms, 0)
+        self.schedule(offset, now_ms)
+
+    def answered(self, offset: int) -> None:
+        """A producer answered a check, with an outcome or without one."""
+        if self._turns.answered(offset) and self._turns.is_waiting:
+            self._wake_in(0)
+
+    # -- one turn -------------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._call = None
+        now_ms = self._clock_ms()
+        if now_ms >= self._next_old_ms:
+            self._next_old_ms = now_ms + WATCH_MS
+            self._counts.checks_lost.value += self._turns.expire(now_ms)
+            self._give_up_old(now_ms)
+            self._unpark()
+        self._take_due(now_ms)
+        self._send_checks(now_ms)
+        self._journal.write(self._pending.count, self._pending.checked)
+        self._sleep()
+
+    def _take_due(self, now_ms: int) -> None:
+        pending, outcomes, turns = self._pending, self._outcomes, self._turns
+        taken = 0
+        while taken < MAX_DUE_A_TURN and (bucket := self._due_times.take(now_ms)) is not None:
+            taken += len(bucket)
+            for offset in bucket:
+                if (
+                    offset in pending
+                    and pending.due_at_ms(offset) <= now_ms
+                    and outcomes.state(offset) is State.PENDING
+                ):
+                    turns.push(pending.group(offset), offset)
+
+    def _send_checks(self, now_ms: int) -> None:
+        for _ in range(MAX_CHECKS_A_TURN):
+            turn = self._turns.next_turn()
+            if turn is None:
+                return
+            group, offset = turn
+            try:
+                self._judge(group, offset, now_ms)
+            except Exception as error:  # noqa: BLE001 - a service loop: one half message must not stop the others
+                log.error("check failed", failure=error, half_offset=offset, group=group.name)
+                if offset in self._pending:
+                    self._later(offset, now_ms, self._pending.checks(offset))
+
+    def _judge(self, group: ProducerGroup, offset: int, now_ms: int) -> None:
+        pending = self._pending
+        if offset not in pending or self._outcomes.state(offset) is not State.PENDING:
+            return
+        checks = pending.checks(offset)
+        facts = HalfFacts(pending.stored_at_ms(offset), pending.due_at_ms(offset), checks)
+        decision = verdict(facts, self._limits, now_ms)
+        if decision.act is Act.TOO_YOUNG:
+            return  # checked or put off since it became due; the new time has an entry of its own
+        half = self._read(offset)
+        if half is None:
+            return
+        if decision.act is Act.DISCARD:
+            self._settling.discard(half, checks, decision.reason)
+        elif self._ask(group, half):
+            self._turns.sent(group, offset, now_ms)
+            self._counts.checks_sent.value += 1
+            self._later(offset, now_ms, checks + 1)
+        else:
+            self._turns.park(group, offset)
+
+    def _read(self, offset: int) -> StoredMessage | None:
+        """The half message; when its record is gone, it is given up, as nobody could ever commit it."""
+        half: StoredMessage | None = None
+        with suppress(RecordError):
+            half = self._store.message_at(*self._pending.place(offset))
+        if half is None:
+            self._settling.discard_lost(offset, self._host, "its record is not in the commit log any more")
+        return half
+
+    def _later(self, offset: int, now_ms: int, checks: int) -> None:
+        due_at_ms = now_ms + self._limits.check_interval_ms
+        self._pending.schedule(offset, due_at_ms, checks)
+        self._due_times.add(offset, due_at_ms)
+        self._journal.checked(offset, self._pending.place(offset)[0], due_at_ms, checks)
+
+    def _ask(self, group: ProducerGroup, half: StoredMessage) -> bool:
+        """Hand the check to one living producer of the group; False when none takes it."""
+        body = check_body(half)
+        if body is None:
+            raise ValueError("the half message does not name its real topic")
+        header = CheckTransactionStateRequest(
+            topic=HALF_TOPIC,
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.commit_log_offset,
+            msg_id=half.unique_key,
+            transaction_id=half.unique_key,
+            offset_msg_id=half.offset_message_id,
+        )
+        tried: list[Asked] = []
+        while len(tried) < MAX_PRODUCERS_TRIED:
+            producer = self._producers.pick(group.name, tried)
+            if producer is None:
+                return False
+            if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
+                return True
+            tried.append(producer)
+        return False
+
+    # -- waiting --------------------------------------------------------------------------------------------
+
+    def _give_up_old(self, now_ms: int) -> None:
+        """Discard what is over the age limit; the oldest half message is always the base."""
+        pending = self._pending
+        if not pending.count or not self._is_old(pending.base, now_ms):
+            return
+        for offset in islice(pending, MAX_DISCARDS_A_TURN):
+            if not self._is_old(offset, now_ms):
+                return
+            if self._outcomes.state(offset) is State.PENDING:
+                half = self._read(offset)
+                if half is not None:
+                    checks = pending.checks(offset)
+                    facts = HalfFacts(pending.stored_at_ms(offset), now_ms, checks)
+                    self._settling.discard(half, checks, verdict(facts, self._limits, now_ms).reason)
+
+    def _is_old(self, offset: int, now_ms: int) -> bool:
+        return now_ms - self._pending.stored_at_ms(offset) > self._limits.max_age_ms
+
+    def _unpark(self) -> None:
+        for group in self._turns.parked():
+            if self._producers.pick(group.name) is not None:
+                self._turns.unpark(group)
+
+    def _sleep(self) -> None:
+        """Sleep until there is something to do; without an end when nothing is pending."""
+        if not self._running or self._pending.count == 0:
+            return
+        if self._turns.is_waiting:
+            self._wake_in(0)
+            return
+        next_ms = self._due_times.next_ms
+        now_ms = self._clock_ms()
+        wait_ms = WATCH_MS if self._turns.in_flight or self._turns.parked() else _LONGEST_SLEEP_MS
+        if next_ms is not None:
+            wait_ms = min(wait_ms, next_ms - now_ms)
+        self._wake_in(max(wait_ms, 0))
+
+    def _wake_in(self, wait_ms: int) -> None:
+        if not self._running:
+            return
+        wake_at_ms = self._clock_ms() + wait_ms
+        if self._call is not None and self._call.active():
+            if self._wake_at_ms <= wake_at_ms:
+                return
+            self._call.cancel()
+        self._wake_at_ms = wake_at_ms
+        self._call = self._reactor.callLater(wait_ms / 1_000, self._turn)
+
+
+_LONGEST_SLEEP_MS = 60_000

@@ -1,0 +1,186 @@
+"""What a transactional message looks like on its way: half, final, discarded, resumed, and as a check's body.
+
+Pure, after upstream's ``TransactionalMessageBridge`` and ``EndTransactionProcessor``. A half message is an
+ordinary record of the half topic, so that it gets a queue offset; its real place is in two properties.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from wire.message.flags import SysFlag, with_transaction_kind
+from wire.message.properties import (
+    MAX_PROPERTIES_BYTES,
+    PropertyName,
+    append_properties,
+    build_properties,
+)
+from wire.message.record import OutgoingMessage, StoredMessage, build_record
+
+HALF_QUEUE_ID = 0
+DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
+"""Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
+
+TIMER_PROPERTIES = (
+    PropertyName.TIMER_DELAY_SEC,
+    PropertyName.TIMER_DELAY_MS,
+    PropertyName.TIMER_DELIVER_MS,
+)
+_DELAYS = (PropertyName.DELAY, *TIMER_PROPERTIES)
+_MAX_QUEUE_ID_DIGITS = 9
+_BROKERS_OWN = (
+    PropertyName.REAL_TOPIC,
+    PropertyName.REAL_QID,
+    PropertyName.TRANSACTION_ID,
+    PropertyName.TRANSACTION_CHECK_TIMES,
+    PropertyName.TRAN_PREPARED_QUEUE_OFFSET,
+    DISCARD_REASON,
+)
+"""A client that sends a received message on sends these too; they mean nothing there."""
+
+
+def refuse_reason(properties: Mapping[str, str]) -> str | None:
+    """Why a half message with these properties cannot be taken, as a sentence, or None when it can.
+
+    Upstream takes a delayed one and loses it: the send and the commit are answered with success, and the
+    schedule service throws the message away.
+    """
+    delay = properties.get(PropertyName.DELAY, "")
+    if delay.isdecimal() and delay.strip("0"):
+        return f"a transactional message cannot be delayed: property {PropertyName.DELAY}={delay}"
+    for name in TIMER_PROPERTIES:
+        if name in properties:
+            return f"a transactional message cannot be delayed: property {name}={properties[name]}"
+    if not properties.get(PropertyName.PGROUP):
+        return f"a transactional message needs its producer group: property {PropertyName.PGROUP} is missing"
+    return None
+
+
+def half_of(message: OutgoingMessage) -> OutgoingMessage:
+    """The half message that waits for the outcome instead of ``message``."""
+    raw, properties = message.properties, dict(message.property_map)
+    if any(name in properties for name in _BROKERS_OWN):
+        for name in _BROKERS_OWN:
+            properties.pop(name, None)
+        raw = build_properties(properties)
+    added = {
+        PropertyName.REAL_TOPIC: message.topic,
+        PropertyName.REAL_QID: str(message.queue_id),
+    }
+    unique_key = properties.get(PropertyName.UNIQ_KEY)
+    if unique_key:
+        added[PropertyName.TRANSACTION_ID] = unique_key
+    properties.update(added)
+    return OutgoingMessage(
+        topic=HALF_TOPIC,
+        queue_id=HALF_QUEUE_ID,
+        flag=message.flag,
+        sys_flag=with_transaction_kind(message.sys_flag, SysFlag.TRANSACTION_NONE),
+        born_at_ms=message.born_at_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=0,
+        body=message.body,
+        properties=append_properties(raw, added.items()),
+        property_map=properties,
+    )
+
+
+def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
+    """Topic and queue id that a half message is meant for; None when its properties do not say."""
+    topic = properties.get(PropertyName.REAL_TOPIC)
+    queue_id = properties.get(PropertyName.REAL_QID, "")
+    if not topic or not queue_id.isdecimal() or len(queue_id) > _MAX_QUEUE_ID_DIGITS:
+        return None
+    return topic, int(queue_id)
+
+
+def final_of(half: StoredMessage) -> OutgoingMessage | None:
+    """The message that consumers get after a commit; None when the half message has no real place.
+
+    The property string stays that of the half message, REAL_TOPIC and the rest included, as upstream leaves
+    it; only a delay, which a half message from an Apache RocketMQ directory may have, is taken out.
+    """
+    properties = half.property_map
+    place = real_place(properties)
+    if place is None:
+        return None
+    raw = half.properties
+    if any(name in properties for name in _DELAYS):
+        properties = {name: value for name, value in properties.items() if name not in _DELAYS}
+        raw = build_properties(properties)
+    return OutgoingMessage(
+        topic=place[0],
+        queue_id=place[1],
+        flag=half.flag,
+        sys_flag=with_transaction_kind(half.sys_flag, SysFlag.TRANSACTION_COMMIT),
+        born_at_ms=half.born_at_ms,
+        born_host=half.born_host,
+        store_host=half.store_host,
+        reconsume_times=half.reconsume_times,
+        prepared_transaction_offset=half.commit_log_offset,
+        body=half.body,
+        properties=raw,
+        property_map=properties,
+    )
+
+
+def discarded_of(half: StoredMessage, checks: int, reason: str) -> OutgoingMessage:
+    """The copy of a half message that is given up, for TRANS_CHECK_MAX_TIME_TOPIC.
+
+    The number of checks and the reason are added when they fit: a message whose properties are full is
+    given up without them rather than not at all.
+    """
+    properties = {
+        **half.property_map,
+        PropertyName.TRANSACTION_CHECK_TIMES: str(checks),
+        DISCARD_REASON: reason,
+    }
+    raw = build_properties(properties)
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        raw, properties = half.properties, half.property_map
+    return _moved(half, CHECK_MAX_TOPIC, raw, properties)
+
+
+def resumed_of(discarded: StoredMessage) -> OutgoingMessage:
+    """A given-up half message as a new half message whose checks start again."""
+    properties = dict(discarded.property_map)
+    properties.pop(DISCARD_REASON, None)
+    properties[PropertyName.TRANSACTION_CHECK_TIMES] = "0"
+    raw = build_properties(properties)
+    if len(raw) > MAX_PROPERTIES_BYTES:
+        del properties[PropertyName.TRANSACTION_CHECK_TIMES]
+        raw = build_properties(properties)
+    return _moved(discarded, HALF_TOPIC, raw, properties)
+
+
+def check_body(half: StoredMessage) -> bytes | None:
+    """The body of CHECK_TRANSACTION_STATE: the half message as one record that names its real place.
+
+    None when the half message has no real place.
+    """
+    place = real_place(half.property_map)
+    if place is None:
+        return None
+    message = _moved(half, place[0], half.properties, half.property_map)
+    message.queue_id = place[1]
+    return build_record(message, half.queue_offset, half.commit_log_offset, half.stored_at_ms)
+
+
+def _moved(source: StoredMessage, topic: str, raw: bytes, properties: Mapping[str, str]) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=HALF_QUEUE_ID,
+        flag=source.flag,
+        sys_flag=with_transaction_kind(source.sys_flag, SysFlag.TRANSACTION_NONE),
+        born_at_ms=source.born_at_ms,
+        born_host=source.born_host,
+        store_host=source.store_host,
+        reconsume_times=source.reconsume_times,
+        prepared_transaction_offset=0,
+        body=source.body,
+        properties=raw,
+        property_map=properties,
+    )

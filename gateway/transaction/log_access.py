@@ -1,0 +1,81 @@
+"""What transactions ask of the message store, of consumer offsets and of producers, as typed interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from typing import Any, Protocol
+
+from gateway.store.get_result import GetResult
+from gateway.store.put_result import PutResult
+from wire.headers.declare import Header
+from wire.message.record import OutgoingMessage, StoredMessage
+
+
+class LogAccess(Protocol):
+    """The part of ``MessageStore`` that is used here."""
+
+    @property
+    def max_commit_log_offset(self) -> int:
+        """Where the next record goes."""
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is on disk."""
+
+    def append_all(self, messages: Sequence[OutgoingMessage], on_stored: Callable[[list[PutResult]], None]) -> None:
+        """Append contiguously, all or nothing."""
+
+    def append(self, message: OutgoingMessage, on_stored: Callable[[PutResult], None]) -> None:
+        """Append one message."""
+
+    def get_messages(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts: Callable[[int], bool] | None = None,
+        accepts_record: Callable[[memoryview], bool] | None = None,
+    ) -> GetResult:
+        """Read records of a queue."""
+
+    def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
+        """The message at a place of the commit log."""
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First offset of a queue, -1 when it does not exist."""
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """End of a queue, 0 when it does not exist."""
+
+    def query_by_key(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[StoredMessage]:
+        """Messages of a topic by key."""
+
+
+class OffsetTable(Protocol):
+    """The part of ``ConsumerOffsets`` that is used here."""
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the next offset."""
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The next offset, -1 when there is none."""
+
+
+class Asked(Protocol):
+    """A connection that can be asked for an outcome."""
+
+    @property
+    def remote_text(self) -> str:
+        """``host:port`` of the producer."""
+
+    def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
+        """Send a one-way request; False when it cannot be sent now."""
+
+
+class ProducerChoice(Protocol):
+    """The part of ``Producers`` that is used here."""
+
+    def pick(self, group: str, exclude: Container[Any] = ()) -> Asked | None:
+        """A living connection of the group, another one each time."""

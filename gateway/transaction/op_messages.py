@@ -1,0 +1,79 @@
+"""Op records: which half messages are settled, as Apache RocketMQ writes and reads them.
+
+One record of the op topic lists the queue offsets of half messages, with the tag ``d``:
+
+    body         12,13,15,      5.x form, written here; 4.9 writes ``12``, one half message a record
+    TAGS         d
+    TRANSACTION_OUTCOMES  crd   ours: one letter for each offset of the body, in the same order
+
+Readers of 5.x take both forms of the body and do not look at our property. A record without it says only
+that its half messages are settled, not how.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gateway.metadata.names import OP_HALF_TOPIC
+from gateway.transaction.states import State
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage
+
+OP_QUEUE_ID = 0
+OP_TAG = "d"
+SEPARATOR = ","
+OUTCOMES = "TRANSACTION_OUTCOMES"
+"""Name of our property. Never change: it is on disk."""
+
+# On disk: never change.
+LETTERS = {
+    State.COMMITTED: "c",
+    State.ROLLED_BACK: "r",
+    State.DISCARDED: "d",
+    State.REPLACED: "s",
+    State.SETTLED: "u",
+}
+_STATES = {letter: state for state, letter in LETTERS.items()}
+_MAX_DIGITS = 19
+
+
+def entry_bytes(half_offset: int) -> int:
+    """How many bytes of an op body one half message takes."""
+    return len(str(half_offset)) + len(SEPARATOR)
+
+
+def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) -> OutgoingMessage:
+    """The op record of half messages (queue offset, terminal state) that are settled together.
+
+    :param host: the broker's packed address.
+    """
+    properties = {
+        PropertyName.TAGS: OP_TAG,
+        OUTCOMES: "".join([LETTERS[state] for _, state in settled]),
+    }
+    return OutgoingMessage(
+        topic=OP_HALF_TOPIC,
+        queue_id=OP_QUEUE_ID,
+        flag=0,
+        sys_flag=0,
+        born_at_ms=now_ms,
+        born_host=host,
+        store_host=host,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body="".join([f"{offset}{SEPARATOR}" for offset, _ in settled]).encode(),
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def parse_op(body: bytes, outcomes: str | None) -> list[tuple[int, State]]:
+    """The half offsets of an op record with their states; SETTLED where the record does not say which.
+
+    Lenient as upstream: what is not a number is skipped. Letters that do not fit the list count as missing.
+    """
+    texts = body.decode("utf-8", "replace").split(SEPARATOR)
+    offsets = [int(text) for text in map(str.strip, texts) if text.isdecimal() and len(text) <= _MAX_DIGITS]
+    if outcomes is None or len(outcomes) != len(offsets):
+        return [(offset, State.SETTLED) for offset in offsets]
+    return [(offset, _STATES.get(letter, State.SETTLED)) for offset, letter in zip(offsets, outcomes, strict=True)]

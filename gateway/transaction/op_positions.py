@@ -1,0 +1,44 @@
+"""Where in the op queue the records begin that are still needed: what Apache RocketMQ calls the op offset.
+
+An op record is needed while it names a half message at or above the oldest open one. Kept by ranges of 4096
+half messages, so the answer may be a little earlier than it must; the extra records only name half messages
+that are below the half offset, and every reader skips those.
+"""
+
+from __future__ import annotations
+
+RANGE_BITS = 12
+
+
+class OpPositions:
+    """The first op record that names a half message of each range.
+
+    ``end`` is the offset after the newest op record known.
+    """
+
+    __slots__ = ("_answer", "_answer_range", "_first", "end")
+
+    def __init__(self) -> None:
+        self._first: dict[int, int] = {}
+        self._answer_range = -1
+        self._answer: int | None = None
+        self.end = 0
+
+    def note(self, half_offset: int, op_offset: int) -> None:
+        """The op record at ``op_offset`` names a half message."""
+        number = half_offset >> RANGE_BITS
+        if op_offset < self._first.get(number, op_offset + 1):
+            self._first[number] = op_offset
+            if self._answer is None or op_offset < self._answer:
+                self._answer_range = -1
+        if op_offset >= self.end:
+            self.end = op_offset + 1
+
+    def needed_from(self, base: int) -> int:
+        """The first op record that may name a half message at or above ``base``."""
+        number = base >> RANGE_BITS
+        if number != self._answer_range:
+            self._first = {key: first for key, first in self._first.items() if key >= number}
+            self._answer = min(self._first.values(), default=None)
+            self._answer_range = number
+        return self.end if self._answer is None else self._answer

@@ -1,0 +1,84 @@
+"""The state of every half message by queue offset, in a byte while its page has open ones, a quarter later.
+
+Half-queue offsets are dense, so states are pages of 4096 bytes. A full page in which all is settled is kept
+compressed; only so many outcomes are remembered. Of an older half message the state is NONE: it is settled,
+and the log knows how (``settling``).
+"""
+
+from __future__ import annotations
+
+import zlib
+
+from gateway.transaction.states import OPEN_STATES, State
+
+PAGE_BITS = 12
+PAGE = 1 << PAGE_BITS
+_MASK = PAGE - 1
+_STATES = tuple(State)
+_IS_OPEN = tuple(state in OPEN_STATES for state in State)
+
+
+class Outcomes:
+    """States by half-queue offset.
+
+    :param remembered: how many settled half messages are kept at most, in steps of 4096.
+    """
+
+    __slots__ = ("_end", "_max_sealed", "_open_counts", "_pages", "_sealed")
+
+    def __init__(self, remembered: int) -> None:
+        self._max_sealed = max(1, remembered // PAGE)
+        self._pages: dict[int, bytearray] = {}
+        self._open_counts: dict[int, int] = {}
+        self._sealed: dict[int, bytes] = {}
+        self._end = 0
+
+    def state(self, offset: int) -> State:
+        """The state of a half message; NONE when it was never seen or is forgotten."""
+        number = offset >> PAGE_BITS  # negative when there is no such half message
+        page = self._pages.get(number)
+        if page is not None:
+            return _STATES[page[offset & _MASK]]
+        sealed = self._sealed.get(number)
+        return State.NONE if sealed is None else _STATES[zlib.decompress(sealed)[offset & _MASK]]
+
+    def put(self, offset: int, state: State) -> None:
+        """Change the state of a half message."""
+        number = offset >> PAGE_BITS
+        page = self._pages.get(number)
+        if page is None:
+            page = self._unsealed(number)
+        index = offset & _MASK
+        was_open = _IS_OPEN[page[index]]
+        page[index] = state
+        if offset >= self._end:
+            self._end = offset + 1
+        if _IS_OPEN[state] == was_open:
+            return
+        count = self._open_counts[number] + (-1 if was_open else 1)
+        self._open_counts[number] = count
+        if count == 0 and self._end >> PAGE_BITS > number:
+            self._seal(number)
+
+    def seal(self) -> None:
+        """Compress every full page without open half messages; for after the start."""
+        for number in sorted(self._pages):
+            if self._open_counts[number] == 0 and self._end >> PAGE_BITS > number:
+                self._seal(number)
+
+    @property
+    def page_count(self) -> int:
+        """Pages in memory: open and compressed ones."""
+        return len(self._pages) + len(self._sealed)
+
+    def _unsealed(self, number: int) -> bytearray:
+        sealed = self._sealed.pop(number, None)
+        page = self._pages[number] = bytearray(PAGE) if sealed is None else bytearray(zlib.decompress(sealed))
+        self._open_counts[number] = 0
+        return page
+
+    def _seal(self, number: int) -> None:
+        self._sealed[number] = zlib.compress(self._pages.pop(number), 1)
+        del self._open_counts[number]
+        if len(self._sealed) > self._max_sealed:
+            del self._sealed[next(iter(self._sealed))]

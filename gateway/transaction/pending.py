@@ -1,0 +1,175 @@
+"""The half messages without an outcome: where each lies, when it is due, how often it was checked.
+
+About 42 bytes each, in small pages of arrays indexed by queue offset. A page goes when its last half
+message is settled, so one that stays open for days does not keep millions of settled ones around. ``base``
+is the oldest open half message; it moves up.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+
+PAGE_BITS = 7
+PAGE = 1 << PAGE_BITS
+"""Small, so that a half message that stays alone in its page for days takes 5 KiB and no more."""
+_MASK = PAGE - 1
+_ZEROS_8 = bytes(8 * PAGE)
+_ZEROS_4 = bytes(4 * PAGE)
+
+
+class _Page:
+    """128 entries, column by column. An entry is open while its size is not 0."""
+
+    __slots__ = ("checks", "due_at_ms", "group", "log_offset", "open", "size", "stored_at_ms")
+
+    def __init__(self) -> None:
+        self.log_offset = array("q", _ZEROS_8)
+        self.stored_at_ms = array("q", _ZEROS_8)
+        self.due_at_ms = array("q", _ZEROS_8)
+        self.size = array("i", _ZEROS_4)
+        self.group = array("i", _ZEROS_4)
+        self.checks = array("i", _ZEROS_4)
+        self.open = 0
+
+
+class Pending:
+    """The open half messages. Asking for one that is not open is a mistake (KeyError).
+
+    ``end`` is the offset after the newest half message seen; ``base`` the oldest open one, or ``end``.
+    """
+
+    __slots__ = ("_pages", "base", "count", "end")
+
+    def __init__(self, start: int = 0) -> None:
+        self._pages: dict[int, _Page] = {}
+        self.base = start
+        self.end = start
+        self.count = 0
+
+    def __contains__(self, offset: int) -> bool:
+        page = self._pages.get(offset >> PAGE_BITS)
+        return page is not None and page.size[offset & _MASK] != 0
+
+    def __iter__(self) -> Iterator[int]:
+        for number in sorted(self._pages):
+            page = self._pages.get(number)
+            if page is None:
+                continue
+            first = number << PAGE_BITS
+            for index in range(PAGE):
+                if page.size[index]:
+                    yield first + index
+
+    def add(self, offset: int, log_offset: int, size: int, stored_at_ms: int, due_at_ms: int, group: int) -> None:
+        """A half message that is open from now on."""
+        number = offset >> PAGE_BITS
+        page = self._pages.get(number)
+        if page is None:
+            page = self._pages[number] = _Page()
+        index = offset & _MASK
+        page.log_offset[index] = log_offset
+        page.stored_at_ms[index] = stored_at_ms
+        page.due_at_ms[index] = due_at_ms
+        page.size[index] = size
+        page.group[index] = group
+        page.checks[index] = 0
+        page.open += 1
+        if self.count == 0 or offset < self.base:
+            self.base = offset
+        self.count += 1
+        if offset >= self.end:
+            self.end = offset + 1
+
+    def reach(self, end: int) -> None:
+        """Every half message below ``end`` was seen, the settled ones too."""
+        if end > self.end:
+            self.end = end
+        if self.count == 0:
+            self.base = self.end
+
+    def remove(self, offset: int) -> None:
+        """The half message is settled."""
+        number = offset >> PAGE_BITS
+        page = self._pages[number]
+        index = offset & _MASK
+        if not page.size[index]:
+            raise KeyError(offset)
+        page.size[index] = 0
+        page.open -= 1
+        self.count -= 1
+        if page.open == 0:
+            del self._pages[number]
+        if offset == self.base:
+            self._move_base()
+
+    def _move_base(self) -> None:
+        if self.count == 0:
+            self.base = self.end
+            return
+        base = self.base + 1
+        while True:
+            page = self._pages.get(base >> PAGE_BITS)
+            if page is None:
+                base = self._next_page(base >> PAGE_BITS) << PAGE_BITS
+                continue
+            sizes = page.size
+            for index in range(base & _MASK, PAGE):
+                if sizes[index]:
+                    self.base = base - (base & _MASK) + index
+                    return
+            base = ((base >> PAGE_BITS) + 1) << PAGE_BITS
+
+    def _next_page(self, number: int) -> int:
+        # A gap is at most one page long while traffic flows; after long ones the nearest page is searched.
+        return number + 1 if number + 1 in self._pages else min(page for page in self._pages if page > number)
+
+    # -- one half message -----------------------------------------------------------------------------------
+
+    def _page(self, offset: int) -> _Page:
+        page = self._pages[offset >> PAGE_BITS]
+        if not page.size[offset & _MASK]:
+            raise KeyError(offset)
+        return page
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Commit log offset and size of its record."""
+        page = self._page(offset)
+        return page.log_offset[offset & _MASK], page.size[offset & _MASK]
+
+    def stored_at_ms(self, offset: int) -> int:
+        """When the broker stored it."""
+        return self._page(offset).stored_at_ms[offset & _MASK]
+
+    def due_at_ms(self, offset: int) -> int:
+        """When it may be checked next."""
+        return self._page(offset).due_at_ms[offset & _MASK]
+
+    def checks(self, offset: int) -> int:
+        """Checks that reached a producer."""
+        return self._page(offset).checks[offset & _MASK]
+
+    def group(self, offset: int) -> int:
+        """The number of its producer group (``ProducerGroups``)."""
+        return self._page(offset).group[offset & _MASK]
+
+    def checked(self) -> Iterator[tuple[int, int, int, int]]:
+        """Offset, commit log offset, due time and checks of each half message that was checked.
+
+        The pages are chosen at the call; the rest may happen in another thread while entries change.
+        """
+        return _checked(sorted(self._pages.items()))
+
+    def schedule(self, offset: int, due_at_ms: int, checks: int) -> None:
+        """Set when it may be checked next, and how often it was."""
+        page = self._page(offset)
+        page.due_at_ms[offset & _MASK] = due_at_ms
+        page.checks[offset & _MASK] = checks
+
+
+def _checked(pages: list[tuple[int, _Page]]) -> Iterator[tuple[int, int, int, int]]:
+    for number, page in pages:
+        for index in range(PAGE):
+            if page.size[index] and page.checks[index]:
+                offset = (number << PAGE_BITS) + index
+                yield offset, page.log_offset[index], page.due_at_ms[index], page.checks[index]

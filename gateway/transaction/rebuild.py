@@ -1,0 +1,380 @@
+"""What is pending and what was decided, found again from the log at start; before the first check.
+
+1. Op records: which half messages are settled, and, in those written here, how.
+2. Half messages from the stored half offset on: those that no op record names are open.
+3. Final messages without op record, which a crash between the two leaves: their half messages are committed.
+   They can only be in the last part of the log, and only in the queues that open half messages are meant for.
+4. The check journal: how often the open ones were checked, and when they are due next.
+
+Directories of Apache RocketMQ (4.9 and 5.x) are understood: half messages below its stored half offset are
+settled; one that it wrote again for a check is the same transaction as its earlier copies, and the newest
+copy stands for all of them. Nothing is written here; ``Findings.unrecorded`` is for the caller.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.store.get_result import GetStatus
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.check_journal import Check
+from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
+from gateway.transaction.log_access import LogAccess, OffsetTable
+from gateway.transaction.op_messages import OP_QUEUE_ID, OUTCOMES, parse_op
+from gateway.transaction.op_positions import OpPositions
+from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.states import OPEN_STATES, State
+from wire.errors import RecordError
+from wire.message.flags import SysFlag, transaction_kind
+from wire.message.properties import PropertyName
+from wire.message.record import MIN_RECORD_BYTES, StoredMessage, parse_record
+from wire.message.record_fields import (
+    commit_log_offset_at,
+    prepared_transaction_offset_at,
+    queue_offset_at,
+    sys_flag_at,
+    total_size_at,
+)
+
+log = EventLog("transaction")
+
+OFFSETS_GROUP = "CID_RMQ_SYS_TRANS"
+"""The group under which Apache RocketMQ keeps the progress of its checks. Never change: it is on disk."""
+READ_COUNT = 4_096
+READ_BYTES = 4 << 20
+REMEMBERED_OPS = 10_000
+"""Op records before the stored op offset that are read too, so that late repeats are recognised."""
+OP_LAG_MS = 60_000
+"""How much later than its final message another broker's op record may come: 20 times the batch interval."""
+
+MAX_COPIES = 64
+"""Records with one key that are looked at: 15 checks make at most 16 copies."""
+END_OF_TIME_MS = 2**62
+SETTLED_STATES = frozenset(State) - OPEN_STATES - {State.NONE}
+
+_MAX_COUNT_DIGITS = 9
+_MAX_OFFSET_DIGITS = 19
+_CHECK_TIMES = PropertyName.TRANSACTION_CHECK_TIMES
+_FIRST_OFFSET = PropertyName.TRAN_PREPARED_QUEUE_OFFSET
+
+
+@dataclass(slots=True)
+class OpenHalf:
+    """An open half message that was found. Not frozen: a million are made at a start."""
+
+    offset: int
+    log_offset: int
+    size: int
+    stored_at_ms: int
+    group: str
+    immunity: str | None
+    checks: int
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the log says.
+
+    :param half_start: half messages below are settled; ``half_end`` is the end of the half queue.
+    :param unrecorded: settled half messages without an op record, to be written.
+    :param copies: unique key to the half offset of the copy that stands for the transaction.
+    """
+
+    half_start: int = 0
+    half_end: int = 0
+    op_start: int = 0
+    op_end: int = 0
+    unrecorded: list[tuple[int, State]] = field(default_factory=list)
+    copies: dict[str, int] = field(default_factory=dict)
+    half_count: int = 0
+    final_count: int = 0
+
+
+class Rebuild:
+    """Reads the queues of one store; blocks.
+
+    :param outcomes: gets the states that op records tell; ``opened`` and ``closed`` put the others.
+    :param ops: gets the places of the op records.
+    :param opened: told of each open half message, in the order of the half queue.
+    :param closed: told of an open one that turned out to be settled.
+    :param mark: every final message below this commit log offset has its op record (check journal).
+    """
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        offsets: OffsetTable,
+        mark: int,
+        outcomes: Outcomes,
+        ops: OpPositions,
+        opened: Callable[[OpenHalf], None],
+        closed: Callable[[int, State], None],
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._mark = mark if mark <= store.max_commit_log_offset else 0
+        self._outcomes = outcomes
+        self._ops = ops
+        self._tell_opened = opened
+        self._tell_closed = closed
+        self._found = Findings()
+        self._op_times: list[tuple[int, int]] = []
+        self._open_offsets = array("q")
+        self._open_places = array("q")
+        self._targets: set[tuple[str, int]] = set()
+        self._families: dict[str, list[int]] = {}
+
+    def run(self) -> Findings:
+        """Read everything; what was found is told through the callables as well."""
+        found = self._found
+        found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
+        found.op_start, found.op_end = self._range(OP_HALF_TOPIC, OP_QUEUE_ID)
+        self._read_ops()
+        self._read_halves()
+        self._join_copies()
+        self._find_finals()
+        return found
+
+    def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Where to read: from the stored offset, within what the queue still has and already has."""
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        end = max(self._store.max_offset(topic, queue_id), low)
+        stored = self._offsets.query(OFFSETS_GROUP, topic, queue_id)
+        return (low if stored < 0 else min(max(stored, low), end)), end
+
+    # -- 1. op records --------------------------------------------------------------------------------------
+
+    def _read_ops(self) -> None:
+        low = max(self._store.min_offset(OP_HALF_TOPIC, OP_QUEUE_ID), 0)
+        first = max(low, self._found.op_start - REMEMBERED_OPS)
+        for part, at in _records(self._store, OP_HALF_TOPIC, OP_QUEUE_ID, first, self._found.op_end):
+            try:
+                record = parse_record(part, at)
+            except RecordError as error:
+                log.error("damaged op record left out", error=str(error))
+                continue
+            self._op_times.append((record.stored_at_ms, record.commit_log_offset))
+            outcomes = record.property_map.get(OUTCOMES)
+            for offset, state in parse_op(record.body, outcomes):
+                self._note_settled(offset, state, record.queue_offset)
+
+    def _note_settled(self, offset: int, state: State, op_offset: int) -> None:
+        if offset >= self._found.half_end:
+            return  # names a half message that is not there: cut off by a crash, or another directory's
+        self._outcomes.put(offset, state)
+        self._ops.note(offset, op_offset)
+
+    def _is_settled(self, offset: int) -> bool:
+        return self._outcomes.state(offset) in SETTLED_STATES
+
+    # -- 2. half messages -----------------------------------------------------------------------------------
+
+    def _read_halves(self) -> None:
+        found = self._found
+        for part, at in _records(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end):
+            found.half_count += 1
+            if self._is_settled(queue_offset_at(part, at)):
+                self._note_family(part, at)
+                continue
+            try:
+                record = parse_record(part, at, with_body=False)
+            except RecordError as error:
+                log.error("damaged half message left out", error=str(error))
+                continue
+            self._open(record)
+
+    def _open(self, record: StoredMessage) -> None:
+        properties = record.property_map
+        self._open_offsets.append(record.queue_offset)
+        self._open_places.append(record.commit_log_offset)
+        place = real_place(properties)
+        if place is not None:
+            self._targets.add(place)
+        self._tell_opened(
+            OpenHalf(
+                record.queue_offset,
+                record.commit_log_offset,
+                record.total_size,
+                record.stored_at_ms,
+                properties.get(PropertyName.PGROUP, ""),
+                properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS),
+                _checks(properties),
+            )
+        )
+        if _is_copy(properties):
+            self._add_copy(record)
+
+    # -- copies that Apache RocketMQ made -------------------------------------------------------------------
+
+    def _note_family(self, part: bytes, at: int) -> None:
+        """A settled half message may itself be a copy: then its earlier copies are settled with it."""
+        if part.find(_CHECK_TIMES.encode(), at, at + total_size_at(part, at)) < 0:
+            return
+        try:
+            record = parse_record(part, at, with_body=False)
+        except RecordError:
+            return
+        if _is_copy(record.property_map):
+            self._add_copy(record)
+
+    def _add_copy(self, record: StoredMessage) -> None:
+        key = record.unique_key
+        if key is None:
+            return
+        family = self._families.setdefault(key, [])
+        family.append(record.queue_offset)
+        first = record.property_map.get(_FIRST_OFFSET)
+        if first is not None and first.isdecimal() and len(first) <= _MAX_OFFSET_DIGITS:
+            family.append(int(first))
+
+    def _join_copies(self) -> None:
+        """Let the newest copy of each transaction stand for all, or settle all when one is settled."""
+        for key, offsets in self._families.items():
+            members = sorted({*offsets, *self._earlier_copies(key, max(offsets))})
+            if any(map(self._is_settled, members)):
+                state = State.SETTLED
+                close = members
+            else:
+                state = State.REPLACED
+                close = members[:-1]
+                self._found.copies[key] = members[-1]
+            for offset in close:
+                self._close(offset, state)
+
+    def _earlier_copies(self, key: str, newest: int) -> list[int]:
+        """The half offsets of the records with this key up to a copy, by the key index.
+
+        A record with zero checks is where somebody resumed the transaction: what lies before is settled.
+        """
+        found = [
+            record
+            for record in self._store.query_by_key(HALF_TOPIC, key, MAX_COPIES, 0, END_OF_TIME_MS)
+            if record.unique_key == key and record.queue_offset <= newest
+        ]
+        found.sort(key=lambda record: record.queue_offset)
+        offsets: list[int] = []
+        for record in found:
+            if record.property_map.get(_CHECK_TIMES) == "0":
+                offsets = []
+            offsets.append(record.queue_offset)
+        return offsets
+
+    def _close(self, offset: int, state: State) -> None:
+        """An open half message is settled after all; its op record is missing."""
+        index = bisect_left(self._open_offsets, offset)
+        if index == len(self._open_offsets) or self._open_offsets[index] != offset:
+            return
+        if self._is_settled(offset):
+            return
+        self._found.unrecorded.append((offset, state))
+        self._tell_closed(offset, state)
+
+    # -- 3. final messages without op record ----------------------------------------------------------------
+
+    def _find_finals(self) -> None:
+        first_open = next(
+            (index for index, offset in enumerate(self._open_offsets) if not self._is_settled(offset)), None
+        )
+        if first_open is None:
+            return
+        start = max(self._mark, self._op_bound(), self._open_places[first_open])
+        for topic, queue_id in sorted(self._targets):
+            self._find_finals_in(topic, queue_id, start)
+        for key, offset in list(self._found.copies.items()):
+            # A producer may have committed an earlier copy, whose half message is not read any more.
+            if not self._is_settled(offset) and self._was_committed(key, offset):
+                self._close(offset, State.COMMITTED)
+
+    def _op_bound(self) -> int:
+        """Final messages below this commit log offset have their op records; 0 when that is not known."""
+        if not self._op_times:
+            return 0
+        newest_ms = self._op_times[-1][0] - OP_LAG_MS
+        return max((place for stored_at_ms, place in self._op_times if stored_at_ms < newest_ms), default=0)
+
+    def _find_finals_in(self, topic: str, queue_id: int, start: int) -> None:
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        end = self._store.max_offset(topic, queue_id)
+        first = low + bisect_left(
+            range(low, end), start, key=lambda offset: _log_offset(self._store, topic, queue_id, offset)
+        )
+        for part, at in _records(self._store, topic, queue_id, first, end, _is_final):
+            self._found.final_count += 1
+            place = prepared_transaction_offset_at(part, at)
+            index = bisect_left(self._open_places, place)
+            if index < len(self._open_places) and self._open_places[index] == place:
+                self._close(self._open_offsets[index], State.COMMITTED)
+
+    def _was_committed(self, key: str, offset: int) -> bool:
+        index = bisect_left(self._open_offsets, offset)
+        half = self._store.message_at(self._open_places[index])
+        place = None if half is None else real_place(half.property_map)
+        if place is None:
+            return False
+        return any(
+            transaction_kind(record.sys_flag) == SysFlag.TRANSACTION_COMMIT and record.unique_key == key
+            for record in self._store.query_by_key(place[0], key, MAX_COPIES, 0, END_OF_TIME_MS)
+        )
+
+
+def _is_copy(properties: Mapping[str, str]) -> bool:
+    """Whether a half message was written again by Apache RocketMQ; one that was resumed starts anew."""
+    return properties.get(_CHECK_TIMES, "0") != "0" or _FIRST_OFFSET in properties
+
+
+def _checks(properties: Mapping[str, str]) -> int:
+    """The checks another broker counted in the half message itself."""
+    text = properties.get(_CHECK_TIMES, "")
+    return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
+
+
+def _is_final(record: memoryview) -> bool:
+    return transaction_kind(sys_flag_at(record)) == SysFlag.TRANSACTION_COMMIT
+
+
+def _records(
+    store: LogAccess,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    end: int,
+    accepts_record: Callable[[memoryview], bool] | None = None,
+) -> Iterator[tuple[bytes, int]]:
+    """The records of a queue from ``offset`` to ``end``, each as a buffer and where it starts in it."""
+    while offset < end:
+        result = store.get_messages(topic, queue_id, offset, READ_COUNT, READ_BYTES, accepts_record=accepts_record)
+        if result.status is GetStatus.FOUND:
+            for part in result.parts:
+                at = 0
+                while at < len(part):
+                    size = total_size_at(part, at)
+                    if size < MIN_RECORD_BYTES:
+                        log.error("records left out", topic=topic, queue_offset=offset, size=size)
+                        break
+                    yield part, at
+                    at += size
+        if result.next_begin_offset > offset:
+            offset = result.next_begin_offset
+        else:
+            log.error("message left out", topic=topic, queue_offset=offset, status=result.status.name)
+            offset += 1
+
+
+def _log_offset(store: LogAccess, topic: str, queue_id: int, offset: int) -> int:
+    """Commit log offset of one message of a queue; −1 when it cannot be read."""
+    result = store.get_messages(topic, queue_id, offset, 1, 1)
+    if result.status is not GetStatus.FOUND or not result.parts:
+        return -1
+    return commit_log_offset_at(result.parts[0])
+
+
+def journal_check(check: Check | None, half: OpenHalf) -> tuple[int, int] | None:
+    """Due time and checks of an open half message from its journal entry; None without one of its own."""
+    if check is None or check[1] != half.log_offset:
+        return None
+    return check[2], check[3]

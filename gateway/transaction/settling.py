@@ -1,0 +1,385 @@
+"""Where a half message gets its outcome: the first one wins, and it is durable before it counts.
+
+What is asked for in one reactor turn goes to the log in as few appends as possible, each of them contiguous:
+
+    final messages of the commits · copies of those given up · one op record that names all of them
+
+The op record comes last, so a log cut short by a crash never has it without its final messages; a final
+message without op record counts as committed at the next start (``rebuild``). When an append is refused the
+half messages are pending again. Upstream stores final message and op record apart, up to 3 s, and does not
+look whether there is an outcome already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from gateway.clock import Milliseconds
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.check_turns import CheckTurns
+from gateway.transaction.counts import TransactionCounts
+from gateway.transaction.half_messages import discarded_of, final_of, real_place
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.log_access import LogAccess
+from gateway.transaction.op_messages import build_op, entry_bytes
+from gateway.transaction.op_positions import OpPositions
+from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.pending import Pending
+from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
+from wire.codes import ResponseCode
+from wire.message.flags import SysFlag, transaction_kind
+from wire.message.record import OutgoingMessage, StoredMessage
+
+log = EventLog("transaction")
+
+MAX_REMEMBERED_SOURCES = 10_000
+"""Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
+EVIDENCE_COUNT = 64
+"""Messages with one key looked at in the search for a final message."""
+END_OF_TIME_MS = 2**62
+
+_STOOD_FOR = frozenset({State.NONE, State.REPLACED})
+
+Source = tuple[str, object]
+"""Who asked: ``producer``, ``check`` … and the address."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What the one who asked is told."""
+
+    code: ResponseCode
+    remark: str | None = None
+
+
+Answer = Callable[[Reply], None]
+SUCCESS = Reply(ResponseCode.SUCCESS)
+
+REPLY_OF = {
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+"""Response code of an append that failed; SYSTEM_ERROR for the others, as upstream."""
+ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+class Decision:
+    """One outcome on its way to the log. A plain class: one is made for every transaction."""
+
+    __slots__ = ("answers", "event", "host", "message", "offset", "state")
+
+    def __init__(self, offset: int, event: Event, state: State, message: OutgoingMessage | None, host: bytes) -> None:
+        self.offset = offset
+        self.event = event
+        self.state = state
+        self.message = message
+        self.host = host
+        self.answers: list[Answer] = []
+
+
+class Settling:
+    """Decides outcomes and brings them to the log.
+
+    :param soon: runs a function at the end of the reactor turn.
+    :param reopened: told of a half message that is pending again because its outcome could not be stored.
+    :param moved: told after outcomes became durable.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        outcomes: Outcomes,
+        pending: Pending,
+        turns: CheckTurns,
+        ops: OpPositions,
+        counts: TransactionCounts,
+        limits: TransactionLimits,
+        clock_ms: Milliseconds,
+        soon: Callable[[Callable[[], None]], None],
+        reopened: Callable[[int], None],
+        moved: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._outcomes = outcomes
+        self._pending = pending
+        self._turns = turns
+        self._ops = ops
+        self._counts = counts
+        self._limits = limits
+        self._clock_ms = clock_ms
+        self._soon = soon
+        self._reopened = reopened
+        self._moved = moved
+        self._gathered: list[Decision] = []
+        self._deciding: dict[int, Decision] = {}
+        self._sources: dict[int, Source] = {}
+        self._idle: list[Callable[[], None]] = []
+        self._unstored: list[Decision] = []
+        self._unrecorded = 0
+        self.copies: dict[str, int] = {}
+        """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
+
+    # -- asking ---------------------------------------------------------------------------------------------
+
+    def ask(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None) -> None:
+        """Commit or roll back a half message that was read at its place.
+
+        :param answer: told once the outcome is durable or refused; None when nobody listens.
+        """
+        offset = self._live_offset(half)
+        state = self._outcomes.state(offset)
+        if state is not State.PENDING or offset not in self._pending:
+            self._repeated(half, offset, event, state, source, answer)
+            return
+        live = half
+        if offset != half.queue_offset:
+            copy = self._store.message_at(*self._pending.place(offset))
+            if copy is None:
+                _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message's later copy is gone"))
+                return
+            live = copy
+        self._begin(live, event, source, answer)
+
+    def discard(self, half: StoredMessage, checks: int, reason: str) -> None:
+        """Give up a pending half message; a copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
+        offset = half.queue_offset
+        log.warning("half message given up", half_offset=offset, reason=reason, message_id=half.unique_key)
+        self._decide(offset, Event.DISCARD, discarded_of(half, checks, reason), half.store_host)
+
+    def discard_lost(self, offset: int, host: bytes, reason: str) -> None:
+        """Give up a pending half message whose record cannot be read any more."""
+        log.error("half message lost", half_offset=offset, reason=reason)
+        self._decide(offset, Event.DISCARD, None, host)
+
+    def record(self, settled: Iterable[tuple[int, State]], host: bytes) -> None:
+        """Write the op records that are missing for half messages known to be settled (after a start)."""
+        for offset, state in settled:
+            self._unrecorded += 1
+            self._gather(Decision(offset, Event.STORED, state, None, host))
+
+    def _live_offset(self, half: StoredMessage) -> int:
+        """Where the half message itself stands, or the later copy that stands for it."""
+        offset = half.queue_offset
+        if self.copies and self._outcomes.state(offset) in _STOOD_FOR:
+            return self.copies.get(half.unique_key or "", offset)
+        return offset
+
+    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None) -> None:
+        message = None
+        if event is Event.COMMIT:
+            message = final_of(half)
+            if message is None:
+                _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
+                return
+        decision = self._decide(half.queue_offset, event, message, half.store_host)
+        if answer is not None:
+            decision.answers.append(answer)
+        self._remember(half.queue_offset, source)
+
+    def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
+        state = TRANSITIONS[State.PENDING][event]
+        self._outcomes.put(offset, state)
+        decision = Decision(offset, event, state, message, host)
+        self._deciding[offset] = decision
+        self._gather(decision)
+        return decision
+
+    def _repeated(
+        self,
+        half: StoredMessage,
+        offset: int,
+        event: Event,
+        state: State,
+        source: Source,
+        answer: Answer | None,
+    ) -> None:
+        """A second outcome: the same one gets the result of the first, another one is refused."""
+        if state in (State.NONE, State.SETTLED):
+            state = self._evidence(half)
+        after = next_state(state, event)
+        if after is None:
+            self._refuse(offset, event, state, source, answer)
+            return
+        self._counts.repeats.value += 1
+        if after in OPEN_STATES:
+            if answer is not None:
+                self._deciding[offset].answers.append(answer)
+        else:
+            _tell(answer, SUCCESS)
+
+    def _refuse(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
+        self._counts.conflicts.value += 1
+        first = self._sources.get(offset, ("unknown", "-"))
+        log.warning(
+            "contradicting outcome refused",
+            half_offset=offset,
+            first=state.name,
+            first_by=f"{first[0]} {first[1]}",
+            refused=event.value,
+            refused_by=f"{source[0]} {source[1]}",
+        )
+        remark = f"half message {offset} is {state.name} (by {first[0]} {first[1]}); {event.value} is refused"
+        _tell(answer, Reply(ResponseCode.ILLEGAL_OPERATION, remark))
+
+    def _evidence(self, half: StoredMessage) -> State:
+        """How a half message was settled of which memory and op record do not say: by its final message."""
+        place = real_place(half.property_map)
+        key = half.unique_key
+        if place is not None and key is not None and self.final_exists(place[0], key):
+            return State.COMMITTED
+        return State.ROLLED_BACK
+
+    def final_exists(self, topic: str, unique_key: str) -> bool:
+        """Whether a committed message with this key is in its real topic."""
+        found = self._store.query_by_key(topic, unique_key, EVIDENCE_COUNT, 0, END_OF_TIME_MS)
+        return any(
+            transaction_kind(message.sys_flag) == SysFlag.TRANSACTION_COMMIT and message.unique_key == unique_key
+            for message in found
+        )
+
+    def _remember(self, offset: int, source: Source) -> None:
+        sources = self._sources
+        if len(sources) >= MAX_REMEMBERED_SOURCES:
+            del sources[next(iter(sources))]
+        sources[offset] = source
+
+    # -- storing --------------------------------------------------------------------------------------------
+
+    def _gather(self, decision: Decision) -> None:
+        self._gathered.append(decision)
+        if len(self._gathered) == 1:
+            self._soon(self._flush)
+
+    def _flush(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        for batch in _batches(gathered, self._limits):
+            self._append(batch)
+
+    def _append(self, batch: list[Decision]) -> None:
+        messages = [decision.message for decision in batch if decision.message is not None]
+        settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
+        messages.append(build_op(settled, host=batch[0].host, now_ms=self._clock_ms()))
+        self._store.append_all(messages, partial(self._appended, batch))
+
+    def _appended(self, batch: list[Decision], results: list[PutResult]) -> None:
+        op = results[-1]
+        if op.status.is_stored:
+            for decision in batch:
+                self._settled(decision, op.queue_offset)
+            unstored, self._unstored = self._unstored, []
+            for decision in unstored:
+                self._gather(decision)
+        elif op.status in ONE_MESSAGE_ILLEGAL and len(batch) > 1:
+            # One of them cannot be stored; the others must not suffer for it.
+            for decision in batch:
+                self._append([decision])
+            return
+        else:
+            for decision in batch:
+                self._failed(decision, op.status)
+        self._moved()
+        if self.is_idle:
+            idle, self._idle = self._idle, []
+            for callback in idle:
+                callback()
+
+    def _settled(self, decision: Decision, op_offset: int) -> None:
+        offset = decision.offset
+        self._ops.note(offset, op_offset)
+        if decision.event is Event.STORED:
+            self._unrecorded -= 1
+            return
+        state = TRANSITIONS[decision.state][Event.STORED]
+        del self._deciding[offset]
+        self._outcomes.put(offset, state)
+        group = self._pending.group(offset)
+        self._pending.remove(offset)
+        self._turns.leave(group, offset)
+        self._count(state)
+        for answer in decision.answers:
+            answer(SUCCESS)
+
+    def _count(self, state: State) -> None:
+        counts = self._counts
+        counts.half_messages.value = self._pending.count
+        if state is State.COMMITTED:
+            counts.commits.value += 1
+        elif state is State.ROLLED_BACK:
+            counts.rollbacks.value += 1
+        elif state is State.DISCARDED:
+            counts.discards.value += 1
+
+    def _failed(self, decision: Decision, status: PutStatus) -> None:
+        offset = decision.offset
+        if decision.event is Event.STORED:
+            # Settled all the same; the record goes with the next append that succeeds.
+            log.error("op record not stored", half_offset=offset, status=status.name)
+            self._unstored.append(decision)
+            return
+        del self._deciding[offset]
+        self._sources.pop(offset, None)
+        self._outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
+        log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, status=status.name)
+        self._reopened(offset)
+        reply = Reply(
+            REPLY_OF.get(status, ResponseCode.SYSTEM_ERROR),
+            f"the outcome could not be stored: {status.name}; the half message is pending again",
+        )
+        for answer in decision.answers:
+            answer(reply)
+
+    # -- resting --------------------------------------------------------------------------------------------
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no outcome is on its way to the log."""
+        return not self._deciding and not self._gathered
+
+    @property
+    def all_recorded(self) -> bool:
+        """Whether every final message in the log has its op record, or neither is there."""
+        return self.is_idle and self._unrecorded == 0
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once no outcome is on its way; at once when that is so already."""
+        if self.is_idle:
+            callback()
+        else:
+            self._idle.append(callback)
+
+
+_TERMINAL = {state: row[Event.STORED] for state, row in TRANSITIONS.items() if Event.STORED in row}
+
+
+def _terminal(state: State) -> State:
+    """What the op record says of a decision: the state once it is stored."""
+    return _TERMINAL.get(state, state)
+
+
+def _batches(decisions: list[Decision], limits: TransactionLimits) -> Iterable[list[Decision]]:
+    """Cut what was gathered into appends within the limits; at least one decision each."""
+    batch: list[Decision] = []
+    body_bytes = op_bytes = 0
+    for decision in decisions:
+        message_bytes = len(decision.message.body) if decision.message is not None else 0
+        entry = entry_bytes(decision.offset)
+        if batch and (
+            body_bytes + message_bytes > limits.settle_batch_bytes or op_bytes + entry > limits.op_body_bytes
+        ):
+            yield batch
+            batch, body_bytes, op_bytes = [], 0, 0
+        batch.append(decision)
+        body_bytes += message_bytes
+        op_bytes += entry
+    if batch:
+        yield batch
+
+
+def _tell(answer: Answer | None, reply: Reply) -> None:
+    if answer is not None:
+        answer(reply)

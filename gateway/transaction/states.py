@@ -1,0 +1,87 @@
+"""The life of a half message as one table: state, event, next state. A missing entry is the error.
+
+An outcome that is not in the row of the present state contradicts what was decided before and is refused;
+a storage event that is not there is a bug of ours. The picture in ``docs/transactions.md`` is made from this
+table (``diagram``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+
+
+class State(IntEnum):
+    """What became of a half message so far. The numbers are memory only, never on disk."""
+
+    NONE = 0
+    """Never seen, or so long settled that it is forgotten."""
+    PENDING = 1
+    COMMITTING = 2
+    """The final message and the op record are on their way to the log."""
+    ROLLING_BACK = 3
+    DISCARDING = 4
+    COMMITTED = 5
+    ROLLED_BACK = 6
+    DISCARDED = 7
+    """Given up: a copy is in TRANS_CHECK_MAX_TIME_TOPIC."""
+    REPLACED = 8
+    """Found at start: Apache RocketMQ wrote the half message again, and the later copy stands for both."""
+    SETTLED = 9
+    """Found at start: an op record of another broker names it without saying commit or rollback."""
+
+
+class Event(Enum):
+    """What can happen to a half message: an outcome is asked for, or its records were stored or not."""
+
+    COMMIT = "commit"
+    ROLLBACK = "rollback"
+    DISCARD = "discard"
+    STORED = "stored"
+    FAILED = "failed"
+
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    State.NONE: {},
+    State.PENDING: {
+        Event.COMMIT: State.COMMITTING,
+        Event.ROLLBACK: State.ROLLING_BACK,
+        Event.DISCARD: State.DISCARDING,
+    },
+    State.COMMITTING: {
+        Event.COMMIT: State.COMMITTING,
+        Event.STORED: State.COMMITTED,
+        Event.FAILED: State.PENDING,
+    },
+    State.ROLLING_BACK: {
+        Event.ROLLBACK: State.ROLLING_BACK,
+        Event.STORED: State.ROLLED_BACK,
+        Event.FAILED: State.PENDING,
+    },
+    State.DISCARDING: {Event.STORED: State.DISCARDED, Event.FAILED: State.PENDING},
+    State.COMMITTED: {Event.COMMIT: State.COMMITTED},
+    State.ROLLED_BACK: {Event.ROLLBACK: State.ROLLED_BACK},
+    State.DISCARDED: {},
+    State.REPLACED: {},
+    State.SETTLED: {},
+}
+
+OPEN_STATES = frozenset({State.PENDING, State.COMMITTING, State.ROLLING_BACK, State.DISCARDING})
+"""States in which nothing is decided durably yet."""
+
+FOUND = frozenset({State.NONE, State.REPLACED, State.SETTLED})
+"""States that no event leads to: what is known of a half message from a start only."""
+
+
+def next_state(state: State, event: Event) -> State | None:
+    """The state after an event; None when the table has no such entry."""
+    return TRANSITIONS[state].get(event)
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram, for the documentation."""
+    lines = ["stateDiagram-v2", "    [*] --> PENDING: half message stored"]
+    for state, row in TRANSITIONS.items():
+        lines += [f"    {state.name} --> {after.name}: {event.value}" for event, after in row.items()]
+    lines += [f"    {state.name} --> [*]" for state in TRANSITIONS if state not in OPEN_STATES | FOUND]
+    return "\n".join(lines)

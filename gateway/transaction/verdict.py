@@ -1,0 +1,72 @@
+"""What to do with a pending half message now: a pure function of a few numbers.
+
+Differs from upstream's ``TransactionalMessageServiceImpl.check`` on purpose: the age is taken from when the
+broker stored the message and not from the client's clock, and a check counts only once it was handed to a
+live connection.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from gateway.transaction.limits import TransactionLimits
+
+
+class Act(Enum):
+    """What the check service does."""
+
+    TOO_YOUNG = "too young"
+    CHECK = "check"
+    DISCARD = "discard"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The act and, for a discard, its reason as a sentence a person can use."""
+
+    act: Act
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfFacts:
+    """What is known of a half message. Times in epoch milliseconds by the broker's clock.
+
+    :param due_at_ms: when it may be checked: after its immunity, then an interval after each check.
+    :param checks: how many checks reached a producer.
+    """
+
+    stored_at_ms: int
+    due_at_ms: int
+    checks: int
+
+
+def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> Verdict:
+    """The age limit comes first, then the due time, then the number of checks."""
+    if now_ms - half.stored_at_ms > limits.max_age_ms:
+        return Verdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
+    if now_ms < half.due_at_ms:
+        return Verdict(Act.TOO_YOUNG)
+    if half.checks >= limits.check_max:
+        return Verdict(Act.DISCARD, f"no outcome after {half.checks} checks")
+    return Verdict(Act.CHECK)
+
+
+def immunity_ms(text: str | None, limits: TransactionLimits) -> int:
+    """How long after its storing a half message is left alone.
+
+    :param text: its CHECK_IMMUNITY_TIME_IN_SECONDS, None when it has none; what is not a number of seconds
+        counts as none, as upstream.
+    """
+    if not text or not text.isascii() or not text.isdigit() or len(text) > _MAX_SECONDS_DIGITS:
+        return limits.timeout_ms
+    return int(text) * 1_000
+
+
+_MAX_SECONDS_DIGITS = 12  # 30,000 years; longer ones would not fit the arrays that keep due times
+
+
+def _duration(milliseconds: int) -> str:
+    hours = milliseconds / 3_600_000
+    return f"{hours:g} hours" if hours >= 1 else f"{milliseconds} ms"

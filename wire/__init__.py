@@ -1,0 +1,68 @@
+"""The bytes of Apache RocketMQ's remoting protocol and disk files, as typed values and back.
+
+Nothing here does I/O, reads a clock, draws random numbers or starts threads: bytes come in as arguments and
+go out as return values. Everything that talks to sockets, disks or time lives in the package ``gateway``.
+
+The names below are enough to speak the protocol over any transport: feed ``Connection``, look at
+``RemotingCommand``, read its fields with ``parse_header`` and its messages with ``parse_records``. Header
+classes are in ``wire.headers``, JSON bodies in ``wire.bodies``, file formats in ``wire.disk``.
+"""
+
+from wire.codes import (
+    SERVER_VERSION,
+    LanguageCode,
+    RequestCode,
+    ResponseCode,
+    SerializeType,
+    request_code_name,
+    response_code_name,
+)
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.errors import (
+    BodyError,
+    FieldError,
+    FrameError,
+    HeaderError,
+    LayoutError,
+    LocalError,
+    RecordError,
+    RemoteError,
+    WireError,
+)
+from wire.frame import MAX_FRAME_BYTES, build_frame, build_frame_head, parse_frame
+from wire.headers.declare import Header, build_header, parse_header
+from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record, parse_records
+
+__all__ = [
+    "MAX_FRAME_BYTES",
+    "SERVER_VERSION",
+    "BodyError",
+    "Connection",
+    "FieldError",
+    "FrameError",
+    "Header",
+    "HeaderError",
+    "LanguageCode",
+    "LayoutError",
+    "LocalError",
+    "OutgoingMessage",
+    "RecordError",
+    "RemoteError",
+    "RemotingCommand",
+    "RequestCode",
+    "ResponseCode",
+    "SerializeType",
+    "StoredMessage",
+    "WireError",
+    "build_frame",
+    "build_frame_head",
+    "build_header",
+    "build_record",
+    "parse_frame",
+    "parse_header",
+    "parse_record",
+    "parse_records",
+    "request_code_name",
+    "response_code_name",
+]

@@ -1,0 +1,324 @@
+"""A JSON body is a frozen dataclass whose fields are its members; reading and writing are derived from them.
+
+A field's member is its name in camel case (``read_queue_nums`` → ``readQueueNums``) unless its metadata
+says otherwise, and its type decides how a value is read:
+
+    str, int, float, bool, X | None, Sequence[X], frozenset[X], Mapping[K, X] with K = str, int or
+    MessageQueue, another class of this kind, Any
+
+Metadata: ``json`` — the member's name; ``member`` — texts that is a list of objects with this one member;
+``ordinals`` — an enum whose number may stand for its name; ``rest`` — a dict that keeps members nobody
+declared, so that they survive a rewrite.
+
+Reading is as lenient as fastjson's: names match without regard to case, ``_`` and a leading ``is``, numbers
+and truth values may be text, null means left out. Writing leaves out None and sorts members. A field
+without a default is required.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, TypeAlias
+
+from wire.bodies.fastjson import build_json, object_key, parse_json
+from wire.errors import BodyError
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+_Read: TypeAlias = Callable[[Any], Any]
+
+MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+
+
+class JsonObject:
+    """What every class of a body or of a part of one inherits; subclasses are frozen slotted dataclasses."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, raw: Readable | str) -> Self:
+        """The body of a command.
+
+        :raises BodyError: unreadable JSON, a required member is missing, or a member is not of its type.
+        """
+        return cls.from_json(parse_json(raw))
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The body of an already read JSON value; raises as ``parse`` does."""
+        plan = _plan(cls)
+        if not isinstance(value, dict):
+            raise BodyError(f"{cls.__name__} is a JSON object, not {_shown(value)}")
+        fields: dict[str, Any] = {}
+        rest: dict[str, Any] = {}
+        for name, item in value.items():
+            field = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
+            if field is None:
+                if name not in plan.dropped:
+                    rest[name] = item
+            elif item is not None:
+                fields[field.attribute] = field.convert(cls.__name__, item)
+        if plan.rest is not None and rest:
+            fields[plan.rest] = rest
+        for attribute in plan.required:
+            if attribute not in fields:
+                raise BodyError(f"{cls.__name__}: {plan.member_of[attribute]} is missing")
+        return cls(**fields)
+
+    def to_json(self) -> dict[str, Any]:
+        """The members that are not None, ready for ``build_json``."""
+        plan = _plan(type(self))
+        members: dict[str, Any] = {}
+        if plan.rest is not None:
+            members.update(getattr(self, plan.rest))
+        for field in plan.fields:
+            value = getattr(self, field.attribute)
+            if value is not None:
+                members[field.member] = field.write(value)
+        return members
+
+
+class Body(JsonObject):
+    """A whole body, written in Java's form unless asked otherwise."""
+
+    __slots__ = ()
+
+    def build(self, *, java_form: bool = True) -> bytes:
+        """The JSON text; see ``build_json`` for the two forms."""
+        return build_json(self.to_json(), java_form=java_form)
+
+
+class _MismatchError(Exception):
+    """A value that is not of the expected kind; the field's name is added by the caller."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Field:
+    attribute: str
+    member: str
+    read: _Read
+    write: Callable[[Any], Any]
+
+    def convert(self, body: str, item: Any) -> Any:
+        try:
+            return self.read(item)
+        except _MismatchError as mismatch:
+            raise BodyError(f"{body}.{self.member}: {_shown(item)} is not {mismatch}") from mismatch
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Plan:
+    fields: tuple[_Field, ...]
+    by_name: dict[str, _Field]
+    by_smart_name: dict[str, _Field]
+    member_of: dict[str, str]
+    required: tuple[str, ...]
+    rest: str | None
+    dropped: frozenset[str]
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:64]
+
+
+def _smart(name: str) -> str:
+    plain = name.replace("_", "").lower()
+    return plain[2:] if plain.startswith("is") else plain
+
+
+def _camel(attribute: str) -> str:
+    first, *others = attribute.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+_plans: dict[type[JsonObject], _Plan] = {}
+
+
+def _plan(cls: type[JsonObject]) -> _Plan:
+    """What is to be done for a class; made at its first use."""
+    plan = _plans.get(cls)
+    if plan is None:
+        plan = _plans[cls] = _make_plan(cls)
+    return plan
+
+
+def _make_plan(cls: type[Any]) -> _Plan:
+    hints = typing.get_type_hints(cls)
+    fields: list[_Field] = []
+    required: list[str] = []
+    rest: str | None = None
+    dropped: frozenset[str] = frozenset()
+    for declared in dataclasses.fields(cls):
+        if declared.metadata.get("rest"):
+            rest = declared.name
+            dropped = frozenset(declared.metadata.get("drop", ()))
+            continue
+        fields.append(_field(declared, hints[declared.name]))
+        if declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING:
+            required.append(declared.name)
+    return _Plan(
+        fields=tuple(fields),
+        by_name={field.member: field for field in fields},
+        by_smart_name={_smart(field.member): field for field in fields},
+        member_of={field.attribute: field.member for field in fields},
+        required=tuple(required),
+        rest=rest,
+        dropped=dropped,
+    )
+
+
+def _field(declared: dataclasses.Field[Any], hint: Any) -> _Field:
+    metadata = declared.metadata
+    member: str = metadata.get("json") or _camel(declared.name)
+    if "member" in metadata:
+        inner: str = metadata["member"]
+        return _Field(declared.name, member, _members_reader(inner), lambda texts: [{inner: text} for text in texts])
+    if "ordinals" in metadata:
+        return _Field(declared.name, member, _name_reader(tuple(metadata["ordinals"])), str)
+    return _Field(declared.name, member, _reader(hint), _plain)
+
+
+def _plain(value: Any) -> Any:
+    """A field's value as ``build_json`` takes it."""
+    if isinstance(value, JsonObject):
+        return value.to_json()
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    if isinstance(value, frozenset | set):
+        return sorted(value)
+    if isinstance(value, Mapping):
+        return {_plain_key(key): _plain(item) for key, item in value.items()}
+    return value
+
+
+def _plain_key(key: Any) -> Any:
+    return object_key(key.to_json()) if isinstance(key, JsonObject) else key
+
+
+def _reader(hint: Any) -> _Read:
+    """The function that reads a value of this type."""
+    simple = _SIMPLE.get(hint)
+    if simple is not None:
+        return simple
+    origin = typing.get_origin(hint)
+    arguments = typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        (inner,) = (argument for argument in arguments if argument is not types.NoneType)
+        return _reader(inner)
+    if origin in (tuple, Sequence):
+        return _list_reader(_reader(arguments[0]), tuple)
+    if origin is frozenset:
+        return _list_reader(_reader(arguments[0]), frozenset)
+    if origin in (dict, Mapping):
+        return _map_reader(_key_reader(arguments[0]), _reader(arguments[1]))
+    if isinstance(hint, type) and issubclass(hint, JsonObject):
+        return hint.from_json
+    raise TypeError(f"a body cannot hold {hint}")
+
+
+def _list_reader(read: _Read, collection: Callable[[list[Any]], Any]) -> _Read:
+    def read_list(value: Any) -> Any:
+        if not isinstance(value, list):
+            raise _MismatchError("an array")
+        return collection([read(item) for item in value if item is not None])
+
+    return read_list
+
+
+def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
+    def read_map(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise _MismatchError("an object")
+        return {read_key(key): read_value(item) for key, item in value.items() if item is not None}
+
+    return read_map
+
+
+def _key_reader(hint: Any) -> _Read:
+    if isinstance(hint, type) and issubclass(hint, JsonObject):
+        return hint.parse  # the key is the object's JSON text, written as an object or as text
+    return _reader(hint)
+
+
+def _members_reader(member: str) -> _Read:
+    def read_members(value: Any) -> tuple[str, ...]:
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise _MismatchError("an array of objects")
+        return tuple(_read_str(item[member]) for item in value if item.get(member) is not None)
+
+    return read_members
+
+
+def _name_reader(names: tuple[str, ...]) -> _Read:
+    def read_name(value: Any) -> str:
+        if isinstance(value, int) and not isinstance(value, bool):
+            if not 0 <= value < len(names):
+                raise _MismatchError(f"one of {', '.join(names)}")
+            return str(names[value])
+        return _read_str(value)
+
+    return read_name
+
+
+def _read_str(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    raise _MismatchError("text")
+
+
+def _read_int(value: Any) -> int:
+    if isinstance(value, str):
+        try:
+            value = int(value) if len(value) < 32 else None
+        except ValueError:
+            value = None
+    elif isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or not MIN_LONG <= value <= MAX_LONG:
+        raise _MismatchError("a 64-bit integer")
+    return int(value)
+
+
+def _read_float(value: Any) -> float:
+    if isinstance(value, str) and len(value) < 32:
+        try:
+            return float(value)
+        except ValueError:
+            pass
+    elif isinstance(value, int | float):
+        try:
+            return float(value)
+        except OverflowError:
+            pass
+    raise _MismatchError("a number")
+
+
+_TRUTH: dict[Any, bool] = {"true": True, "1": True, "y": True, "false": False, "0": False, "n": False}
+
+
+def _read_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if isinstance(value, int) and value in (0, 1):
+        return value == 1
+    truth = _TRUTH.get(value.lower()) if isinstance(value, str) else None
+    if truth is None:
+        raise _MismatchError("true or false")
+    return truth
+
+
+_SIMPLE: dict[Any, _Read] = {
+    str: _read_str,
+    int: _read_int,
+    float: _read_float,
+    bool: _read_bool,
+    Any: lambda value: value,
+}

@@ -1,0 +1,392 @@
+"""The JSON dialect of Java's fastjson: read what it reads, write what it writes.
+
+Reading tries strict JSON first (msgspec); what that refuses goes to a tolerant reader which also takes bare
+keys (``{0:"a:1"}``), objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes,
+comments and stray commas. ``{"$ref":"$.path"}``, fastjson's way to write an object a second time, is
+resolved in both. Keys are always text: a bare 0 becomes "0", an object its canonical JSON (``ObjectKey``).
+Malformed UTF-8 and unpaired surrogates become U+FFFD, as in Java.
+
+Writing has two forms: the Java form with bare integer keys and object keys, which is not JSON, and strict
+JSON. Members are sorted by name in both, as fastjson sorts those of a bean. Not here: the mapping to
+classes (``declare.py``).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence, Set
+from json.encoder import encode_basestring
+from typing import Any, TypeAlias
+
+import msgspec
+
+from wire.errors import BodyError, LocalError
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+MAX_DEPTH = 64
+"""Objects and arrays within each other; bodies of the protocol need 8."""
+MAX_JSON_BYTES = 16_777_216
+"""The largest text read; a frame holds no more. Files of the store may be larger and say so."""
+MAX_LENIENT_BYTES = 2_097_152
+"""The largest text that is read although it is no strict JSON or has references. It is read in Python, one
+to two seconds for this much, and nothing else happens meanwhile; files are read at start and say how large
+they may be.
+"""
+MAX_NUMBER_CHARS = 64
+
+_decode_strict = msgspec.json.Decoder().decode
+
+
+class ObjectKey(str):
+    """A map key that is a JSON object in Java's form; its text is the object, members sorted."""
+
+    __slots__ = ()
+
+
+def parse_json(
+    raw: Readable | str, *, max_bytes: int = MAX_JSON_BYTES, max_lenient_bytes: int = MAX_LENIENT_BYTES
+) -> Any:
+    """The value of a JSON text in fastjson's dialect.
+
+    :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one
+        object, and an object may even contain itself.
+    :raises BodyError: not readable, deeper than ``MAX_DEPTH``, longer than a limit, or a ``$ref`` to nowhere.
+    """
+    if isinstance(raw, memoryview):
+        raw = raw.tobytes()
+    elif isinstance(raw, str):
+        raw = str(raw)  # the strict reader takes no subclass, and a key is one
+    _check_size(raw, max_bytes, "JSON text")
+    try:
+        value = _decode_strict(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        _check_size(raw, max_lenient_bytes, "text that is no strict JSON")
+        text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
+        value = _Reader(text).read()
+        has_references = '"$ref"' in text or "'$ref'" in text
+    else:
+        has_references = '"$ref"' in raw if isinstance(raw, str) else b'"$ref"' in raw
+        _check_depth(raw, value)
+    if has_references:
+        _check_size(raw, max_lenient_bytes, "JSON text with references")
+        value = _Resolution(value).resolve()
+    return value
+
+
+def _check_size(raw: bytes | bytearray | str, limit: int, kind: str) -> None:
+    if len(raw) > limit:
+        raise BodyError(f"{kind} of {len(raw)} bytes is over the limit of {limit}")
+
+
+def _check_depth(raw: bytes | bytearray | str, value: Any) -> None:
+    """Refuse what the strict reader took although it is nested too deep."""
+    openings = raw.count("{") + raw.count("[") if isinstance(raw, str) else raw.count(b"{") + raw.count(b"[")
+    if openings <= MAX_DEPTH:
+        return
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        children: list[Any] = []
+        for node in level:
+            if isinstance(node, dict):
+                children += [child for child in node.values() if isinstance(child, dict | list)]
+            elif isinstance(node, list):
+                children += [child for child in node if isinstance(child, dict | list)]
+        if not children:
+            return
+        level = children
+    raise _too_deep()
+
+
+def _too_deep() -> BodyError:
+    return BodyError(f"JSON text is nested deeper than {MAX_DEPTH}")
+
+
+_SPACE = re.compile(r"(?:[\s\ufeff,]++|/\*.*?\*/|//[^\n]*+)*+", re.DOTALL)  # arbitrary commas are allowed
+_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\'([^\'\\]*+(?:\\.[^\'\\]*+)*+)\'', re.DOTALL)
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=[\s,:}\]/LSBFD]|$)")
+_WORD = re.compile(r"[A-Za-z]+")
+_BARE_KEY = re.compile(r"[^\s:,{}\[\]\"'/]++")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "F": "\f"}
+_WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
+
+
+class _Reader:
+    """The tolerant reader: recursive, one value per call, bounded by ``MAX_DEPTH``."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def read(self) -> Any:
+        self._skip()
+        value = self._value(0)
+        self._skip()
+        if self._at != len(self._text):
+            raise self._error("the end of the text")
+        return value
+
+    def _error(self, expected: str) -> BodyError:
+        found = self._text[self._at : self._at + 16]
+        return BodyError(f"JSON text at character {self._at}: expected {expected}, found {found!r}")
+
+    def _skip(self) -> str:
+        """Go over white space, commas and comments; the character after them, "" at the end."""
+        match = _SPACE.match(self._text, self._at)
+        assert match is not None, "the pattern matches nothing at all, too"
+        self._at = match.end()
+        return self._text[self._at : self._at + 1]
+
+    def _value(self, depth: int) -> Any:
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        character = self._text[self._at : self._at + 1]
+        if character == "{":
+            return self._object(depth)
+        if character == "[":
+            return self._array(depth)
+        if character in ('"', "'"):
+            return self._string()
+        if character.isalpha():
+            return self._word()
+        return self._number()
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        self._at += 1
+        members: dict[str, Any] = {}
+        while (character := self._skip()) != "}":
+            key = self._key(character, depth)
+            if self._skip() != ":":
+                raise self._error("':'")
+            self._at += 1
+            self._skip()
+            members[key] = self._value(depth + 1)
+        self._at += 1
+        return members
+
+    def _key(self, character: str, depth: int) -> str:
+        if character in ('"', "'"):
+            return self._string()
+        if character == "{":
+            return object_key(self._value(depth + 1))
+        match = _BARE_KEY.match(self._text, self._at)
+        if match is None:
+            raise self._error("a member name")
+        self._at = match.end()
+        return match.group()
+
+    def _array(self, depth: int) -> list[Any]:
+        self._at += 1
+        items: list[Any] = []
+        while self._skip() != "]":
+            items.append(self._value(depth + 1))
+        self._at += 1
+        return items
+
+    def _string(self) -> str:
+        match = _STRING.match(self._text, self._at)
+        if match is None:
+            raise self._error("a closed string")
+        self._at = match.end()
+        content = match.group(1) if match.group(1) is not None else match.group(2)
+        return _unescape(content) if "\\" in content else content
+
+    def _word(self) -> bool | None:
+        match = _WORD.match(self._text, self._at)
+        if match is None or match.group() not in _WORDS:
+            raise self._error("a value")
+        self._at = match.end()
+        return _WORDS[match.group()]
+
+    def _number(self) -> int | float:
+        match = _NUMBER.match(self._text, self._at)
+        if match is None or match.end() - match.start() > MAX_NUMBER_CHARS:
+            raise self._error("a value")
+        self._at = match.end()
+        if self._text[self._at : self._at + 1] in ("L", "S", "B", "F", "D"):  # Java's number suffixes
+            self._at += 1
+        digits = match.group()
+        return float(digits) if any(character in digits for character in ".eE") else int(digits)
+
+
+def _unescape(content: str) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        code = match.group(1) or match.group(2)
+        if code is not None:
+            return chr(int(code, 16))
+        character = match.group(3)
+        return _ESCAPED.get(character, character)
+
+    text = _ESCAPE.sub(replacement, content)
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+_PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]", re.DOTALL)
+
+
+class _Resolution:
+    """Replaces every ``{"$ref":…}`` of a document by the object it names.
+
+    ``@`` is the object or array that holds the reference, ``..`` the one around that, ``$`` the whole
+    document; any other is a path from ``$``, special characters of names escaped by a backslash (fastjson
+    ``SerialContext``).
+    """
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def resolve(self) -> Any:
+        if _reference(self._root) is not None:
+            raise BodyError("the document is nothing but a $ref")
+        pending: list[tuple[Any, Any]] = [(self._root, None)]
+        while pending:
+            container, parent = pending.pop()
+            if isinstance(container, dict):
+                places: list[Any] = list(container)
+            elif isinstance(container, list):
+                places = list(range(len(container)))
+            else:
+                continue
+            for place in places:
+                child = container[place]
+                path = _reference(child)
+                if path is not None:
+                    container[place] = self._target(path, container, parent)
+                elif isinstance(child, dict | list):
+                    pending.append((child, container))
+        return self._root
+
+    def _target(self, path: str, container: Any, parent: Any) -> Any:
+        if path == "@":
+            return container
+        if path == "..":
+            return container if parent is None else parent
+        if not path.startswith("$"):
+            raise BodyError(f"$ref {path[:64]!r} is not a path")
+        node = self._root
+        at = 1
+        while at < len(path):
+            step = _PATH_STEP.match(path, at)
+            if step is None:
+                raise BodyError(f"$ref {path[:64]!r} is not a path")
+            at = step.end()
+            node = _step(node, step, path)
+        if _reference(node) is not None:
+            raise BodyError(f"$ref {path[:64]!r} leads to another $ref")
+        return node
+
+
+def _reference(node: Any) -> str | None:
+    if isinstance(node, dict) and len(node) == 1:
+        path = node.get("$ref")
+        if isinstance(path, str):
+            return path
+    return None
+
+
+def _step(node: Any, step: re.Match[str], path: str) -> Any:
+    name, index, single, double = step.groups()
+    try:
+        if isinstance(node, list):
+            return node[int(index)] if index is not None and len(index) < 10 else node[len(node)]
+        if isinstance(node, dict):
+            if name is not None:
+                return node[re.sub(r"\\(.)", r"\1", name, flags=re.DOTALL)]
+            return node[next(part for part in (index, single, double) if part is not None)]
+    except LookupError as error:
+        raise BodyError(f"$ref {path[:64]!r} leads nowhere") from error
+    raise BodyError(f"$ref {path[:64]!r} leads nowhere")
+
+
+def object_key(members: Mapping[str, Any]) -> ObjectKey:
+    """The key text of an object: JSON with sorted members and no white space."""
+    return ObjectKey(str(build_json(members, java_form=False), "utf-8"))
+
+
+def build_json(value: Any, *, java_form: bool, ascii_only: bool = False) -> bytes:
+    """A value as UTF-8 text on one line, members sorted by name.
+
+    :param java_form: True leaves integer keys bare and writes ``ObjectKey`` keys as objects; False is
+        strict JSON with text keys.
+    :param ascii_only: escape other characters (fastjson ``BrowserCompatible``).
+    :raises LocalError: a type JSON has not, keys of several types in one map, or deeper than ``MAX_DEPTH``.
+    """
+    text = _text(value, java_form, None, 0)
+    if ascii_only and not text.isascii():
+        # Outside of strings everything is ASCII, so whatever is not may be escaped wherever it stands.
+        return re.sub("[^\x00-\x7f]", _escape, text).encode("ascii")
+    return text.encode("utf-8", "replace")
+
+
+def build_pretty_json(value: Any) -> bytes:
+    """A value in Java's form over many lines, indented by tabs, as Apache's configuration files are
+    written.
+    """
+    return _text(value, True, "\n", 0).encode("utf-8", "replace")
+
+
+def _escape(match: re.Match[str]) -> str:
+    return json.dumps(match.group())[1:-1]
+
+
+def _text(value: Any, java_form: bool, newline: str | None, depth: int) -> str:
+    if isinstance(value, str):
+        return encode_basestring(value)
+    if value is None or value is True or value is False:
+        return "null" if value is None else "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else "null"
+    if depth > MAX_DEPTH:
+        raise LocalError(f"value is nested deeper than {MAX_DEPTH}")
+    if isinstance(value, Mapping):
+        return _object_text(value, java_form, newline, depth)
+    if isinstance(value, Set):
+        value = sorted(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
+        inner = None if newline is None else newline + "\t"
+        items = [_text(item, java_form, inner, depth + 1) for item in value]
+        return _joined("[", items, "]", newline)
+    raise LocalError(f"JSON has no {type(value).__name__}")
+
+
+def _object_text(value: Mapping[Any, Any], java_form: bool, newline: str | None, depth: int) -> str:
+    inner = None if newline is None else newline + "\t"
+    try:
+        keys = sorted(value)
+    except TypeError as error:
+        raise LocalError("a map's keys are of several types") from error
+    if java_form and keys and type(keys[0]) is int:
+        # fastjson's pretty form keeps the members of such a map on one line: {0:5,1:7⏎}
+        return "{" + _numbered_text(value, keys, inner, depth) + (newline or "") + "}"
+    members = [f"{_key_text(key, java_form)}:{_text(value[key], java_form, inner, depth + 1)}" for key in keys]
+    return _joined("{", members, "}", newline)
+
+
+def _numbered_text(value: Mapping[int, Any], keys: list[int], newline: str | None, depth: int) -> str:
+    if all(type(item) is int for item in value.values()):  # offsets by queue: a broker has many of them
+        return ",".join([f"{key}:{value[key]}" for key in keys])
+    return ",".join([f"{key}:{_text(value[key], True, newline, depth + 1)}" for key in keys])
+
+
+def _key_text(key: Any, java_form: bool) -> str:
+    if isinstance(key, ObjectKey) and java_form:
+        return str(key)
+    if isinstance(key, str):
+        return encode_basestring(key)
+    if isinstance(key, int) and not isinstance(key, bool):
+        return int.__repr__(key) if java_form else f'"{int.__repr__(key)}"'
+    raise LocalError(f"a map's key is text, an integer or an object, not {type(key).__name__}")
+
+
+def _joined(opening: str, parts: list[str], closing: str, newline: str | None) -> str:
+    if newline is None or not parts:
+        return opening + ",".join(parts) + closing
+    return opening + newline + "\t" + f",{newline}\t".join(parts) + newline + closing

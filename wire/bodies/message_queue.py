@@ -1,0 +1,16 @@
+"""A queue as clients name it: topic, broker and number. As a map key it is an object, see ``fastjson``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wire.bodies.declare import Body
+
+
+@dataclass(frozen=True, slots=True)
+class MessageQueue(Body):
+    """One queue of a topic on one broker (upstream ``MessageQueue``)."""
+
+    topic: str
+    broker_name: str
+    queue_id: int

@@ -1,0 +1,129 @@
+"""Where queues and groups stand, and tables of names and values, as tools ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wire.bodies.declare import Body, JsonObject
+from wire.bodies.message_queue import MessageQueue as MessageQueue
+from wire.bodies.topics import DataVersion
+
+
+@dataclass(frozen=True, slots=True)
+class KVTable(Body):
+    """Names and values."""
+
+    table: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOffset(JsonObject):
+    """The first offset of a queue, the next one, and when its last message was stored (ms, 0 for none)."""
+
+    min_offset: int
+    max_offset: int
+    last_update_timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatsTable(Body):
+    """The queues of a topic; ``topic_put_tps`` is of 5.x."""
+
+    offset_table: Mapping[MessageQueue, TopicOffset] = field(default_factory=dict)
+    topic_put_tps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetWrapper(JsonObject):
+    """How far a group is in a queue; ``last_timestamp`` is the store time of its last consumed message."""
+
+    broker_offset: int
+    consumer_offset: int
+    pull_offset: int = 0
+    last_timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStats(Body):
+    """How far a group is in its queues, and its rate in messages a second."""
+
+    offset_table: Mapping[MessageQueue, OffsetWrapper] = field(default_factory=dict)
+    consume_tps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumeStatsList(Body):
+    """The statistics of all groups: a list of maps from group to its tables."""
+
+    broker_addr: str | None = None
+    consume_stats_list: Sequence[Mapping[str, Sequence[ConsumeStats]]] = ()
+    total_diff: int = 0
+    total_inflight_diff: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupList(Body):
+    """Names of groups."""
+
+    group_list: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsetBody(Body):
+    """Where the consumers of a group shall go on, for Java clients."""
+
+    offset_table: Mapping[MessageQueue, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueOffset(JsonObject):
+    """A queue and an offset in it (upstream ``MessageQueueForC``)."""
+
+    topic: str
+    broker_name: str
+    queue_id: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResetOffsetBodyForC(Body):
+    """The same as a list, for clients that cannot read objects as keys."""
+
+    offset_table: Sequence[QueueOffset] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOffsetTable(Body):
+    """All offsets of a broker: ``topic@group`` → queue → next offset.
+
+    Upstream: ``ConsumerOffsetSerializeWrapper``.
+    """
+
+    offset_table: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionOffsets(Body):
+    """Smallest offsets of other groups by queue (upstream ``QueryCorrectionOffsetBody``)."""
+
+    correction_offsets: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatsItem(JsonObject):
+    """A count over a time: its sum, its rate a second, and what one call contributed."""
+
+    sum: int = 0
+    tps: float = 0.0
+    avgpt: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStatsData(Body):
+    """One statistic over the last minute, hour and day."""
+
+    stats_minute: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+    stats_hour: BrokerStatsItem = field(default_factory=BrokerStatsItem)
+    stats_day: BrokerStatsItem = field(default_factory=BrokerStatsItem)

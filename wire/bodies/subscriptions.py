@@ -1,0 +1,93 @@
+"""What consumer groups subscribe to, and what a broker allows a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wire.bodies.declare import Body
+from wire.bodies.topics import DataVersion
+from wire.message.tags import MATCH_ALL, parse_tag_expression
+
+EXPRESSION_TYPE_TAG = "TAG"
+EXPRESSION_TYPE_SQL92 = "SQL92"
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionData(Body):
+    """A group's wish for one topic; of several, the one with the largest ``sub_version`` (ms) holds."""
+
+    topic: str
+    sub_string: str = MATCH_ALL
+    tags_set: frozenset[str] = frozenset()
+    code_set: frozenset[int] = frozenset()
+    sub_version: int = 0
+    expression_type: str = EXPRESSION_TYPE_TAG
+    class_filter_mode: bool = False
+
+
+def subscription_to_tags(topic: str, expression: str | None, sub_version: int = 0) -> SubscriptionData:
+    """The subscription a client makes of a tag expression (upstream ``FilterAPI.buildSubscriptionData``).
+
+    :raises BodyError: the expression is nothing but separators.
+    """
+    parsed = parse_tag_expression(expression)
+    sub_string = MATCH_ALL if parsed.match_all or expression is None else expression
+    return SubscriptionData(topic, sub_string, parsed.tags, parsed.codes, sub_version)
+
+
+def _default_retry_policy() -> dict[str, Any]:
+    return {"type": "CUSTOMIZED"}
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGroupConfig(Body):
+    """What a consumer group may do, and how it retries; ``extra`` keeps members of other versions."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: int = 1
+    retry_max_times: int = 16
+    group_retry_policy: Mapping[str, Any] = field(default_factory=_default_retry_policy)
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+    subscription_data_set: Sequence[Mapping[str, Any]] | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGroupTable(Body):
+    """All groups of a broker (upstream ``SubscriptionGroupWrapper``).
+
+    ``forbidden_table``: group → topic → bits of what the group may not do there; 4.9 has none.
+    """
+
+    configs: Mapping[str, SubscriptionGroupConfig] = field(
+        default_factory=dict, metadata={"json": "subscriptionGroupTable"}
+    )
+    data_version: DataVersion = field(default_factory=DataVersion)
+    forbidden_table: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionGroupList(Body):
+    """Groups to create with one request."""
+
+    configs: Sequence[SubscriptionGroupConfig] = field(metadata={"json": "groupConfigList"})
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySubscriptionAnswer(Body):
+    """A group's subscription to one topic (upstream ``QuerySubscriptionResponseBody``)."""
+
+    group: str
+    topic: str
+    subscription: SubscriptionData | None = field(default=None, metadata={"json": "subscriptionData"})

@@ -1,0 +1,77 @@
+"""Topics: their configuration, the table of them, and lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from wire.bodies.declare import Body, JsonObject
+from wire.message.flags import Permission
+
+DEFAULT_QUEUE_NUMS = 16
+"""Queues of a topic when nothing is said (upstream ``TopicConfig``)."""
+SINGLE_TAG = "SINGLE_TAG"
+
+
+@dataclass(frozen=True, slots=True)
+class DataVersion(Body):
+    """The version of a table: two are the same table when all three numbers are.
+
+    ``timestamp`` is in milliseconds; 4.9 has no ``state_version``.
+    """
+
+    counter: int = 0
+    timestamp: int = 0
+    state_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig(Body):
+    """Queues, permissions and kind of a topic; ``extra`` keeps members of other versions."""
+
+    topic_name: str
+    read_queue_nums: int = DEFAULT_QUEUE_NUMS
+    write_queue_nums: int = DEFAULT_QUEUE_NUMS
+    perm: int = Permission.READ_WRITE
+    topic_filter_type: str = field(default=SINGLE_TAG, metadata={"ordinals": (SINGLE_TAG, "MULTI_TAG")})
+    topic_sys_flag: int = 0
+    order: bool = False
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigTable(Body):
+    """All topics of a broker (upstream ``TopicConfigSerializeWrapper``)."""
+
+    configs: Mapping[str, TopicConfig] = field(default_factory=dict, metadata={"json": "topicConfigTable"})
+    data_version: DataVersion = field(default_factory=DataVersion)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopicList(Body):
+    """Topics to create with one request (upstream ``CreateTopicListRequestBody``)."""
+
+    configs: Sequence[TopicConfig] = field(metadata={"json": "topicConfigList"})
+
+
+@dataclass(frozen=True, slots=True)
+class TopicList(Body):
+    """Names of topics; ``broker_addr`` only in the answer about system topics."""
+
+    topic_list: Sequence[str] = ()
+    broker_addr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicQueueMapping(JsonObject):
+    """Which broker serves a part of a static topic (upstream ``TopicQueueMappingInfo``)."""
+
+    topic: str
+    bname: str = ""
+    scope: str | None = None
+    total_queues: int = 0
+    epoch: int = 0
+    dirty: bool = False
+    curr_id_map: Mapping[int, int] = field(default_factory=dict)

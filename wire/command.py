@@ -1,0 +1,104 @@
+"""A remoting command: the one unit that travels between clients, brokers and name servers.
+
+A command is what a frame holds once it is parsed and what is given away to be framed. It knows the two flag
+bits and how an answer relates to its request; it knows neither bytes (``frame``) nor header classes
+(``headers``). The members are those of Apache RocketMQ's ``RemotingCommand``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wire.codes import SERVER_VERSION
+
+# The flag bits of ``RemotingCommand``: never change.
+RESPONSE_FLAG: Final = 1
+ONEWAY_FLAG: Final = 2
+
+
+class RemotingCommand:
+    """One request or response.
+
+    A plain class with slots, not a frozen dataclass: one is made for every message sent and answered, and
+    ``object.__setattr__`` in a frozen ``__init__`` costs three times as much.
+
+    :param code: request or response code; 16 bits when the header is binary, else 32.
+    :param opaque: what pairs a response with its request, 32 bits signed, chosen by the requester.
+    :param flag: bit 0 response, bit 1 one-way.
+    :param language: ``LanguageCode`` of the sender.
+    :param version: version number of the sender, ``MQVersion``.
+    :param remark: text for people, mostly of an error.
+    :param ext_fields: the header fields by wire name; the command keeps the mapping, it does not copy it.
+    :param body: the bytes after the header.
+    :param serialize_type: ``SerializeType`` of the header, as it was read or is to be written.
+    """
+
+    __slots__ = (
+        "body",
+        "code",
+        "ext_fields",
+        "flag",
+        "language",
+        "opaque",
+        "remark",
+        "serialize_type",
+        "version",
+    )
+
+    def __init__(
+        self,
+        code: int,
+        *,
+        opaque: int = 0,
+        flag: int = 0,
+        language: int = 0,
+        version: int = SERVER_VERSION,
+        remark: str | None = None,
+        ext_fields: dict[str, str] | None = None,
+        body: bytes = b"",
+        serialize_type: int = 0,
+    ) -> None:
+        self.code = code
+        self.opaque = opaque
+        self.flag = flag
+        self.language = language
+        self.version = version
+        self.remark = remark
+        self.ext_fields: dict[str, str] = {} if ext_fields is None else ext_fields
+        self.body = body
+        self.serialize_type = serialize_type
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request of the other side."""
+        return self.flag & RESPONSE_FLAG != 0
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether this is a request that wants no answer."""
+        return self.flag & ONEWAY_FLAG != 0
+
+    def response(
+        self,
+        code: int,
+        remark: str | None = None,
+        ext_fields: dict[str, str] | None = None,
+        body: bytes = b"",
+    ) -> RemotingCommand:
+        """The answer to this request: its opaque and header form, the response flag, our version."""
+        return RemotingCommand(
+            code,
+            opaque=self.opaque,
+            flag=RESPONSE_FLAG,
+            remark=remark,
+            ext_fields=ext_fields,
+            body=body,
+            serialize_type=self.serialize_type,
+        )
+
+    def __repr__(self) -> str:
+        kind = "response" if self.is_response else "one-way request" if self.is_oneway else "request"
+        return (
+            f"<RemotingCommand {kind} code={self.code} opaque={self.opaque} "
+            f"fields={self.ext_fields!r} body={len(self.body)} bytes>"
+        )

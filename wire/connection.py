@@ -1,0 +1,125 @@
+"""One side of a connection: bytes as they arrive to commands, commands to bytes.
+
+The stream is cut into frames here and nowhere else; sockets, back-pressure and time-outs belong to whoever
+feeds this class. A length that breaks the limit is refused before anything is buffered, so a peer can make us
+hold no more than one frame and one read. There is no way to find the next frame after a damaged one: the
+first error is final, and the connection is to be closed, as Apache RocketMQ does.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wire.command import RemotingCommand
+from wire.errors import FrameError, RemoteError
+from wire.frame import (
+    FRAME_HEAD,
+    MAX_FRAME_BYTES,
+    build_frame,
+    check_header_mark,
+    parse_marked_frame,
+)
+
+_HEAD_BYTES: Final = FRAME_HEAD.size
+_LENGTH_BYTES: Final = FRAME_HEAD.offset("header_mark")
+_LEAST_FRAME_BYTES: Final = _HEAD_BYTES - _LENGTH_BYTES
+
+# What a wrong length most likely is: the first bytes of other protocols spoken to this port.
+_OTHER_PROTOCOLS: Final = (
+    (
+        (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "),
+        "HTTP request?",
+    ),
+    (b"\x16\x03", "TLS hello?"),
+    ((b"PROX", b"\r\n\r\n\x00\r\nQ"), "PROXY protocol header?"),
+    (b"SSH-", "SSH client?"),
+)
+
+
+class Connection:
+    """The receiving and the sending half of a connection, for clients and servers alike.
+
+    :param max_frame_bytes: largest frame accepted, length field included.
+    """
+
+    __slots__ = ("_failure", "_max_frame_bytes", "_needed_bytes", "_partial")
+
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._partial = bytearray()
+        self._needed_bytes = _HEAD_BYTES
+        self._failure: RemoteError | None = None
+
+    @property
+    def buffered_bytes(self) -> int:
+        """How many bytes of an incomplete frame are held."""
+        return len(self._partial)
+
+    @property
+    def failure(self) -> RemoteError | None:
+        """The error that ended this connection's reading, if there was one.
+
+        When good commands precede the damage within one read they are still returned; look here after them.
+        """
+        return self._failure
+
+    def receive_data(self, data: bytes) -> list[RemotingCommand]:
+        """Take the bytes of one read; return every command they complete, in order.
+
+        :raises FrameError: the stream holds no readable frame at this place.
+        :raises HeaderError: a frame is whole but its header is not readable.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._partial:
+            if len(self._partial) + len(data) < self._needed_bytes:
+                self._partial += data
+                return []
+            data = b"".join((self._partial, data))
+            self._partial = bytearray()
+        commands: list[RemotingCommand] = []
+        try:
+            self._keep(data, self._parse_all(data, commands))
+        except RemoteError as error:
+            self._failure = error
+            if not commands:
+                raise
+        return commands
+
+    def send(self, command: RemotingCommand) -> bytes:
+        """The bytes that carry a command to the other side.
+
+        :raises LocalError: the command does not fit into a frame.
+        """
+        return build_frame(command)
+
+    def _parse_all(self, data: bytes, commands: list[RemotingCommand]) -> int:
+        """Append every whole frame's command; return where the first incomplete frame starts."""
+        position = 0
+        available = len(data)
+        limit = self._max_frame_bytes - _LENGTH_BYTES
+        while available - position >= _HEAD_BYTES:
+            frame_bytes, mark = FRAME_HEAD.unpack_from(data, position)
+            if not _LEAST_FRAME_BYTES <= frame_bytes <= limit:
+                raise _bad_length(frame_bytes, limit, data[position : position + _HEAD_BYTES])
+            end = position + _LENGTH_BYTES + frame_bytes
+            if end > available:
+                check_header_mark(mark, frame_bytes)
+                self._needed_bytes = end - position
+                return position
+            commands.append(parse_marked_frame(data, mark, position + _HEAD_BYTES, end))
+            position = end
+        self._needed_bytes = _HEAD_BYTES
+        return position
+
+    def _keep(self, data: bytes, position: int) -> None:
+        if position < len(data):
+            self._partial = bytearray(memoryview(data)[position:])
+
+
+def _bad_length(frame_bytes: int, limit: int, first: bytes) -> FrameError:
+    if frame_bytes < _LEAST_FRAME_BYTES:
+        return FrameError(f"frame length {frame_bytes} has no room for a header")
+    guesses = [guess for start, guess in _OTHER_PROTOCOLS if first.startswith(start)]
+    guess = f": {guesses[0]}" if guesses else ""
+    return FrameError(f"frame length {frame_bytes} exceeds {limit}, first bytes {first!r}{guess}")

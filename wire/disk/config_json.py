@@ -1,0 +1,110 @@
+"""The JSON files of a store's ``config`` directory and of a name server, as Apache brokers read and write
+them.
+
+Written pretty with tabs and bare integer keys, which is fastjson's form and no JSON; read in either form.
+Members that this version does not know survive a rewrite, within topics and groups as well as beside the
+tables. How files are replaced and backed up is the business of ``gateway.metadata``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+from wire.bodies.declare import JsonObject
+from wire.bodies.fastjson import build_pretty_json, parse_json
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.errors import BodyError, LayoutError
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+MAX_FILE_BYTES = 1_073_741_824
+"""A larger file is refused; 1 GiB holds the offsets of a million queues many times over."""
+
+
+class ConfigFile(JsonObject):
+    """What the classes of files share."""
+
+    __slots__ = ()
+
+    @classmethod
+    def parse(cls, raw: Readable | str) -> Self:
+        """The content of a file.
+
+        :raises LayoutError: unreadable, or a member is not of its type.
+        """
+        try:
+            return cls.from_json(parse_json(raw, max_bytes=MAX_FILE_BYTES, max_lenient_bytes=MAX_FILE_BYTES))
+        except BodyError as error:
+            raise LayoutError(str(error)) from error
+
+    def build(self) -> bytes:
+        """The file."""
+        return build_pretty_json(self.to_json())
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsFile(ConfigFile):
+    """``topics.json`` (upstream ``TopicConfigManager``)."""
+
+    configs: Mapping[str, TopicConfig] = field(default_factory=dict, metadata={"json": "topicConfigTable"})
+    data_version: DataVersion = field(default_factory=DataVersion)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsFile(ConfigFile):
+    """``subscriptionGroup.json`` (upstream ``SubscriptionGroupManager``).
+
+    ``forbidden_table``: group → topic → bits of what the group may not do there (5.x).
+    """
+
+    configs: Mapping[str, SubscriptionGroupConfig] = field(
+        default_factory=dict, metadata={"json": "subscriptionGroupTable"}
+    )
+    data_version: DataVersion = field(default_factory=DataVersion)
+    forbidden_table: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOffsetsFile(ConfigFile):
+    """``consumerOffset.json``: ``topic@group`` → queue → next offset (upstream ``ConsumerOffsetManager``).
+
+    ``groupTopicMap``, which 5.x derives from the table when writing and ignores when reading, is dropped.
+    """
+
+    offset_table: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True, "drop": ("groupTopicMap",)})
+
+
+@dataclass(frozen=True, slots=True)
+class DelayOffsetsFile(ConfigFile):
+    """``delayOffset.json``: delay level → next offset in its queue (upstream ``ScheduleMessageService``)."""
+
+    offset_table: Mapping[int, int] = field(default_factory=dict)
+    data_version: DataVersion = field(default_factory=DataVersion)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class KvConfigFile(ConfigFile):
+    """``kvConfig.json`` of a name server: namespace → key → value (upstream ``KVConfigManager``)."""
+
+    config_table: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def parse_kv_config(raw: Readable | str) -> dict[str, dict[str, str]]:
+    """The namespaces of a ``kvConfig.json``.
+
+    :raises LayoutError: as ``ConfigFile.parse``.
+    """
+    return {name: dict(values) for name, values in KvConfigFile.parse(raw).config_table.items()}
+
+
+def build_kv_config(table: Mapping[str, Mapping[str, str]]) -> bytes:
+    """A ``kvConfig.json`` of these namespaces."""
+    return KvConfigFile(table).build()

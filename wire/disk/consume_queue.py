@@ -1,0 +1,87 @@
+"""Consume queue files: one 20-byte unit for every message of a queue.
+
+    commit log offset int64 · size int32 · tags code int64
+
+Unit n of a queue lies at byte 20·n of it; a file holds 300 000 units and is named after the byte offset of
+its first one, 20 digits. In the delay queues the tags code is the time of delivery instead. Positions here
+are of the queue as a whole; which file that is, ``file_start`` says. (Upstream: ``ConsumeQueue``.)
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from construct import Int32sb, Int64sb, Struct
+
+from wire.errors import LayoutError
+from wire.fixed_layout import FixedLayout
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+UNIT = FixedLayout(
+    "consume queue unit",
+    Struct("commit_log_offset" / Int64sb, "size" / Int32sb, "tags_code" / Int64sb),
+)
+# On disk: never change.
+UNIT_BYTES = UNIT.size
+FILE_UNITS = 300_000
+"""Units in a file (upstream ``mappedFileSizeConsumeQueue`` = 300 000 units)."""
+FILE_BYTES = FILE_UNITS * UNIT_BYTES
+
+FILLER_SIZE = 0x7FFFFFFF
+FILLER = UNIT.pack(0, FILLER_SIZE, 0)
+"""Stands where a queue begins at an offset above zero, up to its first message."""
+
+
+def unit_position(queue_offset: int) -> int:
+    """The byte of the queue at which a message's unit starts."""
+    return queue_offset * UNIT_BYTES
+
+
+def queue_offset_at(position: int) -> int:
+    """The queue offset of the unit that covers this byte of the queue."""
+    return position // UNIT_BYTES
+
+
+def file_start(queue_offset: int, file_units: int = FILE_UNITS) -> int:
+    """The first byte, and thereby the name, of the file with this unit."""
+    return queue_offset // file_units * file_units * UNIT_BYTES
+
+
+def build_unit(commit_log_offset: int, size: int, tags_code: int) -> bytes:
+    """The unit of one message."""
+    return UNIT.pack(commit_log_offset, size, tags_code)
+
+
+def is_written(commit_log_offset: int, size: int) -> bool:
+    """Whether a unit points to a message: recovery stops at the first one that does not.
+
+    A filler counts as written, as it does upstream (``ConsumeQueue.recover``: offset >= 0 and size > 0).
+    """
+    return commit_log_offset >= 0 and size > 0
+
+
+def is_filler(commit_log_offset: int, size: int) -> bool:
+    """Whether a unit only fills the room before a queue's first message."""
+    return commit_log_offset == 0 and size == FILLER_SIZE
+
+
+def parse_units(buffer: Readable) -> list[tuple[int, int, int]]:
+    """All units of a slice of a queue as (commit log offset, size, tags code).
+
+    :raises LayoutError: the slice does not end with a whole unit.
+    """
+    if len(buffer) % UNIT_BYTES:
+        raise LayoutError(f"{len(buffer)} bytes are no whole number of {UNIT_BYTES}-byte consume queue units")
+    return list(UNIT.iter_unpack(buffer))
+
+
+def written_units(buffer: Readable) -> int:
+    """How many units from the start of a file point to messages; the rest was never written or is damaged."""
+    whole = len(buffer) - len(buffer) % UNIT_BYTES
+    count = 0
+    for commit_log_offset, size, _ in UNIT.iter_unpack(memoryview(buffer)[:whole]):
+        if commit_log_offset < 0 or size <= 0:
+            break
+        count += 1
+    return count

@@ -1,0 +1,150 @@
+"""Key index files: a hash table on disk from ``topic#key`` to commit log offsets.
+
+    header 40 bytes · slots, int32 each: number of the slot's newest entry, 0 for none · entries, 20 bytes
+    each
+
+An entry names the entry of the same slot before it, so a slot is a chain from new to old. Entry 0 is never
+used and the header's ``next_entry`` therefore starts at 1. Key hashes come from
+``wire.message.java_hash.index_key_hash``. Slot and entry counts are settings of a broker
+(``maxHashSlotNum``, ``maxIndexNum``) and are not kept in the file: they follow from its size only when both
+are known. (Upstream: ``IndexFile``, ``IndexHeader``.)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from construct import Int32sb, Int64sb, Struct
+
+from wire.errors import LayoutError, LocalError
+from wire.fixed_layout import FixedLayout
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+# On disk: never change.
+HEAD = FixedLayout(
+    "index file header",
+    Struct(
+        "begin_ms" / Int64sb,
+        "end_ms" / Int64sb,
+        "begin_commit_log_offset" / Int64sb,
+        "end_commit_log_offset" / Int64sb,
+        "used_slots" / Int32sb,
+        "next_entry" / Int32sb,
+    ),
+)
+ENTRY = FixedLayout(
+    "index entry",
+    Struct(
+        "key_hash" / Int32sb,
+        "commit_log_offset" / Int64sb,
+        "seconds" / Int32sb,
+        "previous_entry" / Int32sb,
+    ),
+)
+SLOT = FixedLayout("index slot", Struct("newest_entry" / Int32sb))
+HEAD_BYTES = HEAD.size
+ENTRY_BYTES = ENTRY.size
+SLOT_BYTES = SLOT.size
+
+SLOTS = 5_000_000
+"""Upstream's default of ``maxHashSlotNum``."""
+ENTRIES = 20_000_000
+"""Upstream's default of ``maxIndexNum`` (5 000 000 · 4)."""
+NO_ENTRY = 0
+FIRST_ENTRY = 1
+MAX_SECONDS = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class IndexHead:
+    """The header of an index file; times are store times in milliseconds."""
+
+    begin_ms: int = 0
+    end_ms: int = 0
+    begin_commit_log_offset: int = 0
+    end_commit_log_offset: int = 0
+    used_slots: int = 0
+    next_entry: int = FIRST_ENTRY
+
+    @classmethod
+    def parse(cls, buffer: Readable) -> IndexHead:
+        """The header at the start of a file; a file of zeros is a new one.
+
+        :raises LayoutError: shorter than 40 bytes, or a negative count.
+        """
+        try:
+            head = cls(*HEAD.unpack_from(buffer, 0))
+        except struct.error as error:
+            raise LayoutError(f"index header takes {HEAD_BYTES} bytes, found {len(buffer)}") from error
+        if head.used_slots < 0 or head.next_entry < 0:
+            raise LayoutError(f"index header counts {head.used_slots} slots and entry {head.next_entry}")
+        # Upstream reads 0 as 1: the header of a fresh file is written with its first entry.
+        return head if head.next_entry else replace(head, next_entry=FIRST_ENTRY)
+
+    def build(self) -> bytes:
+        """The 40 bytes of the header."""
+        return HEAD.pack(
+            self.begin_ms,
+            self.end_ms,
+            self.begin_commit_log_offset,
+            self.end_commit_log_offset,
+            self.used_slots,
+            self.next_entry,
+        )
+
+    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether the file may know messages stored within [begin_ms, end_ms]."""
+        return self.begin_ms <= end_ms and begin_ms <= self.end_ms
+
+
+@dataclass(frozen=True, slots=True)
+class IndexShape:
+    """Where slots and entries of a file lie."""
+
+    slots: int = SLOTS
+    entries: int = ENTRIES
+
+    def __post_init__(self) -> None:
+        if self.slots < 1 or self.entries < 2:
+            raise LocalError(f"an index needs a slot and two entries, not {self.slots} and {self.entries}")
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of a whole file."""
+        return HEAD_BYTES + self.slots * SLOT_BYTES + self.entries * ENTRY_BYTES
+
+    def slot_of(self, key_hash: int) -> int:
+        """The slot of a key hash (0 … 2^31−1)."""
+        return key_hash % self.slots
+
+    def slot_position(self, slot: int) -> int:
+        """The byte of the file at which a slot lies."""
+        return HEAD_BYTES + slot * SLOT_BYTES
+
+    def entry_position(self, entry: int) -> int:
+        """The byte of the file at which an entry lies."""
+        return HEAD_BYTES + self.slots * SLOT_BYTES + entry * ENTRY_BYTES
+
+    def is_entry(self, entry: int, next_entry: int) -> bool:
+        """Whether a number found in a slot or entry leads to an entry in use."""
+        return FIRST_ENTRY <= entry < next_entry and entry < self.entries
+
+    def is_full(self, next_entry: int) -> bool:
+        """Whether no further entry goes in."""
+        return next_entry >= self.entries
+
+
+def entry_seconds(begin_ms: int, stored_at_ms: int) -> int:
+    """The age an entry keeps: seconds since the file's begin, 0 … 2^31−1; 0 while the file has no begin."""
+    if begin_ms <= 0:
+        return 0
+    return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS)
+
+
+def entry_may_match(begin_ms: int, seconds: int, range_begin_ms: int, range_end_ms: int) -> bool:
+    """Whether an entry's message may have been stored within a range; entries know whole seconds only."""
+    stored_at_ms = begin_ms + seconds * 1000
+    return range_begin_ms <= stored_at_ms + 999 and stored_at_ms <= range_end_ms

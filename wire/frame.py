@@ -1,0 +1,309 @@
+"""A frame: the bytes of one command, with its header as JSON or in the binary ("ROCKETMQ") form.
+
+    length:4 | serialize type:1, header length:3 | header | body
+
+The length counts what follows it; all integers are big-endian, all text is UTF-8. Where frames begin and end
+in a stream is ``connection``'s business; which fields a header carries is ``headers``'.
+
+Apache RocketMQ closes the connection at a frame it cannot read, so every error here is final for its
+connection. Odd but harmless headers are read as fastjson reads them for the Java broker: see
+``_parse_odd_json_header``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+import msgspec
+from construct import Int8ub, Int16sb, Int32sb, Int32ub, Struct
+
+from wire.codes import LanguageCode, SerializeType
+from wire.command import RemotingCommand
+from wire.errors import FrameError, HeaderError, LocalError
+from wire.fixed_layout import FixedLayout
+
+# ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
+MAX_FRAME_BYTES: Final = 16_777_216
+MAX_HEADER_BYTES: Final = 0xFF_FFFF
+_FIRST_UNKNOWN_MARK: Final = (SerializeType.ROCKETMQ + 1) << 24
+
+FRAME_HEAD: Final = FixedLayout(
+    "frame head",
+    Struct(
+        "frame_bytes" / Int32ub,  # of all that follows
+        "header_mark" / Int32ub,  # serialize type in the high 8 bits, header length in the low 24
+    ),
+)
+HEADER_MARK: Final = FRAME_HEAD.packer("header_mark")
+
+BINARY_HEAD: Final = FixedLayout(
+    "binary header",
+    Struct(
+        "code" / Int16sb,
+        "language" / Int8ub,
+        "version" / Int16sb,
+        "opaque" / Int32sb,
+        "flag" / Int32sb,
+        "remark_bytes" / Int32sb,
+    ),
+)
+_KEY_LENGTH: Final = FixedLayout("ext field key", Struct("key_bytes" / Int16sb)).packer("key_bytes")
+_TEXT_LENGTH: Final = FixedLayout("ext field value", Struct("value_bytes" / Int32sb)).packer("value_bytes")
+
+# What an absent opaque is read as. The Java decoder takes its own next number, which also matches nothing.
+NO_OPAQUE: Final = -1
+
+Readable: TypeAlias = bytes | memoryview
+_Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_T = TypeVar("_T")
+
+
+def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
+    """Read the frame whose bytes after the length field are ``buffer[start:end]``.
+
+    :raises FrameError: serialize type or header length are impossible.
+    :raises HeaderError: the header cannot be read.
+    """
+    if end - start < 4:
+        raise FrameError(f"a frame of {end - start} bytes has no room for its header length")
+    return parse_marked_frame(buffer, HEADER_MARK.unpack_from(buffer, start)[0], start + 4, end)
+
+
+def parse_marked_frame(buffer: Readable, mark: int, start: int, end: int) -> RemotingCommand:
+    """Read the header and body ``buffer[start:end]`` of a frame whose header mark was read before.
+
+    :raises FrameError: serialize type or header length are impossible.
+    :raises HeaderError: the header cannot be read.
+    """
+    body_start = start + (mark & MAX_HEADER_BYTES)
+    if body_start > end or mark >= _FIRST_UNKNOWN_MARK:
+        check_header_mark(mark, 4 + end - start)
+    header = bytes(buffer[start:body_start])
+    body = bytes(buffer[body_start:end])
+    return _parse_binary_header(header, body) if mark > MAX_HEADER_BYTES else _parse_json_header(header, body)
+
+
+def check_header_mark(mark: int, frame_bytes: int) -> None:
+    """Refuse a serialize type nobody defined, or a header longer than its frame.
+
+    :raises FrameError: always a reason to close the connection.
+    """
+    if mark >= _FIRST_UNKNOWN_MARK:
+        raise FrameError(f"serialize type {mark >> 24} is unknown: 0 (JSON) and 1 (ROCKETMQ) are defined")
+    if (mark & MAX_HEADER_BYTES) + 4 > frame_bytes:
+        raise FrameError(f"header of {mark & MAX_HEADER_BYTES} bytes is longer than its frame of {frame_bytes} bytes")
+
+
+def build_frame(command: RemotingCommand) -> bytes:
+    """The whole frame of a command.
+
+    :raises LocalError: the command does not fit into a frame or into the chosen header form.
+    """
+    body = command.body
+    return build_frame_head(command, len(body)) + body
+
+
+def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
+    """Everything before the body, for a body of ``body_bytes`` bytes that is sent separately.
+
+    :raises LocalError: the command does not fit into a frame or into the chosen header form.
+    """
+    try:
+        header = _build_binary_header(command) if command.serialize_type else _build_json_header(command)
+    except (struct.error, UnicodeEncodeError) as error:
+        raise LocalError(f"command with code {command.code} cannot be written: {error}") from error
+    header_bytes = len(header)
+    frame_bytes = 4 + header_bytes + body_bytes
+    if header_bytes > MAX_HEADER_BYTES or frame_bytes + 4 > MAX_FRAME_BYTES:
+        raise LocalError(f"frame of {frame_bytes + 4} bytes (header {header_bytes}) exceeds {MAX_FRAME_BYTES} bytes")
+    return FRAME_HEAD.pack(frame_bytes, command.serialize_type << 24 | header_bytes) + header
+
+
+# --- JSON header --------------------------------------------------------------------------------------------
+
+
+class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """The header as stock clients write it; anything else takes the slow way."""
+
+    code: _Int32 = 0
+    extFields: dict[str, str] | None = None  # noqa: N815
+    flag: _Int32 = 0
+    language: str = "JAVA"
+    opaque: _Int32 = NO_OPAQUE
+    remark: str | None = None
+    serializeTypeCurrentRPC: str | None = None  # noqa: N815
+    version: _Int32 = 0
+
+
+class _JsonHeaderOut(msgspec.Struct, omit_defaults=True, gc=False, kw_only=True):
+    """What fastjson writes: members in alphabetical order, null ones left out."""
+
+    code: int
+    extFields: dict[str, str] | None = None  # noqa: N815
+    flag: int
+    language: str
+    opaque: int
+    remark: str | None = None
+    serializeTypeCurrentRPC: str  # noqa: N815
+    version: int
+
+
+_LANGUAGES: Final[Mapping[str, int]] = {code.name: int(code) for code in LanguageCode}
+_LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
+
+_decode_json_header: Final = msgspec.json.Decoder(_JsonHeader).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode_json: Final = msgspec.json.Encoder().encode
+
+
+def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:
+    try:
+        read = _decode_json_header(header)
+        language = _LANGUAGES[read.language]
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
+        return _parse_odd_json_header(header, body)
+    return RemotingCommand(
+        read.code,
+        opaque=read.opaque,
+        flag=read.flag,
+        language=language,
+        version=read.version,
+        remark=read.remark,
+        ext_fields=read.extFields,
+        body=body,
+    )
+
+
+def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
+    """Read a JSON header that is not written as Java writes it, as leniently as fastjson 1.2 does.
+
+    Unknown members are ignored; names match without regard to case and ``_``; numbers may be quoted; numbers
+    and booleans as ext values become text, objects and arrays their JSON text, null ones are dropped; a
+    language may be an ordinal; bytes that are not UTF-8 become U+FFFD. fastjson's single quotes, comments and
+    bare keys are not read: no client writes headers with them.
+    """
+    try:
+        members = _decode_members(header.decode("utf-8", "replace").encode())
+        found = {name.replace("_", "").lower(): raw for name, raw in members.items()}
+        return RemotingCommand(
+            _member(found, "code", _Int32, 0),
+            opaque=_member(found, "opaque", _Int32, NO_OPAQUE),
+            flag=_member(found, "flag", _Int32, 0),
+            language=_language(_member(found, "language", int | str, "JAVA")),
+            version=_member(found, "version", _Int32, 0),
+            remark=_text(found["remark"]) if "remark" in found else None,
+            ext_fields=_ext_fields(found.get("extfields")),
+            body=body,
+        )
+    except msgspec.MsgspecError as error:
+        raise HeaderError(f"JSON header cannot be read: {error}") from error
+    except RecursionError as error:
+        raise HeaderError("JSON header is nested too deeply") from error
+
+
+def _member(found: Mapping[str, msgspec.Raw], name: str, kind: object, default: _T) -> _T:
+    raw = found.get(name)
+    if raw is None or bytes(raw) == b"null":
+        return default
+    value: _T = msgspec.json.decode(raw, type=kind, strict=False)
+    return value
+
+
+def _language(value: int | str) -> int:
+    if isinstance(value, str):
+        return _LANGUAGES.get(value, LanguageCode.OTHER)
+    return value if 0 <= value < len(_LANGUAGE_NAMES) else LanguageCode.OTHER
+
+
+def _ext_fields(raw: msgspec.Raw | None) -> dict[str, str]:
+    if raw is None or bytes(raw) == b"null":
+        return {}
+    texts = ((key, _text(value)) for key, value in _decode_members(raw).items())
+    return {key: text for key, text in texts if text is not None}
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    """A string's content, nothing for null, the JSON text of anything else."""
+    content = bytes(raw)
+    if content == b"null":
+        return None
+    return msgspec.json.decode(content, type=str) if content[:1] == b'"' else content.decode()
+
+
+def _build_json_header(command: RemotingCommand) -> bytes:
+    language = command.language
+    return _encode_json(
+        _JsonHeaderOut(
+            code=command.code,
+            extFields=command.ext_fields or None,
+            flag=command.flag,
+            language=_LANGUAGE_NAMES[language] if 0 <= language < len(_LANGUAGE_NAMES) else "OTHER",
+            opaque=command.opaque,
+            remark=command.remark,
+            serializeTypeCurrentRPC="JSON",
+            version=command.version,
+        )
+    )
+
+
+# --- binary header ------------------------------------------------------------------------------------------
+
+
+def _parse_binary_header(header: bytes, body: bytes) -> RemotingCommand:
+    end = len(header)
+    if end < BINARY_HEAD.size + 4:
+        raise HeaderError(f"binary header of {end} bytes is shorter than its fixed {BINARY_HEAD.size + 4}")
+    code, language, version, opaque, flag, remark_bytes = BINARY_HEAD.unpack_from(header)
+    remark_end = BINARY_HEAD.size + remark_bytes
+    if remark_bytes < 0 or remark_end + 4 > end:
+        raise HeaderError(f"remark of {remark_bytes} bytes does not fit into a binary header of {end}")
+    ext_bytes: int = _TEXT_LENGTH.unpack_from(header, remark_end)[0]
+    ext_start = remark_end + 4
+    if ext_bytes < 0 or ext_start + ext_bytes > end:
+        raise HeaderError(f"ext fields of {ext_bytes} bytes do not fit into a binary header of {end}")
+    return RemotingCommand(
+        code,
+        opaque=opaque,
+        flag=flag,
+        language=language,
+        version=version,
+        remark=header[BINARY_HEAD.size : remark_end].decode("utf-8", "replace") or None,
+        ext_fields=_parse_ext_block(header, ext_start, ext_start + ext_bytes),
+        body=body,
+        serialize_type=SerializeType.ROCKETMQ,
+    )
+
+
+def _parse_ext_block(header: bytes, start: int, end: int) -> dict[str, str]:
+    """The entries of the block; one with an empty key or value counts as null and is left out, as in Java."""
+    fields: dict[str, str] = {}
+    offset = start
+    try:
+        while offset < end:
+            key_start = offset + 2
+            key_end = key_start + _KEY_LENGTH.unpack_from(header, offset)[0]
+            value_start = key_end + 4
+            offset = value_start + _TEXT_LENGTH.unpack_from(header, key_end)[0]
+            if key_end < key_start or offset < value_start or offset > end:
+                raise HeaderError(f"ext field at {key_start - 2} runs outside its block of {end - start} bytes")
+            key = header[key_start:key_end].decode("utf-8", "replace")
+            value = header[value_start:offset].decode("utf-8", "replace")
+            if key and value:
+                fields[key] = value
+    except struct.error as error:
+        raise HeaderError(f"ext block of {end - start} bytes ends inside an entry") from error
+    return fields
+
+
+def _build_binary_header(command: RemotingCommand) -> bytes:
+    remark = (command.remark or "").encode()
+    head = BINARY_HEAD.pack(command.code, command.language, command.version, command.opaque, command.flag, len(remark))
+    entries: list[bytes] = []
+    for key, value in command.ext_fields.items():
+        key_text = key.encode()
+        value_text = value.encode()
+        entries += (_KEY_LENGTH.pack(len(key_text)), key_text, _TEXT_LENGTH.pack(len(value_text)), value_text)
+    block = b"".join(entries)
+    return b"".join((head, remark, _TEXT_LENGTH.pack(len(block)), block))

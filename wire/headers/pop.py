@@ -1,0 +1,120 @@
+"""Headers of pop consumption (5.x). Their codes exceed 16 bits and travel with JSON headers only."""
+
+from __future__ import annotations
+
+from wire.headers.declare import Header, Int32, Int64
+
+
+class PopMessageRequest(Header):
+    """Messages of any queue of a topic, invisible to others for a while (200050)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32 = 0
+    max_msg_nums: Int32 = 0
+    invisible_time: Int64 = 0
+    poll_time: Int64 = 0
+    born_time: Int64 = 0
+    init_mode: Int32 = 0
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool = False
+    attempt_id: str | None = None
+
+
+class PopMessageResponse(Header):
+    """How the popped messages are acknowledged: offsets by queue, as text (200050, 200052)."""
+
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
+    rest_num: Int64 = 0
+    start_offset_info: str | None = None
+    msg_offset_info: str | None = None
+    order_count_info: str | None = None
+
+
+class PeekMessageRequest(Header):
+    """Messages without making them invisible (200052)."""
+
+    topic: str
+    queue_id: Int32 = 0
+    max_msg_nums: Int32 = 0
+    consumer_group: str
+
+
+class AckMessageRequest(Header):
+    """A popped message is done (200051)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+    lite_topic: str | None = None
+
+
+class ChangeInvisibleTimeRequest(Header):
+    """A popped message stays invisible for another time (200053)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: Int64
+    invisible_time: Int64
+    lite_topic: str | None = None
+    suspend: bool = False
+
+
+class ChangeInvisibleTimeResponse(Header):
+    """The new terms of a popped message (200053)."""
+
+    pop_time: Int64 = 0
+    invisible_time: Int64 = 0
+    revive_qid: Int32 = 0
+
+
+class NotificationRequest(Header):
+    """Wait until there is something to pop (200054)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32 = 0
+    poll_time: Int64 = 0
+    born_time: Int64 = 0
+    order: bool = False
+    attempt_id: str | None = None
+    exp_type: str | None = None
+    exp: str | None = None
+
+
+class NotificationResponse(Header):
+    """Whether there is something to pop (200054)."""
+
+    has_msg: bool = False
+    polling_full: bool = False
+
+
+class PollingInfoRequest(Header):
+    """How many pops wait for a queue (200055)."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32 = 0
+
+
+class PollingInfoResponse(Header):
+    """How many pops wait for a queue (200055)."""
+
+    polling_num: Int32 = 0
+
+
+class StatisticsMessagesRequest(Header):
+    """How many messages wait for a group; no public code carries it."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32 = 0
+    from_time: Int64 = 0
+    to_time: Int64 = 0

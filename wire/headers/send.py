@@ -1,0 +1,102 @@
+"""Headers of sending, sending back, replying and recalling.
+
+``parse_send`` reads either form of the send request; the body, batches and properties belong to
+``wire.message``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wire.headers.declare import Header, Int32, Int64, field, parse_header, with_letters
+
+
+class SendMessageRequest(Header):
+    """A message to store, or a batch of them (10, 324; with one-letter names: 310, 320, 325).
+
+    The order of the fields is the order of the letters ``a`` to ``n``: never change.
+    """
+
+    producer_group: str
+    topic: str
+    default_topic: str  # whose configuration a topic made on the fly inherits, normally TBW102
+    default_topic_queue_nums: Int32
+    queue_id: Int32  # negative: the broker picks
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None  # as ``wire.message.properties`` reads them
+    reconsume_times: Int32 | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int32 | None = None
+    batch: bool | None = None
+    broker_name: str | None = field(name="bname", default=None)
+
+
+ShortSendMessageRequest = with_letters(SendMessageRequest)
+
+
+def parse_send(ext_fields: Mapping[str, str], *, short: bool) -> SendMessageRequest:
+    """Read a send request with one-letter names (``short``) or with long ones.
+
+    :raises FieldError: a required field is missing, or a field is not of its type.
+    """
+    return parse_header(ShortSendMessageRequest if short else SendMessageRequest, ext_fields)
+
+
+class SendMessageResponse(Header):
+    """Where a message was stored (10, 310, 320, 324, 325)."""
+
+    msg_id: str  # the offset message id; of a batch all of them, separated by commas
+    queue_id: Int32
+    queue_offset: Int64
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = field(name="MSG_REGION", default=None)
+    trace_on: bool | None = field(name="TRACE_ON", default=None)
+
+
+class ReplyMessageRequest(Header):
+    """A reply pushed to the client that asked (326)."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: Int64
+    flag: Int32
+    properties: str | None = None
+    reconsume_times: Int32 | None = None
+    unit_mode: bool = False
+    born_host: str
+    store_host: str
+    store_timestamp: Int64 = 0
+
+
+class ConsumerSendMsgBackRequest(Header):
+    """A message that could not be consumed, to be delivered again later (36)."""
+
+    offset: Int64
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
+
+class RecallMessageRequest(Header):
+    """A timer message to take back before it is due (370)."""
+
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallMessageResponse(Header):
+    """Which message was taken back (370)."""
+
+    msg_id: str

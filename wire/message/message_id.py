@@ -1,0 +1,118 @@
+"""The two message ids, both upper-case hex text.
+
+    offset message id   address 4|16 · port int32 · commit log offset int64          32 or 56 characters
+    unique key          address 4|16 · process id int16 · instance hash int32 ·
+                        milliseconds since the start of the month int32 · counter int16   32 or 56 characters
+
+The first is made by the broker from where a message lies; the second by the producing client, and it is what
+applications see. Nothing in an id tells which of the two it is.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from ipaddress import ip_address
+
+from construct import Int16ub, Int32sb, Int64sb, Struct
+
+from wire.errors import LocalError, RemoteError
+from wire.fixed_layout import FixedLayout
+
+PORT_AND_OFFSET = FixedLayout("offset message id", Struct("port" / Int32sb, "commit_log_offset" / Int64sb))
+UNIQUE_KEY_HEAD = FixedLayout("unique key head", Struct("process_id" / Int16ub, "instance_hash" / Int32sb))
+UNIQUE_KEY_TAIL = FixedLayout("unique key tail", Struct("elapsed_ms" / Int32sb, "counter" / Int16ub))
+
+HOST_V4_BYTES = 8
+"""A packed host is its address (4 bytes) and its port (int32)."""
+HOST_V6_BYTES = 20
+OFFSET_ID_V4_CHARS = 32
+OFFSET_ID_V6_CHARS = 56
+
+_offset = struct.Struct(">q")
+_port = struct.Struct(">i")
+
+
+def pack_host(ip: str, port: int) -> bytes:
+    """An address and port as records keep them: 8 bytes for IPv4, 20 for IPv6.
+
+    An IPv4 address mapped into IPv6 (``::ffff:a.b.c.d``, what a dual-stack socket reports) becomes IPv4.
+
+    :raises LocalError: ``ip`` is not a literal address or ``port`` not in 0 … 65535.
+    """
+    try:
+        address = ip_address(ip.partition("%")[0])
+    except ValueError as error:
+        raise LocalError(f"{ip[:64]!r} is not an IP address") from error
+    if not 0 <= port <= 0xFFFF:
+        raise LocalError(f"port {port} is not in 0 … 65535")
+    mapped = address.ipv4_mapped if address.version == 6 else None
+    return (mapped or address).packed + _port.pack(port)
+
+
+def unpack_host(host: bytes) -> tuple[str, int]:
+    """A packed host as address text and port.
+
+    :raises RemoteError: not 8 or 20 bytes.
+    """
+    if len(host) not in (HOST_V4_BYTES, HOST_V6_BYTES):
+        raise RemoteError(f"a host takes 8 or 20 bytes, not {len(host)}")
+    (port,) = _port.unpack_from(host, len(host) - 4)
+    return str(ip_address(bytes(host[:-4]))), port
+
+
+def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
+    """The id of the message at ``commit_log_offset`` of the broker at ``store_host`` (packed)."""
+    return (store_host + _offset.pack(commit_log_offset)).hex().upper()
+
+
+def parse_offset_message_id(text: str) -> tuple[bytes, int]:
+    """The packed host and the commit log offset of an offset message id.
+
+    :raises RemoteError: not 32 or 56 hexadecimal characters, or the offset is negative.
+    """
+    if len(text) not in (OFFSET_ID_V4_CHARS, OFFSET_ID_V6_CHARS):
+        raise RemoteError(f"message id has {len(text)} characters, not 32 or 56")
+    try:
+        raw = bytes.fromhex(text)
+    except ValueError as error:
+        raise RemoteError(f"message id {text!r} is not hexadecimal") from error
+    if len(raw) * 2 != len(text):  # fromhex() skips white space
+        raise RemoteError(f"message id {text!r} is not hexadecimal")
+    (commit_log_offset,) = _offset.unpack_from(raw, len(raw) - 8)
+    if commit_log_offset < 0:
+        raise RemoteError(f"message id {text!r} names the negative offset {commit_log_offset}")
+    return raw[:-8], commit_log_offset
+
+
+class UniqueKeys:
+    """Makes unique keys for messages that came without one, as the Java client makes them.
+
+    :param ip: packed address, 4 or 16 bytes.
+    :param process_id: its lower 16 bits are used.
+    :param instance_hash: tells several makers in one process apart; signed 32-bit.
+    :param elapsed_ms: milliseconds since the start of the current month in local time.
+    :param counter: first value of the counter, of which the lower 16 bits are used.
+    """
+
+    def __init__(
+        self,
+        *,
+        ip: bytes,
+        process_id: int,
+        instance_hash: int,
+        elapsed_ms: Callable[[], int],
+        counter: int = 0,
+    ) -> None:
+        if len(ip) not in (4, 16):
+            raise LocalError(f"an address takes 4 or 16 bytes, not {len(ip)}")
+        self._head = ip + UNIQUE_KEY_HEAD.pack(process_id & 0xFFFF, instance_hash)
+        self._elapsed_ms = elapsed_ms
+        self._counter = counter
+
+    def create_unique_key(self) -> str:
+        """The next key: 32 characters with an IPv4 address, 56 with IPv6."""
+        counter = self._counter
+        self._counter = counter + 1
+        tail = UNIQUE_KEY_TAIL.pack(self._elapsed_ms() & 0x7FFFFFFF, counter & 0xFFFF)
+        return (self._head + tail).hex().upper()

@@ -1,0 +1,145 @@
+"""The property string of a message: ``name 0x01 value 0x02 name 0x01 value 0x02 …``.
+
+The writer ends every pair with 0x02, as 5.x does; 4.9.8 leaves the last one out, so nothing may be appended
+without looking (``append_properties``). The reader is as lenient as upstream's ``MessageDecoder``: what is
+not a pair with a name and a value is dropped without a word, so an empty value does not survive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from wire.errors import LocalError
+
+MAX_PROPERTIES_BYTES = 32_767
+"""The length is a signed 16-bit number in the record: never change."""
+
+_NAME_END = "\x01"
+_PAIR_END = "\x02"
+_PAIR_END_BYTE = 2
+_MIN_PAIR_CHARS = 3  # a character of name, 0x01, a character of value
+
+
+class PropertyName:
+    """Names with a meaning to clients or brokers (upstream ``MessageConst``)."""
+
+    KEYS: Final = "KEYS"
+    TAGS: Final = "TAGS"
+    WAIT: Final = "WAIT"
+    DELAY: Final = "DELAY"
+    RETRY_TOPIC: Final = "RETRY_TOPIC"
+    REAL_TOPIC: Final = "REAL_TOPIC"
+    REAL_QID: Final = "REAL_QID"
+    TRAN_MSG: Final = "TRAN_MSG"
+    PGROUP: Final = "PGROUP"
+    MIN_OFFSET: Final = "MIN_OFFSET"
+    MAX_OFFSET: Final = "MAX_OFFSET"
+    BUYER_ID: Final = "BUYER_ID"
+    TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+    CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+    MQ2_FLAG: Final = "MQ2_FLAG"
+    ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+    ORIGIN_GROUP: Final = "ORIGIN_GROUP"
+    RECONSUME_TIME: Final = "RECONSUME_TIME"
+    MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+    CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+    MSG_REGION: Final = "MSG_REGION"
+    TRACE_ON: Final = "TRACE_ON"
+    TRACE_CONTEXT: Final = "TRACE_CONTEXT"
+    UNIQ_KEY: Final = "UNIQ_KEY"
+    EXTEND_UNIQ_INFO: Final = "EXTEND_UNIQ_INFO"
+    CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+    TRAN_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+    TRANSACTION_ID: Final = "__transactionId__"
+    TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+    TRANS_OFFSET: Final = "TRANS_OFFSET"
+    INSTANCE_ID: Final = "INSTANCE_ID"
+    CORRELATION_ID: Final = "CORRELATION_ID"
+    REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+    TTL: Final = "TTL"
+    ARRIVE_TIME: Final = "ARRIVE_TIME"
+    PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+    CLUSTER: Final = "CLUSTER"
+    MSG_TYPE: Final = "MSG_TYPE"
+    POP_CK: Final = "POP_CK"
+    POP_CK_OFFSET: Final = "POP_CK_OFFSET"
+    FIRST_POP_TIME: Final = "1ST_POP_TIME"
+    SHARDING_KEY: Final = "__SHARDINGKEY"
+    LITE_TOPIC: Final = "__LITE_TOPIC"
+    PRIORITY: Final = "_SYS_MSG_PRIORITY_"
+    FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
+    REDIRECT: Final = "REDIRECT"
+    INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+    INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+    INNER_NUM: Final = "INNER_NUM"
+    INNER_BASE: Final = "INNER_BASE"
+    TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+    TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+    TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+    TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
+    TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
+    TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+    TIMER_ROLL_LABEL: Final = "TIMER_ROLL_LABEL"
+    TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+    TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
+    TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+    TIMER_ENGINE_TYPE: Final = "E_T"
+    BORN_HOST: Final = "__BORNHOST"
+    BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
+    DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+    DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+    CRC32: Final = "__CRC32#"
+    DUP_INFO: Final = "DUP_INFO"
+
+
+KEYS_SEPARATOR = " "
+"""Between the keys of one message in ``KEYS``."""
+
+
+def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str]:
+    """The pairs of a property string, in their order; the last one of a repeated name wins.
+
+    Never fails: malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, both as in Java.
+    """
+    text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
+    properties: dict[str, str] = {}
+    for pair in text.split(_PAIR_END):
+        if len(pair) < _MIN_PAIR_CHARS:
+            continue
+        name, _, value = pair.partition(_NAME_END)
+        if name and value:
+            properties[name] = value
+    return properties
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "replace")  # a lone surrogate becomes "?", as String.getBytes() does
+
+
+def build_properties(properties: Mapping[str, str]) -> bytes:
+    """The property string of a map, 0x02 after every pair; pairs that a reader would drop are not written.
+
+    Values with 0x01 are as harmless as they are upstream (only the first one splits); 0x02 ends the value.
+    """
+    return _encode("".join([f"{name}\x01{value}\x02" for name, value in properties.items() if name and value]))
+
+
+def append_properties(raw: bytes, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> bytes:
+    """``raw`` followed by ``pairs``, with a 0x02 between them when the writer of ``raw`` left it out."""
+    items = pairs.items() if isinstance(pairs, Mapping) else pairs
+    added = _encode("".join([f"{name}\x01{value}\x02" for name, value in items if name and value]))
+    if raw and added and raw[-1] != _PAIR_END_BYTE:
+        return raw + b"\x02" + added
+    return raw + added
+
+
+def check_property(name: str, value: str) -> None:
+    """Refuse what would not survive a property string.
+
+    :raises LocalError: an empty name or value, 0x02 in either, or 0x01 in the name.
+    """
+    if not name or not value:
+        raise LocalError(f"property {name!r}={value!r}: an empty name or value is dropped by every reader")
+    if _PAIR_END in name or _PAIR_END in value or _NAME_END in name:
+        raise LocalError(f"property {name!r}: 0x01 and 0x02 separate names and values")

@@ -1,0 +1,377 @@
+"""The stored message: a record of the commit log, and the wire form of pull, pop and query results.
+
+The layout is declared in ``record_layout.py``; here are the two types of a message, the quick writer (one
+head pack, one join, one checksum) and the quick reader. Writing follows upstream's ``MessageExtEncoder``,
+reading its ``MessageDecoder`` except that parts which do not add up are refused (``record_check.py``).
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from wire.errors import LocalError, RecordError
+from wire.message.flags import SysFlag
+from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES, build_offset_message_id
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
+from wire.message.record_check import BLANK, check_record, checksum_text, damage_error
+from wire.message.record_layout import (
+    END_OF_FILE_BYTES,
+    FILLER_HEAD,
+    FLAGS_AT,
+    HEAD_BY_BYTE,
+    HEADS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_BYTES,
+    MAX_TOPIC_V1_BYTES,
+    MIN_RECORD_BYTES,
+    RECORD,
+    head_layout,
+)
+
+# Layout and check are used together with the reader: one module to import from.
+__all__ = [
+    "BLANK",
+    "END_OF_FILE_BYTES",
+    "HEADS",
+    "MAGIC_BLANK",
+    "MAGIC_V1",
+    "MAGIC_V2",
+    "MAX_CACHED_TOPICS",
+    "MAX_TOPIC_BYTES",
+    "MAX_TOPIC_V1_BYTES",
+    "MIN_RECORD_BYTES",
+    "RECORD",
+    "OutgoingMessage",
+    "StoredMessage",
+    "build_blank",
+    "build_record",
+    "check_record",
+    "head_layout",
+    "parse_record",
+    "parse_records",
+    "record_size",
+    "reposition",
+]
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+_properties_bytes = struct.Struct(">h")
+_UNPACK_BY_BYTE = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
+_PACK_BY_HOSTS = {
+    (HOST_V6_BYTES if flags & SysFlag.BORN_HOST_V6 else HOST_V4_BYTES) * 32
+    + (HOST_V6_BYTES if flags & SysFlag.STORE_HOST_V6 else HOST_V4_BYTES): (head.pack, head.size, flags)
+    for flags, head in HEADS.items()
+}
+_NO_HOST_FLAGS = ~SysFlag.HOSTS_MASK
+
+MAX_CACHED_TOPICS = 4096
+"""Topics whose encoded field is remembered; the cache is emptied when it is full."""
+_topic_fields: dict[str, tuple[int, bytes]] = {}
+
+
+class OutgoingMessage:
+    """A message that is to be stored.
+
+    The address bits of ``sys_flag`` need not be set: a record takes them from the length of its hosts.
+
+    :param born_host: the client's packed address, 8 or 20 bytes; ``store_host`` likewise the broker's.
+    :param properties: the property string as it will be stored, at most 32767 bytes.
+    :param property_map: the same content decoded; parsed from ``properties`` when left out.
+    """
+
+    # A plain class: one is made for every message sent, and a frozen dataclass takes twice as long to make.
+    __slots__ = (
+        "body",
+        "born_at_ms",
+        "born_host",
+        "flag",
+        "prepared_transaction_offset",
+        "properties",
+        "property_map",
+        "queue_id",
+        "reconsume_times",
+        "store_host",
+        "sys_flag",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_at_ms: int,
+        born_host: bytes,
+        store_host: bytes,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        body: bytes,
+        properties: bytes = b"",
+        property_map: Mapping[str, str] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.born_at_ms = born_at_ms
+        self.born_host = born_host
+        self.store_host = store_host
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+        self.body = body
+        self.properties = properties
+        self.property_map = parse_properties(properties) if property_map is None else property_map
+
+    def __repr__(self) -> str:
+        return f"<OutgoingMessage {self.topic}/{self.queue_id} body {len(self.body)} bytes>"
+
+
+class StoredMessage:
+    """A message read back from a record: what was sent, and where and when it was stored."""
+
+    # A plain class, as OutgoingMessage is.
+    __slots__ = (
+        "_property_map",
+        "body",
+        "body_bytes",
+        "body_crc",
+        "born_at_ms",
+        "born_host",
+        "commit_log_offset",
+        "flag",
+        "magic",
+        "prepared_transaction_offset",
+        "properties",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_host",
+        "stored_at_ms",
+        "sys_flag",
+        "topic",
+        "total_size",
+    )
+
+    def __init__(
+        self,
+        head: tuple[int, int, int, int, int, int, int, int, int, bytes, int, bytes, int, int, int],
+        body: bytes,
+        topic: str,
+        properties: bytes,
+    ) -> None:
+        (
+            self.total_size,
+            self.magic,
+            self.body_crc,
+            self.queue_id,
+            self.flag,
+            self.queue_offset,
+            self.commit_log_offset,
+            self.sys_flag,
+            self.born_at_ms,
+            self.born_host,
+            self.stored_at_ms,
+            self.store_host,
+            self.reconsume_times,
+            self.prepared_transaction_offset,
+            self.body_bytes,
+        ) = head
+        self.body = body
+        self.topic = topic
+        self.properties = properties
+        self._property_map: dict[str, str] | None = None
+
+    @property
+    def property_map(self) -> dict[str, str]:
+        """The decoded properties; parsed at first use."""
+        properties = self._property_map
+        if properties is None:
+            properties = self._property_map = parse_properties(self.properties)
+        return properties
+
+    @property
+    def offset_message_id(self) -> str:
+        """The id made of the broker's address and the commit log offset."""
+        return build_offset_message_id(self.store_host, self.commit_log_offset)
+
+    @property
+    def unique_key(self) -> str | None:
+        """The id the producing client gave it, None from a client that gives none."""
+        return self.property_map.get(PropertyName.UNIQ_KEY)
+
+    def __repr__(self) -> str:
+        return (
+            f"<StoredMessage {self.topic}/{self.queue_id} at {self.queue_offset}, "
+            f"commit log {self.commit_log_offset}, {self.total_size} bytes>"
+        )
+
+
+def _topic_field(topic: str) -> tuple[int, bytes]:
+    """Magic and length-prefixed topic, and remember them."""
+    raw = topic.encode("utf-8", "replace")
+    if len(raw) > MAX_TOPIC_BYTES:
+        raise LocalError(f"topic takes {len(raw)} bytes, the limit is {MAX_TOPIC_BYTES}")
+    if len(raw) <= MAX_TOPIC_V1_BYTES:
+        field = MAGIC_V1, bytes((len(raw),)) + raw
+    else:
+        field = MAGIC_V2, len(raw).to_bytes(2, "big") + raw
+    if len(_topic_fields) >= MAX_CACHED_TOPICS:
+        _topic_fields.clear()
+    _topic_fields[topic] = field
+    return field
+
+
+def _refusal(message: OutgoingMessage, error: struct.error) -> LocalError:
+    if len(message.properties) > MAX_PROPERTIES_BYTES:
+        return LocalError(f"properties take {len(message.properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    return LocalError(f"{message!r} does not fit a record: {error}")
+
+
+def _hosts_refusal(message: OutgoingMessage) -> LocalError:
+    return LocalError(f"hosts take {len(message.born_host)} and {len(message.store_host)} bytes, not 8 or 20 each")
+
+
+def record_size(message: OutgoingMessage) -> int:
+    """The bytes its record will take.
+
+    :raises LocalError: topic over 255 bytes, or a host that is neither 8 nor 20 bytes.
+    """
+    hosts = _PACK_BY_HOSTS.get(len(message.born_host) * 32 + len(message.store_host))
+    if hosts is None:
+        raise _hosts_refusal(message)
+    _, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
+    return hosts[1] + len(message.body) + len(topic) + 2 + len(message.properties)
+
+
+def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytes:
+    """The record of a message at its place; body checksum and sizes included.
+
+    :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
+        or a number out of its field's range.
+    """
+    body = message.body
+    properties = message.properties
+    born_host = message.born_host
+    store_host = message.store_host
+    hosts = _PACK_BY_HOSTS.get(len(born_host) * 32 + len(store_host))
+    if hosts is None:
+        raise _hosts_refusal(message)
+    pack, head_bytes, host_flags = hosts
+    magic, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
+    body_bytes = len(body)
+    properties_bytes = len(properties)
+    try:
+        head = pack(
+            head_bytes + body_bytes + len(topic) + 2 + properties_bytes,
+            magic,
+            zlib.crc32(body) & 0x7FFFFFFF,
+            message.queue_id,
+            message.flag,
+            queue_offset,
+            commit_log_offset,
+            message.sys_flag & _NO_HOST_FLAGS | host_flags,
+            message.born_at_ms,
+            born_host,
+            stored_at_ms,
+            store_host,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
+            body_bytes,
+        )
+        return b"".join((head, body, topic, _properties_bytes.pack(properties_bytes), properties))
+    except struct.error as error:
+        raise _refusal(message, error) from error
+
+
+def build_blank(remaining: int) -> bytes:
+    """The filler at the end of a commit log file of which ``remaining`` bytes are left: its first 8 bytes."""
+    if remaining < END_OF_FILE_BYTES:
+        raise LocalError(f"a filler takes {END_OF_FILE_BYTES} bytes, {remaining} are left")
+    return FILLER_HEAD.pack(remaining, MAGIC_BLANK)
+
+
+_LOG_PLACE = struct.Struct(">qq")  # queue_offset and commit_log_offset are neighbours in every head
+_STORED_AT = HEADS[0].packer("stored_at_ms")
+
+
+def reposition(record: Readable, *, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytearray:
+    """A copy of a record for another place; nothing else changes.
+
+    :raises RecordError: shorter than a record's head.
+    :raises LocalError: a number out of range.
+    """
+    moved = bytearray(record)
+    if len(moved) < MIN_RECORD_BYTES:
+        raise RecordError(f"cut off: {len(moved)} bytes, a record takes at least {MIN_RECORD_BYTES}")
+    head = HEAD_BY_BYTE[moved[FLAGS_AT]]
+    try:
+        _LOG_PLACE.pack_into(moved, head.offset("queue_offset"), queue_offset, commit_log_offset)
+        _STORED_AT.pack_into(moved, head.offset("stored_at_ms"), stored_at_ms)
+    except struct.error as error:
+        raise LocalError(f"a record cannot be placed at {queue_offset}, {commit_log_offset}: {error}") from error
+    return moved
+
+
+def parse_record(
+    buffer: Readable, offset: int = 0, *, check_crc: bool = False, with_body: bool = True
+) -> StoredMessage:
+    """The message whose record starts at ``offset``; the record may be followed by anything.
+
+    :param check_crc: also compare the body with its checksum.
+    :param with_body: False leaves the body empty, for readers of head and properties.
+    :raises RecordError: cut off, unknown magic, parts that do not add up, a topic that is not UTF-8, a
+        wrong checksum.
+    """
+    try:
+        unpack, head_bytes = _UNPACK_BY_BYTE[buffer[offset + FLAGS_AT]]
+        head = unpack(buffer, offset)
+        end = offset + head[0]
+        body_at = offset + head_bytes
+        topic_at = body_at + head[14]
+        if topic_at < body_at or end > len(buffer):
+            raise damage_error(buffer, offset)
+        magic = head[1]
+        if magic == MAGIC_V1:
+            topic_bytes = buffer[topic_at]
+            topic_at += 1
+            if topic_bytes > MAX_TOPIC_V1_BYTES:
+                raise damage_error(buffer, offset)
+        elif magic == MAGIC_V2:
+            topic_bytes = buffer[topic_at] << 8 | buffer[topic_at + 1]
+            topic_at += 2
+        else:
+            raise damage_error(buffer, offset)
+        topic_end = topic_at + topic_bytes
+        properties_bytes = buffer[topic_end] << 8 | buffer[topic_end + 1]
+        properties_at = topic_end + 2
+        if properties_at + properties_bytes != end or properties_bytes > MAX_PROPERTIES_BYTES:
+            raise damage_error(buffer, offset)
+        topic = str(buffer[topic_at:topic_end], "utf-8")
+    except (IndexError, struct.error) as error:
+        raise damage_error(buffer, offset) from error
+    except UnicodeDecodeError as error:
+        raise RecordError("the topic is not UTF-8") from error
+    body = bytes(buffer[body_at : body_at + head[14]]) if with_body or check_crc else b""
+    if check_crc and zlib.crc32(body) & 0x7FFFFFFF != head[2]:
+        raise RecordError(checksum_text(head[2], zlib.crc32(body) & 0x7FFFFFFF))
+    return StoredMessage(head, body if with_body else b"", topic, bytes(buffer[properties_at:end]))
+
+
+def parse_records(buffer: Readable) -> list[StoredMessage]:
+    """Every message of a row of records that fills the buffer, as in a pull answer.
+
+    :raises RecordError: any of them is damaged, or bytes are left over.
+    """
+    messages: list[StoredMessage] = []
+    offset = 0
+    while offset < len(buffer):
+        message = parse_record(buffer, offset)
+        messages.append(message)
+        offset += message.total_size
+    return messages

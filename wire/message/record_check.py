@@ -1,0 +1,115 @@
+"""Whether bytes are a whole record, and what is wrong when they are not: for recovery and for error messages.
+
+Stricter than a client's reader: as upstream's ``CommitLog.checkMessageAndReturnSize``, the parts have to
+add up to the size and the body has to have its checksum.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import TypeAlias
+
+from wire.errors import RecordError
+from wire.message.record_layout import (
+    FILLER_HEAD,
+    FLAGS_AT,
+    HEAD_BY_BYTE,
+    HEADS,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_V1_BYTES,
+    MIN_RECORD_BYTES,
+    MIN_TAIL_BYTES,
+)
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+BLANK = 0
+"""What ``check_record`` answers for a filler: there is no further record in this file."""
+
+
+def check_record(
+    buffer: Readable, offset: int, expected_commit_log_offset: int | None, *, check_crc: bool = True
+) -> int:
+    """Whether a whole record lies at ``offset``: its size, or ``BLANK`` for an end-of-file filler.
+
+    Makes no objects but numbers: recovery calls it for every record since the last checkpoint.
+
+    :param expected_commit_log_offset: what the record must say of its own place; None does not ask.
+    :raises RecordError: what is wrong, in the order of the checks: cut off, magic, sizes, place, checksum.
+    """
+    problem = find_damage(buffer, offset)
+    if problem is not None:
+        if problem is FILLER:
+            return BLANK
+        raise RecordError(problem)
+    layout = HEAD_BY_BYTE[buffer[offset + FLAGS_AT]]
+    head = layout.unpack_from(buffer, offset)
+    if expected_commit_log_offset is not None and head[6] != expected_commit_log_offset:
+        raise RecordError(f"the record says it lies at {head[6]}, found at {expected_commit_log_offset}")
+    if check_crc:
+        body_at = offset + layout.size
+        crc = zlib.crc32(memoryview(buffer)[body_at : body_at + head[14]]) & 0x7FFFFFFF
+        if crc != head[2]:
+            raise RecordError(checksum_text(head[2], crc))
+    size: int = head[0]
+    return size
+
+
+FILLER = "an end-of-file filler, not a record"
+
+
+def checksum_text(stated: int, found: int) -> str:
+    """The reason when a body does not have its checksum."""
+    return f"body checksum is {found:#010x}, the record says {stated:#010x}"
+
+
+def damage_error(buffer: Readable, offset: int) -> RecordError:
+    """The error for a record that could not be read."""
+    return RecordError(find_damage(buffer, offset) or "the record is damaged")
+
+
+def find_damage(buffer: Readable, offset: int) -> str | None:
+    """What is wrong with the sizes of the record at ``offset``; None when they add up."""
+    left = len(buffer) - offset
+    if left < FILLER_HEAD.size:
+        return f"cut off: {left} bytes left, a record takes at least {MIN_RECORD_BYTES}"
+    size, magic = FILLER_HEAD.unpack_from(buffer, offset)
+    if magic not in (MAGIC_V1, MAGIC_V2):
+        if magic == MAGIC_BLANK:
+            return FILLER
+        return "nothing is written here" if size == magic == 0 else f"unknown magic {magic & 0xFFFFFFFF:#010x}"
+    if size < MIN_RECORD_BYTES:
+        return f"size {size} is below the least, {MIN_RECORD_BYTES}"
+    if size > left:
+        return f"cut off: {left} bytes left of {size}"
+    head = HEAD_BY_BYTE[buffer[offset + FLAGS_AT]]
+    if size < head.size + MIN_TAIL_BYTES:
+        return f"size {size} is below the least with these hosts, {head.size + MIN_TAIL_BYTES}"
+    return _tail_problem(buffer, offset, offset + size, offset + head.size, magic)
+
+
+_BODY_BYTES = HEADS[0].packer("body_bytes")
+_PROPERTIES_BYTES = struct.Struct(">h")
+
+
+def _tail_problem(buffer: Readable, offset: int, end: int, body_at: int, magic: int) -> str | None:
+    (body_bytes,) = _BODY_BYTES.unpack_from(buffer, body_at - _BODY_BYTES.size)
+    topic_at = body_at + body_bytes + (1 if magic == MAGIC_V1 else 2)
+    if body_bytes < 0 or topic_at + 2 > end:
+        return f"a body of {body_bytes} bytes does not fit into {end - offset}"
+    topic_bytes = buffer[topic_at - 1]
+    if magic == MAGIC_V2:
+        topic_bytes |= buffer[topic_at - 2] << 8
+    elif topic_bytes > MAX_TOPIC_V1_BYTES:
+        return f"the topic length {topic_bytes - 256} is negative"
+    properties_at = topic_at + topic_bytes + 2
+    if properties_at > end:
+        return f"a topic of {topic_bytes} bytes does not fit into {end - offset}"
+    (properties_bytes,) = _PROPERTIES_BYTES.unpack_from(buffer, properties_at - 2)
+    if properties_bytes < 0 or properties_at + properties_bytes != end:
+        parts_bytes = properties_at + properties_bytes - offset
+        return f"the parts take {parts_bytes} bytes, the record says {end - offset}"
+    return None

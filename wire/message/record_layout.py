@@ -1,0 +1,92 @@
+"""The layout of a stored message record, declared once; everything about its bytes is derived from here.
+
+    head (fixed: 88 bytes with IPv4 hosts, 100 or 112 with IPv6 ones) · body
+    · topic length (int8 in V1, int16 in V2) · topic · properties length (int16) · properties
+
+``RECORD`` declares the whole; the four fixed heads come from the same member list, so an offset is asked
+for by name and stated nowhere. V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names) and is
+unreadable to clients before 5.0. Reading and writing is in ``record.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from construct import Bytes, Construct, IfThenElse, Int8sb, Int16sb, Int32sb, Int64sb, Struct, this
+
+from wire.fixed_layout import FixedLayout
+from wire.message.flags import SysFlag
+from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES
+
+# On disk and on the wire: never change.
+MAGIC_V1 = 0xDAA320A7 - 0x1_0000_0000
+MAGIC_V2 = 0xDAA320AB - 0x1_0000_0000
+MAGIC_BLANK = 0xCBD43194 - 0x1_0000_0000
+"""Marks the filler at the end of a commit log file."""
+
+MAX_TOPIC_V1_BYTES = 127
+MAX_TOPIC_BYTES = 255
+"""What a broker of 5.x takes at most; V2's int16 length could hold more."""
+END_OF_FILE_BYTES = 8
+"""A record is placed in a file only if it and this much more fit in, so a filler always has its place."""
+
+
+def _head_members(born_host: Construct[Any, Any], store_host: Construct[Any, Any]) -> list[Any]:
+    return [
+        "total_size" / Int32sb,
+        "magic" / Int32sb,
+        "body_crc" / Int32sb,
+        "queue_id" / Int32sb,
+        "flag" / Int32sb,
+        "queue_offset" / Int64sb,
+        "commit_log_offset" / Int64sb,
+        "sys_flag" / Int32sb,
+        "born_at_ms" / Int64sb,
+        "born_host" / born_host,
+        "stored_at_ms" / Int64sb,
+        "store_host" / store_host,
+        "reconsume_times" / Int32sb,
+        "prepared_transaction_offset" / Int64sb,
+        "body_bytes" / Int32sb,
+    ]
+
+
+def head_layout(*, born_v6: bool, store_v6: bool) -> FixedLayout:
+    """The fixed part before the body, for one combination of address families."""
+    born = HOST_V6_BYTES if born_v6 else HOST_V4_BYTES
+    store = HOST_V6_BYTES if store_v6 else HOST_V4_BYTES
+    return FixedLayout(
+        f"record head, hosts of {born} and {store} bytes", Struct(*_head_members(Bytes(born), Bytes(store)))
+    )
+
+
+HEADS: Mapping[int, FixedLayout] = {
+    flags: head_layout(born_v6=bool(flags & SysFlag.BORN_HOST_V6), store_v6=bool(flags & SysFlag.STORE_HOST_V6))
+    for flags in (0, SysFlag.BORN_HOST_V6, SysFlag.STORE_HOST_V6, SysFlag.HOSTS_MASK)
+}
+"""The head by the two address bits of ``sys_flag``."""
+
+RECORD = Struct(
+    *_head_members(
+        Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & SysFlag.BORN_HOST_V6 else HOST_V4_BYTES),
+        Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & SysFlag.STORE_HOST_V6 else HOST_V4_BYTES),
+    ),
+    "body" / Bytes(this.body_bytes),
+    "topic_bytes" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
+    "topic" / Bytes(this.topic_bytes),
+    "properties_bytes" / Int16sb,
+    "properties" / Bytes(this.properties_bytes),
+)
+"""The specification of a record; the functions below are its quick form."""
+
+FILLER_HEAD = FixedLayout("end-of-file filler", Struct("total_size" / Int32sb, "magic" / Int32sb))
+FLAGS_AT = HEADS[0].offset("sys_flag") + 3
+"""The byte of ``sys_flag`` that holds the address bits; it lies before the first host, the same in all
+heads.
+"""
+HEAD_BY_BYTE = tuple(HEADS[byte & SysFlag.HOSTS_MASK] for byte in range(256))
+"""The head by the value of that byte."""
+MIN_TAIL_BYTES = 3
+"""A topic length and a properties length."""
+MIN_RECORD_BYTES = HEADS[0].size + MIN_TAIL_BYTES

@@ -1,0 +1,1 @@
+"""Tests of the wire package; one file per source file."""

@@ -1,0 +1,1 @@
+"""Tests of ``wire.bodies``; one file per source file."""

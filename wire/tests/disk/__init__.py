@@ -1,0 +1,1 @@
+"""Tests of ``wire.disk``; one file per source file."""

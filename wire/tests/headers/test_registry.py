@@ -1,0 +1,130 @@
+"""The registry, and through it every declared header."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wire.headers
+from wire.codes import RequestCode
+from wire.errors import FieldError
+from wire.headers.declare import Header, build_header, parse_header
+from wire.headers.registry import REQUEST_HEADERS, RESPONSE_HEADERS
+from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+
+# Classes of upstream that no code carries, or that only answer a request which nobody sends.
+WITHOUT_A_CODE = {
+    "CheckTransactionStateResponse",
+    "InitConsumerOffsetRequest",
+    "RegisterOrderTopicRequest",
+    "StatisticsMessagesRequest",
+}
+
+
+def _declared() -> dict[str, type[Header]]:
+    found: dict[str, type[Header]] = {}
+    for module in pkgutil.iter_modules(wire.headers.__path__, "wire.headers."):
+        for name, value in vars(importlib.import_module(module.name)).items():
+            if inspect.isclass(value) and issubclass(value, Header) and value is not Header:
+                found[name] = value
+    return found
+
+
+DECLARED = _declared()
+EVERY_HEADER = sorted(DECLARED.values(), key=lambda cls: cls.__name__)
+
+
+def _sample_text(hint: str, *, seed: int) -> str:
+    return ("true" if seed % 2 else "false") if "bool" in hint else str(seed) if "int" in hint else f"text {seed}"
+
+
+@pytest.mark.parametrize("cls", EVERY_HEADER)
+def test_every_header_reads_and_writes_all_its_fields(cls: type[Header]) -> None:
+    fields = {
+        declared.encode_name: _sample_text(str(declared.type), seed=seed)
+        for seed, declared in enumerate(msgspec.structs.fields(cls))
+    }
+
+    header = parse_header(cls, fields)
+
+    assert build_header(header) == fields
+    assert parse_header(cls, build_header(header)) == header
+
+
+@pytest.mark.parametrize("cls", EVERY_HEADER)
+def test_every_header_without_fields_is_its_defaults_or_a_field_error(cls: type[Header]) -> None:
+    required = [declared.encode_name for declared in msgspec.structs.fields(cls) if declared.required]
+    if not required:
+        assert parse_header(cls, {}) == cls()
+        return
+    with pytest.raises(FieldError) as caught:
+        parse_header(cls, {})
+    assert caught.value.field == required[0]
+
+
+@pytest.mark.parametrize("cls", EVERY_HEADER)
+def test_wire_names_are_unique_and_explained(cls: type[Header]) -> None:
+    names = [declared.encode_name for declared in msgspec.structs.fields(cls)]
+
+    assert len(names) == len(set(names))
+    assert cls.__doc__
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from(EVERY_HEADER), st.data())
+def test_any_ext_fields_are_a_header_or_a_field_error(cls: type[Header], data: st.DataObject) -> None:
+    names = [declared.encode_name for declared in msgspec.structs.fields(cls)] or ["x"]
+    texts = st.text(max_size=10) | st.integers().map(str) | st.sampled_from(["true", "false", ""])
+    try:
+        parse_header(cls, data.draw(st.dictionaries(st.sampled_from(names), texts)))
+    except FieldError as error:
+        found = error
+    else:
+        return
+    assert found.field in names
+
+
+def test_requests_and_responses_are_named_for_what_they_are() -> None:
+    assert all(cls.__name__.endswith("Request") for cls in REQUEST_HEADERS.values())
+    assert all(cls.__name__.endswith("Response") for cls in RESPONSE_HEADERS.values())
+
+
+def test_every_declared_header_belongs_to_a_code() -> None:
+    registered = {*REQUEST_HEADERS.values(), *RESPONSE_HEADERS.values()}
+
+    assert {name for name, cls in DECLARED.items() if cls not in registered} == WITHOUT_A_CODE
+
+
+def test_registered_codes_are_codes_and_responses_belong_to_known_requests() -> None:
+    assert set(REQUEST_HEADERS) | set(RESPONSE_HEADERS) <= set(RequestCode)
+
+
+def test_a_code_named_in_a_headers_docstring_is_the_code_it_is_registered_for() -> None:
+    """Each docstring says in brackets which codes carry the header; that and the registry are one truth."""
+    for table in (REQUEST_HEADERS, RESPONSE_HEADERS):
+        for code, cls in table.items():
+            assert int(code) in set(map(int, re.findall(r"\d+", cls.__doc__ or ""))), (code, cls)
+
+
+def test_the_two_forms_of_send_go_with_their_codes() -> None:
+    forms = {code: cls for code, cls in REQUEST_HEADERS.items() if issubclass(cls, SendMessageRequest)}
+
+    assert forms == {
+        RequestCode.SEND_MESSAGE: SendMessageRequest,
+        RequestCode.SEND_REPLY_MESSAGE: SendMessageRequest,
+        RequestCode.SEND_MESSAGE_V2: ShortSendMessageRequest,
+        RequestCode.SEND_BATCH_MESSAGE: ShortSendMessageRequest,
+        RequestCode.SEND_REPLY_MESSAGE_V2: ShortSendMessageRequest,
+    }
+
+
+def test_the_tables_cannot_be_changed() -> None:
+    with pytest.raises(TypeError):
+        REQUEST_HEADERS[RequestCode.HEART_BEAT] = SendMessageRequest  # type: ignore[index]

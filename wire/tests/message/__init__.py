@@ -1,0 +1,1 @@
+"""Tests of ``wire.message``; one file per source file."""

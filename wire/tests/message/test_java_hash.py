@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wire.message import java_hash
+from wire.message.java_hash import MAX_CACHED_HEADS, index_key_hash, java_string_hash, unsigned_hash
+from wire.tests.message.strategies import QUICK
+
+
+def hash_by_definition(text: str) -> int:
+    hashed = 0
+    raw = text.encode("utf-16-be", "surrogatepass")
+    for at in range(0, len(raw), 2):
+        hashed = (31 * hashed + int.from_bytes(raw[at : at + 2], "big")) & 0xFFFFFFFF
+    return hashed - 2**32 if hashed >= 2**31 else hashed
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("TagA", 2598919),
+        ("TagB", 2598920),
+        ("polygenelubricants", -(2**31)),
+        ("hello", 99162322),
+        ("Hello, World!", 1498789909),
+        ("The quick brown fox jumps over the lazy dog", -609428141),
+        ("\U0001f600", 0xD83D * 31 + 0xDE00),
+    ],
+)
+def test_the_hash_is_what_java_computes(text: str, expected: int) -> None:
+    assert hash_by_definition(text) == expected
+    assert java_string_hash(text) == expected
+
+
+any_text = st.text(st.characters(exclude_categories=[]), max_size=80) | st.text(
+    st.characters(codec="ascii"), max_size=80
+)
+
+
+@QUICK
+@given(any_text)
+def test_any_text_hashes_as_defined(text: str) -> None:
+    assert java_string_hash(text) == hash_by_definition(text)
+    assert unsigned_hash(text) == hash_by_definition(text) & 0xFFFFFFFF
+
+
+@pytest.mark.parametrize("length", [7, 8, 9, 191, 192, 200, 201, 255, 256, 257, 300, 1000, 5000])
+@pytest.mark.parametrize("letter", ["~", "é", "\U0001f600"])
+def test_block_and_cache_boundaries_do_not_show(length: int, letter: str) -> None:
+    text = (letter * length)[:length]
+    assert java_string_hash(text) == hash_by_definition(text)
+    assert java_string_hash(text) == hash_by_definition(text), "the second time comes from the cache"
+
+
+def test_the_cache_of_heads_is_bounded() -> None:
+    for number in range(MAX_CACHED_HEADS + 10):
+        java_string_hash(f"{number:012d}{number:08d}")
+    assert len(java_hash._heads) <= MAX_CACHED_HEADS
+    java_string_hash("x" * 1000)
+    assert all(len(head) <= java_hash.MAX_CACHED_HEAD_CHARS for head in java_hash._heads)
+
+
+@QUICK
+@given(any_text, any_text)
+def test_index_hashes_are_of_topic_and_key_and_never_negative(topic: str, key: str) -> None:
+    hashed = hash_by_definition(f"{topic}#{key}")
+    assert index_key_hash(topic, key) == (0 if hashed == -(2**31) else abs(hashed))
+
+
+def test_the_hash_without_a_positive_counterpart_becomes_zero() -> None:
+    topic, _, key = _split_with_minimum_hash().partition("#")
+    assert hash_by_definition(f"{topic}#{key}") == -(2**31)
+    assert index_key_hash(topic, key) == 0
+
+
+def _split_with_minimum_hash() -> str:
+    """A text with a # whose hash is -2^31: its last seven characters are digits in base 31."""
+    prefix = "topic#"
+    missing = (2**31 - (hash_by_definition(prefix + "0" * 7) & 0xFFFFFFFF)) % 2**32
+    digits = []
+    for exponent in range(6, -1, -1):
+        digit, missing = divmod(missing, 31**exponent)
+        digits.append(chr(ord("0") + digit))
+    return prefix + "".join(digits)

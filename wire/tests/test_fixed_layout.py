@@ -1,0 +1,106 @@
+"""Fixed layouts: the packer derived from a declaration agrees with the declaration."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+from construct import Bytes, Int8ub, Int16sb, Int16ul, Int32sb, Int32ub, Int64sb, Struct, VarInt
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wire.errors import LocalError
+from wire.fixed_layout import FixedLayout
+from wire.frame import BINARY_HEAD, FRAME_HEAD
+
+SAMPLE = FixedLayout(
+    "sample",
+    Struct("kind" / Int8ub, "small" / Int16sb, "host" / Bytes(8), "middle" / Int32sb, "large" / Int64sb),
+)
+SAMPLE_VALUES = st.fixed_dictionaries(
+    {
+        "kind": st.integers(0, 255),
+        "small": st.integers(-(2**15), 2**15 - 1),
+        "host": st.binary(min_size=8, max_size=8),
+        "middle": st.integers(-(2**31), 2**31 - 1),
+        "large": st.integers(-(2**63), 2**63 - 1),
+    }
+)
+
+
+def _agree(layout: FixedLayout, values: dict[str, Any]) -> None:
+    declared = layout.declaration.build(values)
+    assert layout.pack(*[values[name] for name in layout]) == declared
+    assert layout.as_dict(declared) == values
+    parsed = layout.declaration.parse(declared)
+    assert {name: parsed[name] for name in layout} == values
+
+
+@settings(deadline=None)
+@given(SAMPLE_VALUES)
+def test_packer_and_declaration_agree_both_ways(values: dict[str, Any]) -> None:
+    _agree(SAMPLE, values)
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1))
+def test_the_frame_head_agrees_both_ways(frame_bytes: int, mark: int) -> None:
+    _agree(FRAME_HEAD, {"frame_bytes": frame_bytes, "header_mark": mark})
+
+
+@settings(deadline=None)
+@given(
+    code=st.integers(-(2**15), 2**15 - 1),
+    language=st.integers(0, 255),
+    version=st.integers(-(2**15), 2**15 - 1),
+    numbers=st.tuples(*[st.integers(-(2**31), 2**31 - 1)] * 3),
+)
+def test_the_binary_header_agrees_both_ways(
+    code: int, language: int, version: int, numbers: tuple[int, int, int]
+) -> None:
+    values = (code, language, version, *numbers)
+    _agree(BINARY_HEAD, dict(zip(BINARY_HEAD.names, values, strict=True)))
+
+
+def test_offsets_and_sizes_follow_from_the_declaration() -> None:
+    assert SAMPLE.names == ("kind", "small", "host", "middle", "large")
+    assert [SAMPLE.offset(name) for name in SAMPLE] == [0, 1, 3, 11, 15]
+    assert SAMPLE.size == 23 == SAMPLE.declaration.sizeof()
+    assert (FRAME_HEAD.size, BINARY_HEAD.size) == (8, 17)
+
+
+def test_one_field_is_patched_in_place() -> None:
+    buffer = bytearray(SAMPLE.size + 2)
+    SAMPLE.pack_into(buffer, 2, 1, 2, b"01234567", 3, 4)
+
+    SAMPLE.packer("middle").pack_into(buffer, 2 + SAMPLE.offset("middle"), -9)
+
+    assert SAMPLE.as_dict(buffer, 2) == {"kind": 1, "small": 2, "host": b"01234567", "middle": -9, "large": 4}
+
+
+def test_a_row_of_units_is_read_in_one_go() -> None:
+    rows = [(1, 2, b"aaaaaaaa", 3, 4), (5, 6, b"bbbbbbbb", 7, 8)]
+
+    assert list(SAMPLE.iter_unpack(b"".join(SAMPLE.pack(*row) for row in rows))) == rows
+
+
+@pytest.mark.parametrize("declaration", [Struct("a" / Int16ul), Struct("a" / VarInt), Struct("a" / Bytes(lambda _: 3))])
+def test_what_is_not_fixed_and_big_endian_cannot_be_declared(declaration: Struct) -> None:
+    with pytest.raises(LocalError, match="layout odd"):
+        FixedLayout("odd", declaration)
+
+
+def test_a_member_without_a_name_cannot_be_declared() -> None:
+    with pytest.raises(LocalError, match="needs a name"):
+        FixedLayout("odd", Struct(Int32ub))
+
+
+def test_an_unknown_field_name_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        SAMPLE.offset("nothing")
+
+
+def test_a_number_too_large_for_its_field_is_refused() -> None:
+    with pytest.raises(struct.error):
+        FRAME_HEAD.pack(2**32, 0)
