@@ -39,13 +39,28 @@ def start_engine() -> None:
     os.environ.setdefault("TESTCONTAINERS_HOST_OVERRIDE", "127.0.0.1")
 
 
-def remove_leftovers() -> int:
-    """Remove containers of earlier runs; returns how many there were."""
+def owner() -> str:
+    """What this process writes into the label of its containers: process id and start time."""
+    return f"{os.getpid()}-{_started(os.getpid())}"
+
+
+def _started(process_id: int) -> str:
+    """When a process started, in clock ticks since boot; "" when it is gone (or the system has no /proc)."""
+    path = Path(f"/proc/{process_id}/stat")
+    return path.read_text().rpartition(")")[2].split()[19] if path.exists() else ""
+
+
+def _abandoned(label: str) -> bool:
+    process_id, _, started = label.partition("-")
+    return label == owner() or not process_id.isdigit() or _started(int(process_id)) != started
+
+
+def remove_leftovers() -> None:
+    """Remove this run's containers and those of runs that are no more; another run at the same time keeps its own."""
     with engine() as client:
-        found = client.containers.list(all=True, filters={"label": LABEL})
-        for container in found:
-            container.remove(force=True, v=True)
-        return len(found)
+        for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
+            if _abandoned(container.labels[LABEL]):
+                container.remove(force=True, v=True)
 
 
 def bridge_gateway() -> str:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from compat_tests.environment import LABEL
+from compat_tests.environment import LABEL, owner
 from compat_tests.images import image
 
 CLIENT_VERSIONS = ("4.9.8", "5.5.0")
@@ -101,7 +101,7 @@ def java_client(version: str) -> Iterator[JavaClient]:
         DockerContainer(image("java-client", version))
         .with_command(["listen", str(_CONTROL_PORT)])
         .with_exposed_ports(_CONTROL_PORT)
-        .with_kwargs(labels={LABEL: "java-client"})
+        .with_kwargs(labels={LABEL: owner()})
         .waiting_for(LogMessageWaitStrategy("ready").with_startup_timeout(60))
     )
     with container:

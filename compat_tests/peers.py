@@ -19,7 +19,7 @@ from typing import Protocol
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
-from compat_tests.environment import LABEL, bridge_gateway, wait_until
+from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
 from compat_tests.images import image
 
 # Short waits, so that a retry, a dead letter and a check take seconds. Level 3 is the first retry's.
@@ -188,7 +188,7 @@ class GatewayContainer:
         self._container = (
             DockerContainer(image("gateway"))
             .with_command([*arguments, "--port", "10911", "--nameserver-port", "9876"])
-            .with_kwargs(labels={LABEL: self.name})
+            .with_kwargs(labels={LABEL: owner()})
             .waiting_for(LogMessageWaitStrategy("ready nameserver=").with_startup_timeout(60))
         )
         self.nameserver = ""
@@ -228,7 +228,7 @@ class ApacheContainer:
             DockerContainer(image("rocketmq", version))
             .with_env("BROKER_EXTRA", ";".join(f"{k}={v}" for k, v in {**(settings or {}), **APACHE_ONLY}.items()))
             .with_env("BROKER_PORT", str(self._port))
-            .with_kwargs(labels={LABEL: self.name})
+            .with_kwargs(labels={LABEL: owner()})
             .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
         )
         if advertise_port is not None:

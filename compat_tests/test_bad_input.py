@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from compat_tests import frames, scenarios
+from compat_tests.environment import wait_until
 from compat_tests.frames import Frame
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import GatewayProcess
@@ -137,13 +138,17 @@ def test_garbage_closes_its_connection_only(gateway: GatewayProcess, garbage: by
         assert frames.read(good) is not None
 
 
-def test_garbage_after_a_good_request_does_not_take_its_answer_away(gateway: GatewayProcess) -> None:
+def test_garbage_after_a_good_request_ends_the_connection_and_the_request_is_carried_out(
+    gateway: GatewayProcess,
+) -> None:
+    """Its answer may be lost with the connection, as on Apache RocketMQ; the message may not."""
+    end = frames.request(30, {"topic": _TOPIC, "queueId": "2"})
+    before = int(ask(gateway, end).fields["offset"])
     with socket.create_connection(broker(gateway), timeout=10) as connection:
-        connection.sendall(send().pack() + GARBAGE["http"])
+        connection.sendall(send(changes={"e": "2"}).pack() + GARBAGE["http"])
         answer = frames.read(connection)
-        assert answer is not None
-        assert answer.code == SUCCESS
-        assert closed(connection)
+        assert answer is None or (answer.code == SUCCESS and closed(connection))
+    wait_until(lambda: int(ask(gateway, end).fields["offset"]) == before + 1, "the message being stored")
 
 
 def test_a_frame_byte_by_byte_is_answered(gateway: GatewayProcess) -> None:

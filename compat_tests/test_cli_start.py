@@ -146,12 +146,18 @@ def test_a_data_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     assert str(path) in refused("serve", "--data", str(path), "--port", "0", "--nameserver-port", "0")
 
 
-def test_an_unknown_setting_is_kept_and_warned_about_once(tmp_path: Path) -> None:
-    process = GatewayProcess(tmp_path / "data", {"someFutureSetting": "1"}, bind="127.0.0.1")
+def test_an_unknown_setting_of_a_file_is_warned_about_once(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("someFutureSetting=1\n")
+    process = GatewayProcess(tmp_path / "data", bind="127.0.0.1", arguments=("-c", str(config)))
     process.start()
     wait_until(lambda: "someFutureSetting" in process.log.read_text(), "a warning")
     process.stop()
     assert process.log.read_text().count("someFutureSetting") == 1
+
+
+def test_an_unknown_setting_on_the_command_line_is_refused(tmp_path: Path) -> None:
+    assert "someFutureSetting" in refused("serve", "--data", str(tmp_path / "data"), "--set", "someFutureSetting=1")
 
 
 def test_the_version_is_printed() -> None:

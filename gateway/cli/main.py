@@ -6,6 +6,7 @@ settings and arguments, 1 for everything else. Nothing is started in either case
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import click
@@ -49,4 +50,6 @@ for command in (serve, broker, nameserver, config, version):
 
 def main() -> None:
     """Run the command line; ends the process."""
+    # Modules are loaded without collections, which find nothing then; a server switches them on when it is ready.
+    gc.disable()
     cli(prog_name="rocketmq-gateway")

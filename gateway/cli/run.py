@@ -126,6 +126,7 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.enable()
 
 
 def run(role: Role, loaded: Loaded) -> None:

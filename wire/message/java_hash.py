@@ -33,7 +33,11 @@ _four_pairs = struct.Struct(">4H").unpack
 def _pair_table() -> list[int]:
     """31·a + b at index 256·a + b for all ASCII pairs; equal numbers are one object, so it takes 256 KiB."""
     numbers = list(range(31 * 127 + 127 + 1))
-    return [numbers[31 * (index >> 8) + (index & 0xFF)] if index & 0xFF < 128 else 0 for index in range(128 * 256)]
+    pairs: list[int] = []
+    for first in range(128):
+        pairs += numbers[31 * first : 31 * first + 128]
+        pairs += numbers[:1] * 128  # no ASCII character: never asked for
+    return pairs
 
 
 _PAIRS = _pair_table()
