@@ -33,6 +33,7 @@ from gateway.broker.requests.topics import TopicRequests
 from gateway.broker.traffic import Traffic
 from gateway.broker.upkeep import Job
 from gateway.delivery.long_poll import TICK_MS, HeldPulls
+from gateway.errors import GatewayError
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
@@ -126,7 +127,9 @@ class BrokerParts:
             expired_after_ms=settings.channel_expired_timeout_ms,
         )
         self._held = HeldPulls(clock, settings.held_pulls_limit)
-        self._delays = DelayService(store=self.store, levels=self._levels, reactor=reactor, clock=clock)
+        self._delays = DelayService(
+            store=self.store, levels=self._levels, reactor=reactor, clock=clock, in_thread=in_thread
+        )
         self._throughput = Throughput(self._totals, clock, _day_of)
         self._steady_ms = steady_clock(clock)
         self.transactions = Transactions(
@@ -151,6 +154,14 @@ class BrokerParts:
         """
         report = self.store.open()
         log.info("store opened", directory=self._settings.store_path_root_dir, report=report)
+        try:
+            self._load()
+        except (GatewayError, OSError):
+            self.store.close()  # what it recovered is fine: the next start shall not recover it again
+            raise
+        self.store.listen(self._dispatched)
+
+    def _load(self) -> None:
         self.topics.load()
         self.topics.create_system_topics()
         self.topics.ensure(CHECK_MAX_TOPIC, 1, Permission.READ_WRITE)
@@ -161,7 +172,6 @@ class BrokerParts:
         self._delay_offsets.follow(self._delays.offsets)
         self._adopt_queues()
         self.transactions.rebuild()
-        self.store.listen(self._dispatched)
 
     def register(self, dispatch: Dispatch) -> None:
         """Put all requests on a dispatch."""
@@ -185,7 +195,10 @@ class BrokerParts:
     def close(self) -> None:
         """Save the tables, flush and close the store; blocks."""
         for table in (self.topics, self.groups, self.offsets, self._delay_offsets):
-            table.persist_now()
+            try:
+                table.persist_now()
+            except OSError as error:  # the others, and above all the messages, must not suffer for one file
+                log.error("table not saved", table=type(table).__name__, failure=error)
         self.store.close()
 
     # -- requests -------------------------------------------------------------------------------------------
@@ -348,13 +361,13 @@ class BrokerParts:
 
     def _store_host(self, channel: Channel) -> bytes:
         """The broker's address in a record: as advertised, else the one its producer reached."""
-        advertised = self._settings.advertised
-        host = channel.local[0] if advertised.host is None else advertised.host
-        key = host.encode()
-        packed = self._store_hosts.get(key)
+        packed = self._store_hosts.get(channel.local_host)
         if packed is None:
-            port = advertised.port or self._listen_port()
-            packed = self._store_hosts[key] = pack_host(_literal(host, channel.local[0]), port)
+            advertised = self._settings.advertised
+            local = channel.local[0]
+            host = local if advertised.host is None else _literal(advertised.host, local)
+            packed = pack_host(host, advertised.port or self._listen_port())
+            self._store_hosts[channel.local_host] = packed
         return packed
 
     def _unique_keys(self) -> UniqueKeys:

@@ -20,10 +20,13 @@ from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.thread_pool import in_thread_pool
 from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
+    from gateway.remoting.channel import Channel
     from gateway.settings import Settings
+    from wire.command import RemotingCommand
 
 log = EventLog("broker")
 
@@ -36,6 +39,28 @@ class NameServerNextDoor(Protocol):
 
     def direct_registration(self) -> NameServerLink:
         """The way in without a network."""
+
+
+class Door:
+    """Lets requests in until the broker stops; later ones are refused, so that clients try again elsewhere."""
+
+    def __init__(self, dispatch: Dispatch) -> None:
+        self._dispatch = dispatch
+        self._open = True
+
+    def close(self) -> None:
+        """Refuse requests from now on; answers to what we asked still come in."""
+        self._open = False
+
+    def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
+        """Carry out or refuse all commands of one read."""
+        if self._open:
+            self._dispatch.commands(channel, commands)
+            return
+        self._dispatch.commands(channel, [command for command in commands if command.is_response])
+        for command in commands:
+            if not (command.is_response or command.is_oneway):
+                channel.send(command.response(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping"))
 
 
 class BrokerService:
@@ -61,7 +86,8 @@ class BrokerService:
             in_thread=in_thread_pool(reactor, self._flush_group.flush),
             listen_port=lambda: self._server.ports[0],
         )
-        self._server = RemotingServer(reactor, self._dispatch, _listen_on(settings), settings, self._flush_group)
+        self._door = Door(self._dispatch)
+        self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
         self._registration = self._make_registration(name_server)
         self._upkeep = Upkeep(reactor, self._parts.jobs())
@@ -100,6 +126,8 @@ class BrokerService:
             await self._registration.stopService()
             await self._client.stopService()
         await self._server.stop_listening()
+        # Clients keep sending until their connection ends: without this the store might never be idle.
+        self._door.close()
         await self._upkeep.stop()
         await self._parts.stop()
         self._flush_group.flush()

@@ -35,16 +35,16 @@ class DelayOffsets:
         self._current = current
 
     def persist(self) -> None:
-        """Write the offsets when they moved since the last time."""
+        """Write the offsets when they moved since the last time, or that write failed."""
         if self._current() != self._loaded.offset_table:
             self._writer.touch()
-            self._writer.save()
+        self._writer.save()
 
     def persist_now(self) -> None:
         """Write and wait for it: for the end of the process."""
         if self._current() != self._loaded.offset_table:
             self._writer.touch()
-            self._writer.save_now()
+        self._writer.save_now()
 
     def _snapshot(self) -> bytes:
         loaded = self._loaded

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id
-from gateway.store.get_result import GetStatus
+from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
-from wire.message.record import StoredMessage, parse_records
+from wire.errors import RecordError
+from wire.message.record import StoredMessage, parse_record
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -33,6 +34,9 @@ READ_BYTES = 1 << 20
 RETRY_MS = 10_000
 """A message that could not be stored is tried again after this, as upstream does."""
 LONGEST_SLEEP_MS = 60_000
+
+
+InThread = Callable[[Callable[[], GetResult], Callable[[GetResult | BaseException], None]], None]
 
 
 class Arrival(Protocol):
@@ -59,6 +63,7 @@ class DelayService:
     """Releases delayed messages.
 
     :param reactor: for its clock only.
+    :param in_thread: runs the reads that may wait for the disk.
     """
 
     def __init__(
@@ -68,8 +73,10 @@ class DelayService:
         levels: DelayLevels,
         reactor: IReactorTime,
         clock: Milliseconds,
+        in_thread: InThread,
     ) -> None:
         self._store = store
+        self._in_thread = in_thread
         self._delays = levels
         self._reactor = reactor
         self._clock = clock
@@ -95,7 +102,9 @@ class DelayService:
         """Look at every level once."""
         self._running = True
         for level in self._levels.values():
-            level.offset = max(level.offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id), 0)
+            # A queue that lost its end in a crash starts again below the offset: what comes there is new.
+            offset = min(level.offset, self._store.max_offset(SCHEDULE_TOPIC, level.queue_id))
+            level.offset = max(offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id), 0)
             self._look_at(level)
 
     def stop(self) -> None:
@@ -118,18 +127,71 @@ class DelayService:
         level.call = None
         if not self._running or level.busy:
             return
-        result = self._store.get_messages(SCHEDULE_TOPIC, level.queue_id, level.offset, READ_COUNT, READ_BYTES)
+        store, queue_id, offset = self._store, level.queue_id, level.offset
+
+        def read() -> GetResult:
+            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
+
+        if store.is_cold(SCHEDULE_TOPIC, queue_id, offset):
+            level.busy = True
+            self._in_thread(read, lambda result: self._cold_read(level, result))
+            return
+        try:
+            result = read()
+        except OSError as error:
+            self._read_failed(level, error)
+        else:
+            self._have_read(level, result)
+
+    def _cold_read(self, level: _Level, result: GetResult | BaseException) -> None:
+        level.busy = False
+        if not self._running:
+            return
+        if isinstance(result, BaseException):
+            self._read_failed(level, result)
+        else:
+            self._have_read(level, result)
+
+    def _read_failed(self, level: _Level, error: BaseException) -> None:
+        log.error("read failed", level=level.level, offset=level.offset, error=repr(error))
+        self._sleep(level, RETRY_MS)
+
+    def _have_read(self, level: _Level, result: GetResult) -> None:
         if result.status is not GetStatus.FOUND:
             self._skip_gap(level, result.status, result.next_begin_offset)
             return
-        waiting = parse_records(b"".join(result.parts))
-        delay_ms = self._delays.delay_ms(level.level)
-        now_ms = self._clock()
-        due = [message for message in waiting if message.stored_at_ms + delay_ms <= now_ms]
+        try:
+            due, wait_ms = self._due(level, b"".join(result.parts))
+        except RecordError as error:
+            log.error("damaged delayed message passed over", level=level.level, offset=level.offset, failure=error)
+            level.offset += 1
+            self._sleep(level, 0)
+            return
         if due:
             self._release(level, due)
         else:
-            self._sleep(level, waiting[0].stored_at_ms + delay_ms - now_ms)
+            self._sleep(level, wait_ms)
+
+    def _due(self, level: _Level, records: bytes) -> tuple[list[StoredMessage], int]:
+        """The messages at the front whose time has come, and how long the first of the others waits.
+
+        :raises RecordError: the very first record is damaged; those before a later one are returned.
+        """
+        due: list[StoredMessage] = []
+        due_before_ms = self._clock() - self._delays.delay_ms(level.level)
+        at = 0
+        while at < len(records):
+            try:
+                message = parse_record(records, at)
+            except RecordError:
+                if due:
+                    break
+                raise
+            if message.stored_at_ms > due_before_ms:
+                return due, message.stored_at_ms - due_before_ms
+            due.append(message)
+            at += message.total_size
+        return due, 0
 
     def _skip_gap(self, level: _Level, status: GetStatus, next_offset: int) -> None:
         """Retention removed what the offset pointed at, or the queue is shorter than the offset says."""
@@ -137,10 +199,12 @@ class DelayService:
             GetStatus.OFFSET_TOO_SMALL,
             GetStatus.OFFSET_OVERFLOW_BADLY,
             GetStatus.MESSAGE_WAS_REMOVING,
+            GetStatus.OFFSET_FOUND_NULL,
         ):
             log.warning("delay level moved", level=level.level, from_offset=level.offset, to_offset=next_offset)
+            wait_ms = 0 if next_offset != level.offset else RETRY_MS
             level.offset = next_offset
-            self._sleep(level, 0)
+            self._sleep(level, wait_ms)
 
     def _sleep(self, level: _Level, wait_ms: int) -> None:
         wait_ms = max(0, min(wait_ms, LONGEST_SLEEP_MS))

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage
+
+MAX_QUEUE_ID_DIGITS = 9
+"""A queue id is a signed 32-bit number in a record, and far smaller in earnest."""
 
 TIMER_PROPERTIES = (
     PropertyName.TIMER_DELAY_SEC,
@@ -70,14 +73,14 @@ def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingM
 
 
 def released(waiting: StoredMessage) -> OutgoingMessage | None:
-    """The message as it is delivered after its delay; None when its real place cannot be read.
+    """The message as it is delivered after its delay; None when it has no real place it may go to.
 
     The delay and WAIT are gone; everything else stays, the born values included.
     """
     properties = dict(waiting.property_map)
     topic = properties.get(PropertyName.REAL_TOPIC)
     queue_id = properties.get(PropertyName.REAL_QID, "")
-    if not topic or not queue_id.isdecimal():
+    if not topic or topic == HALF_TOPIC or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
     for name in (PropertyName.DELAY, PropertyName.WAIT, *TIMER_PROPERTIES):
         properties.pop(name, None)

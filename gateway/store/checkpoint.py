@@ -4,7 +4,10 @@ The first bytes are Apache RocketMQ's own (store times). Behind them, where it n
 ours: with times alone recovery has to start at the begin of a file of up to 1 GiB.
 
     0     five int64 of upstream's StoreCheckpoint
-    2048  magic · durable log offset · queues offset · index offset · last indexed offset · CRC32 of these
+    2048  magic · durable log offset · queues offset · index offset · last indexed offset · the three store times
+          as the gateway wrote them · CRC32 of these
+
+When the times at the start are others, Apache's broker has served the directory since: the offsets are stale.
 
 Only written after what it promises is on disk. The durable offset is also written, unsynced, with every group commit:
 after a kill it is exact, after a power failure it may be a little old, never too new.
@@ -25,7 +28,7 @@ from wire.errors import LayoutError
 
 # On disk: never change.
 MARKS_AT = 2048
-_MARKS = struct.Struct(">8sqqqq")
+_MARKS = struct.Struct(">8sqqqqqqq")
 _CRC = struct.Struct(">I")
 _MAGIC = b"RMQGW\x00\x00\x01"
 
@@ -51,6 +54,8 @@ class CheckpointFile:
         self._fd = -1
         self.times = Checkpoint()
         self.marks: Marks | None = None
+        self.is_foreign = False
+        """Whether another broker wrote to it after the gateway did."""
 
     def load(self) -> None:
         """Open the file, make it when it is missing; what cannot be read counts as "nothing is known"."""
@@ -63,7 +68,11 @@ class CheckpointFile:
             self.times = Checkpoint.parse(data)
         except LayoutError:
             self.times = Checkpoint()
-        self.marks = _parse_marks(data, self.times.index_stored_at_ms)
+        found = _parse_marks(data)
+        if found is not None:
+            marks, times = found
+            self.is_foreign = times != _own_times(self.times)
+            self.marks = None if self.is_foreign else marks
 
     def log_is_durable(self, offset: int, stored_at_ms: int) -> None:
         """Note the end of a group commit; not synced."""
@@ -101,21 +110,26 @@ class CheckpointFile:
 
     def _write(self) -> None:
         assert self.marks is not None
-        self._files.pwrite(self._fd, self.times.build()[:MARKS_AT] + _build_marks(self.marks), 0)
+        self._files.pwrite(self._fd, self.times.build()[:MARKS_AT] + _build_marks(self.marks, self.times), 0)
 
 
-def _build_marks(marks: Marks) -> bytes:
+def _own_times(times: Checkpoint) -> tuple[int, int, int]:
+    return times.log_stored_at_ms, times.queues_stored_at_ms, times.index_stored_at_ms
+
+
+def _build_marks(marks: Marks, times: Checkpoint) -> bytes:
     index = marks.index
-    packed = _MARKS.pack(_MAGIC, marks.durable, marks.queues, index.scanned, index.last_offset)
+    packed = _MARKS.pack(_MAGIC, marks.durable, marks.queues, index.scanned, index.last_offset, *_own_times(times))
     return packed + _CRC.pack(zlib.crc32(packed))
 
 
-def _parse_marks(data: bytes, index_stored_at_ms: int) -> Marks | None:
+def _parse_marks(data: bytes) -> tuple[Marks, tuple[int, int, int]] | None:
     if len(data) < MARKS_AT + _MARKS.size + _CRC.size:
         return None
     packed = data[MARKS_AT : MARKS_AT + _MARKS.size]
     (crc,) = _CRC.unpack_from(data, MARKS_AT + _MARKS.size)
-    magic, durable, queues, scanned, last_offset = _MARKS.unpack(packed)
+    magic, durable, queues, scanned, last_offset, log_ms, queues_ms, index_ms = _MARKS.unpack(packed)
     if magic != _MAGIC or crc != zlib.crc32(packed):
         return None
-    return Marks(durable=durable, queues=queues, index=IndexMark(scanned, last_offset, index_stored_at_ms))
+    marks = Marks(durable=durable, queues=queues, index=IndexMark(scanned, last_offset, index_ms))
+    return marks, (log_ms, queues_ms, index_ms)

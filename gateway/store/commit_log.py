@@ -130,6 +130,8 @@ class CommitLog:
         if file is None:
             return None
         position = offset - file.start_offset
+        if size is not None and size > min(file.size - position, self.visible_end - offset):
+            return None
         data = _read(file, position, FIRST_READ_BYTES if size is None else size)
         if len(data) < HEAD_READ_BYTES - 24 or commit_log_offset_at(data) != offset:
             return None

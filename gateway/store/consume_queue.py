@@ -96,9 +96,13 @@ class ConsumeQueue:
         files = self._shared.files
         files.make_directory(self.directory)
         file = self._shared.open_files.open((self, start), self.path(start), create=True)
-        files.truncate(file.fd, self._shared.file_bytes)
-        if not self.starts and first_position > start:
-            files.pwrite(file.fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
+        try:
+            files.truncate(file.fd, self._shared.file_bytes)
+            if not self.starts and first_position > start:
+                files.pwrite(file.fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
+        except OSError:
+            self._shared.open_files.forget((self, start))  # half made: the next attempt makes it anew
+            raise
         self.starts = [*self.starts, start]
         return file
 
@@ -166,7 +170,7 @@ class ConsumeQueue:
         What is behind the new end is erased: later readers of the files take zeros for the end.
         """
         before = self.max_offset
-        if self.covered_end() > commit_log_end:
+        if self.max_offset and self.covered_end() > commit_log_end:
             self._find_end(partial(_is_past, limit=commit_log_end))
         self._erase_from(self.max_offset * UNIT_BYTES)
         return self.max_offset != before
@@ -198,11 +202,17 @@ class ConsumeQueue:
                 return
             if start > position or (start == position and start != self.starts[0]):
                 self.remove_file(start)
-            elif self._raw(position // UNIT_BYTES) != (0, 0, 0):
+            else:
                 file = self._file(start)
-                if file is not None:
+                if file is not None and self._has_data(file, position - start):
                     self._shared.files.truncate(file.fd, position - start)
                     self._shared.files.truncate(file.fd, self._shared.file_bytes)
+
+    def _has_data(self, file: OpenFile, position: int) -> bool:
+        """Whether anything but zeros follows; after a power failure also behind a gap of zeros."""
+        files = self._shared.files
+        ranges = files.data_ranges(file.fd, position, self._shared.file_bytes)
+        return any(files.pread(file.fd, end - start, start).strip(b"\x00") for start, end in ranges)
 
     def remove_file(self, start: int) -> None:
         """Delete one of its files."""

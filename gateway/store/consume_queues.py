@@ -8,7 +8,7 @@ from threading import Lock
 
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths
+from gateway.store.paths import StorePaths, parse_offset_name
 from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT_BYTES
 
@@ -88,23 +88,34 @@ class ConsumeQueues:
                 yield topic, name
 
     def _choose_file_bytes(self, remarks: list[str]) -> None:
-        """Take the size of an existing file: a broker with another setting may have written the directory."""
+        """Take the size of the existing files when none has the configured one, but all one other: a broker with
+        another setting may have written the directory.
+        """
+        configured = self._shared.file_bytes
+        sizes: set[int] = set()
+        for size in self._file_sizes():
+            sizes.add(size)
+            if size == configured or len(sizes) > 1:
+                return
+        if sizes and (size := sizes.pop()) % UNIT_BYTES == 0:
+            remarks.append(
+                f"consume queue files have {size} bytes, not the configured {configured}; their size is used"
+            )
+            self._shared.file_bytes = size
+
+    def _file_sizes(self) -> Iterator[int]:
         for topic, name in self._directories():
             directory = self._directory / topic / name
             for file in self._files.list(directory) if name.isdigit() else ():
+                if parse_offset_name(file) is None:
+                    continue
                 fd = self._files.open(directory / file)
                 try:
                     size = self._files.size(fd)
                 finally:
                     self._files.close(fd)
-                if size and size % UNIT_BYTES == 0 and size != self._shared.file_bytes:
-                    remarks.append(
-                        f"consume queue files have {size} bytes, not the configured {self._shared.file_bytes}; "
-                        "their size is used"
-                    )
-                    self._shared.file_bytes = size
                 if size:
-                    return
+                    yield size
 
     def covered_end(self) -> int:
         """The commit log offset after the last message any queue has; −1 when none has one."""

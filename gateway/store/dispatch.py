@@ -23,6 +23,8 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HIDDEN = SysFlag.TRANSACTION_PREPARED
 """This bit is set in the prepared and in the rollback kind: no queue shows them."""
 
+MAX_LEVEL_DIGITS = 9
+
 DelayOf: TypeAlias = Callable[[int], int | None]
 """The delay of a level in milliseconds; None for a level that is not known."""
 
@@ -63,7 +65,8 @@ class Dispatch:
         """What the unit of a message keeps beside its place: the hash of its tag, or when it is to be delivered."""
         if topic == SCHEDULE_TOPIC and self._delay_of is not None:
             level = properties.get(PropertyName.DELAY, "")
-            if level.isascii() and level.isdigit() and int(level) > 0:
+            # Short numbers only: int() refuses thousands of digits, and any client may send them.
+            if level.isascii() and level.isdigit() and len(level) <= MAX_LEVEL_DIGITS and int(level) > 0:
                 delay_ms = self._delay_of(int(level))
                 if delay_ms is not None:
                     return stored_at_ms + delay_ms

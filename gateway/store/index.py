@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from threading import RLock
 
 from gateway.clock import Milliseconds
@@ -28,6 +29,10 @@ from wire.message.record import StoredMessage
 Waiting = tuple[int, int, int, str, str | None, str | None]
 """commit log offset, size, stored at ms, topic, unique key, keys"""
 
+BUILD_SLICE = 1_024
+"""Messages a query indexes at a time while it waits for the backlog."""
+CHAIN_SLICE = 64
+"""Entries a query reads at a time."""
 MAX_CHAIN = 100_000
 """Entries of one hash looked at by one query: a damaged or hostile chain must not hold the broker."""
 
@@ -104,9 +109,7 @@ class KeyIndex:
                 remarks.append(
                     f"index file {path} is not used: its size is not that of the configured slots and entries"
                 )
-            elif (not clean and file.end_ms > checkpoint_ms) or (
-                file.next_entry > FIRST_ENTRY and file.end_offset >= log_end
-            ):
+            elif _is_too_new(file, clean, checkpoint_ms, mark, log_end):
                 remarks.append(f"index file {path} is newer than the checkpoint: deleted, to be rebuilt")
                 self._files.unlink(path)
             else:
@@ -232,20 +235,30 @@ class KeyIndex:
         """
         key_hash = index_key_hash(topic, key)
         seen: set[int] = set()
+        # The lock is held for slices only: whoever dispatches new messages needs it too.
+        while self.backlog:
+            self.build(BUILD_SLICE)
         with self._lock:
-            while self.backlog:
-                if not self.build(self._max_backlog) and not self.backlog:
-                    break
-            for file in reversed(self.index_files):
-                if file.head().overlaps(begin_ms, end_ms):
-                    for offset, seconds in file.find(key_hash):
-                        if offset not in seen and entry_may_match(file.begin_ms, seconds, begin_ms, end_ms):
-                            seen.add(offset)
-                            yield offset
-                        if len(seen) >= MAX_CHAIN:
-                            return
-                if file.begin_ms < begin_ms:
-                    return
+            index_files = self.index_files[::-1]
+        for file in index_files:
+            if file.head().overlaps(begin_ms, end_ms):
+                for offset, seconds in self._chain(file, key_hash):
+                    if offset not in seen and entry_may_match(file.begin_ms, seconds, begin_ms, end_ms):
+                        seen.add(offset)
+                        yield offset
+                    if len(seen) >= MAX_CHAIN:
+                        return
+            if file.begin_ms < begin_ms:
+                return
+
+    def _chain(self, file: IndexFile, key_hash: int) -> Iterator[tuple[int, int]]:
+        chain = file.find(key_hash)
+        while True:
+            with self._lock:
+                part = list(islice(chain, CHAIN_SLICE))
+            yield from part
+            if len(part) < CHAIN_SLICE:
+                return
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
@@ -267,25 +280,23 @@ class KeyIndex:
     def sync(self, flush: IndexFlush) -> None:
         """Bring a snapshot to the disk; blocks, for any thread.
 
-        :raises OSError: what is built is still in memory, but a later sync proves nothing.
+        :raises OSError: what is built is still in memory; ``give_back`` the snapshot.
         """
         for snapshot in flush.snapshots:
-            self._write(snapshot)
+            snapshot.write()
+            with self._lock:
+                snapshot.file.written(snapshot)
         with self._lock:
             for file in self._unsynced:
                 if not file.dirty:
                     file.pages = {}
             self._unsynced = [file for file in self._unsynced if file.dirty]
 
-    def _write(self, snapshot: IndexSnapshot) -> None:
-        try:
-            snapshot.write()
-        except OSError:
-            with self._lock:
-                snapshot.file.dirty |= set(snapshot.pages)
-            raise
+    def give_back(self, flush: IndexFlush) -> None:
+        """A snapshot did not reach the disk, or not all of it: the next one has its pages again."""
         with self._lock:
-            snapshot.file.written(snapshot)
+            for snapshot in flush.snapshots:
+                snapshot.file.dirty |= set(snapshot.pages)
 
     def remove_expired(self, log_min: int) -> int:
         """Delete files that only know deleted messages, never the newest; how many."""
@@ -295,3 +306,15 @@ class KeyIndex:
                 self._files.unlink(file.path)
                 self.index_files.remove(file)
             return len(expired)
+
+
+def _is_too_new(file: IndexFile, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_end: int) -> bool:
+    """Whether a file may know what the log does not have, or lack slots for entries it has."""
+    if file.next_entry == FIRST_ENTRY:
+        return False
+    if file.end_offset >= log_end:
+        return True
+    if clean:
+        return False
+    # The offset is exact; times serve directories of other brokers, and messages may share a millisecond.
+    return file.end_offset > mark.last_offset if mark is not None else file.end_ms > checkpoint_ms

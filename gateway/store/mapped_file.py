@@ -31,27 +31,30 @@ class MappedFile:
         self.start_offset = start_offset
         self.size = size
 
-    def open(self) -> int:
-        """The descriptor; makes the file, at its full size and durable in its directory, when it is missing."""
+    def open(self, *, create: bool = False) -> int:
+        """The descriptor.
+
+        :param create: make the file, at its full size and durable in its directory, when it is missing. Readers must
+            not: the file may have been deleted as expired.
+        """
         if self._fd >= 0:
             return self._fd
         with self._lock:
             if self._fd < 0:
-                self._fd = self._open_or_make()
+                is_new = create and not self._files.exists(self.path)
+                self._fd = self._make() if is_new else self._files.open(self.path)
             return self._fd
 
-    def _open_or_make(self) -> int:
+    def _make(self) -> int:
         files = self._files
-        is_new = not files.exists(self.path)
-        fd = files.open(self.path, create=is_new)
+        fd = files.open(self.path, create=True)
         try:
-            if files.size(fd) != self.size:
-                files.truncate(fd, self.size)
-                files.fdatasync(fd)
-            if is_new:
-                files.fsync_directory(self.path.parent)
+            files.truncate(fd, self.size)
+            files.fdatasync(fd)
+            files.fsync_directory(self.path.parent)
         except OSError:
             files.close(fd)
+            files.unlink(self.path)  # or the next attempt would take it for one that is durable
             raise
         return fd
 
@@ -62,11 +65,15 @@ class MappedFile:
 
     def write(self, position: int, buffers: Sequence[Buffer]) -> None:
         """Write buffers one after the other from ``position`` of the file on."""
-        self._files.pwritev(self.open(), buffers, position)
+        self._files.pwritev(self.open(create=True), buffers, position)
 
     def read(self, position: int, count: int) -> bytes:
-        """A copy of ``count`` bytes."""
-        return self._files.pread(self.open(), count, position)
+        """A copy of ``count`` bytes; none when the file was deleted before it was ever opened."""
+        try:
+            fd = self.open()
+        except FileNotFoundError:
+            return b""
+        return self._files.pread(fd, count, position)
 
     def sync(self) -> None:
         """Return when what was written is on disk."""

@@ -21,7 +21,7 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.dispatch import HIDDEN, DelayOf, Dispatch
-from gateway.store.errors import DiskFull, StoreInUse, StoreNotAccessible, WriteFailed
+from gateway.store.errors import DiskFull, StoreError, StoreInUse, StoreNotAccessible, WriteFailed
 from gateway.store.files import FileLayer, RealFiles
 from gateway.store.get_result import GetResult
 from gateway.store.group_commit import GroupCommit, InThread, Soon, at_once, in_this_thread
@@ -113,6 +113,7 @@ class MessageStore:
         self._dispatched_ms = 0
         self._flushed = 0
         self._index_scheduled = False
+        self._max_append_bytes = 0  # known when the file size is
         self._flush_lock = Lock()
         self._last_log_flush_ms = 0
         self._last_queue_flush_ms = 0
@@ -130,16 +131,24 @@ class MessageStore:
         try:
             return self._open(progress)
         except OSError as error:
+            self._give_back()
             raise StoreNotAccessible(self._paths.root, error) from error
+        except StoreError:
+            self._give_back()
+            raise
 
     def _open(self, progress: Progress | None) -> RecoveryReport:
         paths, files = self._paths, self._files
         for directory in (paths.root, paths.commit_log, paths.consume_queue, paths.index):
             files.make_directory(directory)
         self._take_lock()
+        # A kill may have left files behind whose names are not on disk yet.
+        for directory in {paths.commit_log, paths.commit_log.parent, paths.root}:
+            files.fsync_directory(directory)
         clean = not files.exists(paths.abort)
         self._checkpoint.load()
         self._log.files.load()
+        self._max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
         remarks = [*self._log.files.remarks, *self._queues.load()]
         report = Recovery(
             files,
@@ -164,12 +173,16 @@ class MessageStore:
             )
         report.remarks[:0] = remarks
         self._group.restart()
-        self._last_stored_ms = self._dispatched_ms = self._checkpoint.times.log_stored_at_ms
+        self._last_stored_ms = self._dispatched_ms = max(
+            self._checkpoint.times.log_stored_at_ms, report.last_stored_at_ms
+        )
         self._make_abort()
-        self._refusal = None
         # Everything recovery relied on and wrote becomes durable before the first answer is given.
         self._flushed = min(report.start_offset, report.end_offset)
         self.flush()
+        if self._failure is not None:
+            raise StoreError(self._failure)
+        self._refusal = None
         self._check_space()
         for remark in report.remarks:
             log.warning("recovery", remark=remark)
@@ -206,15 +219,21 @@ class MessageStore:
             return
         self._group.write_now()
         self._refusal = self._refusal or "the store is closed"
-        if self._failure is None and not self._undispatched:
-            self.flush()
+        self._dispatch_stored()
+        if self.flush() and not self._undispatched:
             save_queue_ends(self._files, self._paths, self._queues)
             self._files.unlink(self._paths.abort)
             self._files.fsync_directory(self._paths.root)
-        self._queues.close()
-        self._checkpoint.close()
-        self._files.close(self._lock_fd)
-        self._lock_fd = -1
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Close what is open; the lock last."""
+        with self._flush_lock:
+            self._queues.close()
+            self._checkpoint.close()
+            if self._lock_fd >= 0:
+                self._files.close(self._lock_fd)
+                self._lock_fd = -1
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call back once when nothing waits for the disk any more; at once when nothing does."""
@@ -245,17 +264,14 @@ class MessageStore:
             on_stored(PutResult(_illegal(message), message))
             return
         size = len(record)
+        if size > self._max_append_bytes:
+            on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
+            return
         if size > commit_log.room:
-            if size > commit_log.largest_append:
-                on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
-                return
             commit_log.roll(batch)
             record = build_record(message, queue_offset, commit_log.position, stored_at_ms)
         elif not batch.writes:
             commit_log.begin_write(batch)
-        if size > self._settings.max_record_bytes:
-            on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
-            return
         result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, commit_log.position, size, stored_at_ms)
         batch.buffers.append(record)
         commit_log.position += size
@@ -273,7 +289,7 @@ class MessageStore:
         ``on_stored`` gets their results in order, once all of them are stored, or at once when refused.
         """
         commit_log, batch = self._log, self._group.gathering
-        if self._refusal is not None or batch.size > self._settings.max_unwritten_bytes:
+        if not messages or self._refusal is not None or batch.size > self._settings.max_unwritten_bytes:
             on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
             return
         packed = self._packed(messages, commit_log.position)
@@ -317,7 +333,7 @@ class MessageStore:
             except LocalError:
                 return _illegal(message)
             size = len(record)
-            if size > self._settings.max_record_bytes:
+            if size > self._max_append_bytes:
                 return PutStatus.MESSAGE_ILLEGAL
             result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
             packed.append((result, record))
@@ -337,16 +353,27 @@ class MessageStore:
     # --- the way of a batch --------------------------------------------------------------------------------------
 
     def _write(self, batch: LogBatch) -> None:
+        if self._failure is not None:  # a timed flush failed since these were gathered
+            raise WriteFailed(self._failure)
         self._log.write(batch, sync=self._settings.sync_flush)
 
     def _stored(self, batch: LogBatch) -> None:
+        if self._settings.sync_flush:
+            # Before it is visible: a flush in another thread must not find it not durable and move this mark too.
+            self._flushed = batch.end
         self._log.visible_end = batch.end
         if self._settings.sync_flush:
-            self._flushed = batch.end
-            self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+            self._note_durable(batch)
         self._undispatched.append(batch)
         self._dispatch_stored()
         self._answer(batch)
+
+    def _note_durable(self, batch: LogBatch) -> None:
+        try:
+            self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+        except OSError as error:
+            # An older mark only makes recovery look at more; the batch itself is on disk.
+            log.error("checkpoint cannot be written", error=str(error))
 
     def _dispatch_stored(self) -> None:
         """Make stored batches visible, in order; a disk that has no room for the queues is tried again."""
@@ -362,9 +389,15 @@ class MessageStore:
             self._dispatched_ms = batch.results[-1].stored_at_ms
             if self._settings.message_index_enable:
                 self._index.offer(batch.results)
-            for listener in self._listeners:
-                listener(batch.results)
+            self._tell(batch)
         self._build_index_soon()
+
+    def _tell(self, batch: LogBatch) -> None:
+        for listener in self._listeners:
+            try:
+                listener(batch.results)
+            except Exception as error:  # noqa: BLE001 - a failing listener must not keep the senders' answers
+                log.error("listener failed", failure=error)
 
     def _answer(self, batch: LogBatch) -> None:
         for callback, result in batch.waiters:
@@ -395,6 +428,7 @@ class MessageStore:
         for refused, what in ((batch, status), (gathered, PutStatus.SERVICE_NOT_AVAILABLE)):
             for result in refused.results:
                 result.status = what
+                result.queue_offset = result.commit_log_offset = -1
             self._answer(refused)
 
     def _fail(self, reason: BaseException) -> None:
@@ -489,8 +523,10 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> None:
         """Delete the queues of a topic; its messages stay in the log until they expire."""
-        if self._queues.remove_topic(topic):
+        if any(queue.topic == topic for queue in self._queues):
+            # First: a queue that is listed and gone is taken for lost, and rebuilt.
             forget_queue_ends(self._files, self._paths)
+            self._queues.remove_topic(topic)
 
     # --- figures -------------------------------------------------------------------------------------------------
 
@@ -539,16 +575,22 @@ class MessageStore:
         marks = self._checkpoint.marks
         return marks is None or marks.queues != self._dispatched_end or marks.index.scanned != self._index.scanned
 
-    def flush(self) -> None:
-        """Bring everything visible to the disk: log, queues, index, checkpoint; blocks, for any thread."""
-        if self._failure is not None:
-            return
+    def flush(self) -> bool:
+        """Bring everything visible to the disk: log, queues, index, checkpoint; blocks, for any thread.
+
+        Whether all of it is there.
+        """
         with self._flush_lock:
-            # In this order: what the marks promise was written before it is synced.
-            visible, end, stored_ms = self._log.visible_end, self._dispatched_end, self._dispatched_ms
+            if self._failure is not None or self._lock_fd < 0:
+                return False
+            # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
+            # dispatched is visible. No mark may point beyond the log that is made durable below.
             index = self._index.snapshot()
+            stored_ms = self._dispatched_ms
+            end = self._dispatched_end
+            visible = self._log.visible_end
             if not self._flush_log(visible):
-                return
+                return False
             try:
                 self._queues.sync()
                 self._index.sync(index)
@@ -558,8 +600,11 @@ class MessageStore:
                     queues_stored_at_ms=stored_ms,
                 )
             except OSError as error:
-                # Derived data: the next start rebuilds it from the checkpoint before.
+                # Derived data: the next flush tries again, or the next start rebuilds it from the checkpoint before.
+                self._index.give_back(index)
                 log.error("flush of queues and index failed", error=str(error))
+                return False
+            return True
 
     def _flush_log(self, end: int) -> bool:
         if end <= self._flushed:
@@ -578,7 +623,8 @@ class MessageStore:
         if self._undispatched:
             self._dispatch_stored()
         files = self._log.files
-        sealed = [file for file in files.list[:-1] if file.start_offset + file.size <= self._log.position]
+        settled = min(self._dispatched_end, self._flushed)  # nothing below is on its way to the disk any more
+        sealed = [file for file in files.list[:-1] if file.start_offset + file.size <= settled]
         ages = [LogFileAge(file.start_offset + file.size, self._files.modified_at_ms(file.path)) for file in sealed]
         count = expired_files(
             ages,
@@ -595,6 +641,7 @@ class MessageStore:
         if count:
             self._queues.remove_expired(self._log.min_offset)
             self._index.remove_expired(self._log.min_offset)
+            self._check_space()
         return count
 
     def _check_space(self) -> None:
@@ -607,7 +654,7 @@ class MessageStore:
                 log.info("messages are taken again", before=self._refusal)
             elif self._refusal is None:
                 log.error("messages are refused", reason=reason)
-            self._refusal = reason
+            self._refusal = self._failure or reason
 
     def _build_index_soon(self) -> None:
         if not self._index_scheduled and self._settings.message_index_enable and self._index.backlog:
@@ -627,7 +674,8 @@ class MessageStore:
 
     def _read_from(self, offset: int) -> Iterator[StoredMessage]:
         """The messages of the log from an offset on, as far as they are dispatched."""
-        return iter(LogScan(self._log.files, offset, self._dispatched_end, check_crc=False))
+        start = max(offset, self._log.min_offset)
+        return iter(LogScan(self._log.files, start, self._dispatched_end, check_crc=False))
 
 
 def _illegal(message: OutgoingMessage) -> PutStatus:

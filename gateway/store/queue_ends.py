@@ -50,3 +50,4 @@ def lost_queues(files: FileLayer, paths: StorePaths, queues: ConsumeQueues) -> s
 def forget_queue_ends(files: FileLayer, paths: StorePaths) -> None:
     """A topic was deleted on purpose: its queues are not lost."""
     files.unlink(paths.queue_ends)
+    files.fsync_directory(paths.root)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.get_result import GetResult, GetStatus
-from wire.disk.consume_queue import UNIT, is_filler
+from wire.disk.consume_queue import UNIT
 
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
@@ -47,15 +47,21 @@ class QueueReader:
             return outside
         assert queue is not None, "a missing queue is outside"
         filtered = accepts is not None or accepts_record is not None
+        max_count = max(max_count, 1)
         units = queue.read_units(offset, max(LEAST_EXAMINED, max_count) if filtered else max_count)
         if not units:
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
-        chosen = _Choice(max_count, max_bytes, self._log.min_offset)
-        if accepts_record is None:
-            chosen.take(units, accepts)
-            parts = self._parts(chosen.ranges)
-        else:
-            parts = self._filtered(chosen, units, accepts, accepts_record)
+        while True:
+            log_min = self._log.min_offset
+            chosen = _Choice(max_count, max_bytes, log_min, self._log.files.file_size)
+            if accepts_record is None:
+                chosen.take(units, accepts)
+                parts = self._parts(chosen.ranges)
+            else:
+                parts = self._filtered(chosen, units, accepts, accepts_record)
+            if parts is not None or self._log.min_offset == log_min:
+                break
+            # Retention was quicker: choose again, or messages that still exist would be passed over with the others.
         next_offset = offset + chosen.examined
         if parts is None or (chosen.count == 0 and chosen.gone):
             return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
@@ -91,6 +97,9 @@ class QueueReader:
             if chosen.is_full(size):
                 break
             chosen.examined += 1
+            if chosen.is_gone(position, size):
+                chosen.gone = True
+                continue
             if accepts is not None and not accepts(code):
                 continue
             record = self._log.record_at(position, size)
@@ -125,9 +134,20 @@ class QueueReader:
 class _Choice:
     """The records one read returns, as ranges of the log. A plain class: filled in a loop."""
 
-    __slots__ = ("_log_min", "_max_bytes", "_max_count", "count", "examined", "gone", "ranges", "total_bytes")
+    __slots__ = (
+        "_largest",
+        "_log_min",
+        "_max_bytes",
+        "_max_count",
+        "count",
+        "examined",
+        "gone",
+        "ranges",
+        "total_bytes",
+    )
 
-    def __init__(self, max_count: int, max_bytes: int, log_min: int) -> None:
+    def __init__(self, max_count: int, max_bytes: int, log_min: int, largest: int) -> None:
+        self._largest = largest
         self._max_count = max_count
         self._max_bytes = max_bytes
         self._log_min = log_min
@@ -141,17 +161,21 @@ class _Choice:
         """Whether a record of this size does not go in any more; the first one always does."""
         return self.count >= self._max_count or (self.count > 0 and self.total_bytes + size > self._max_bytes)
 
+    def is_gone(self, position: int, size: int) -> bool:
+        """Whether a unit leads to no record: deleted, a filler, or a size that no record has."""
+        return position < self._log_min or not 0 < size <= self._largest
+
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
         count = total = examined = 0
-        max_count, max_bytes, log_min = self._max_count, self._max_bytes, self._log_min
+        max_count, max_bytes, log_min, largest = self._max_count, self._max_bytes, self._log_min, self._largest
         ranges: list[tuple[int, int]] = []
         start = end = -1
         for position, size, code in UNIT.iter_unpack(units):
-            if count >= max_count or (count and total + size > max_bytes):
+            if count >= max_count or (count and size <= largest and total + size > max_bytes):
                 break
             examined += 1
-            if position < log_min or is_filler(position, size):
+            if position < log_min or not 0 < size <= largest:  # is_gone, without a call for each message
                 self.gone = True
                 continue
             if accepts is not None and not accepts(code):

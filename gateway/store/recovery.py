@@ -45,6 +45,7 @@ class RecoveryReport:
     """What opening found and did.
 
     ``clean``: the store was closed properly. ``start_offset`` … ``end_offset``: the part of the log that was walked.
+    ``last_stored_at_ms``: when the newest message of that part was stored, or the last one before it; 0 when unknown.
     ``torn_bytes`` at the end were cut; a copy is at ``torn_copy``. ``durable_bytes_lost`` of these, or beyond them,
     had been reported as on disk.
     """
@@ -52,6 +53,7 @@ class RecoveryReport:
     clean: bool
     start_offset: int = 0
     end_offset: int = 0
+    last_stored_at_ms: int = 0
     records: int = 0
     units: int = 0
     torn_bytes: int = 0
@@ -94,7 +96,9 @@ class Recovery:
         :raises ForeignFile: the commit log is gone as a whole.
         """
         report, log = self.report, self._log
-        lost = lost_queues(self._files, self._paths, self._queues) | self._queues.lost
+        lost = set(self._queues.lost)
+        if not self._checkpoint.is_foreign:  # another broker may have deleted topics
+            lost |= lost_queues(self._files, self._paths, self._queues)
         self._refuse_missing_log()
         start = report.start_offset = self._start()
         scan = LogScan(log.files, start)
@@ -154,7 +158,11 @@ class Recovery:
         for queue in self._queues:
             unit = queue.unit(queue.max_offset - 1) if queue.max_offset else None
             if unit is not None and unit[0] + unit[1] == covered:
-                return is_record_at(self._log.files, unit[0])
+                if not is_record_at(self._log.files, unit[0]):
+                    return False
+                last = next(iter(LogScan(self._log.files, unit[0])), None)
+                self.report.last_stored_at_ms = 0 if last is None else last.stored_at_ms
+                return True
         return False
 
     def _is_boundary(self, offset: int) -> bool:
@@ -181,8 +189,10 @@ class Recovery:
 
     def _check(self, scan: LogScan) -> None:
         told = scan.end
-        for _ in scan:
+        for message in scan:
             self.report.records += 1
+            if message.stored_at_ms > self.report.last_stored_at_ms:
+                self.report.last_stored_at_ms = message.stored_at_ms
             if self._progress is not None and scan.end - told >= PROGRESS_BYTES:
                 told = scan.end
                 self._progress(told - self.report.start_offset, scan.limit - self.report.start_offset)
@@ -260,7 +270,7 @@ class Recovery:
             f"{report.torn_bytes} bytes at the end of the commit log were cut at offset {end} ({problem}); "
             f"the first {kept} of them are kept in {report.torn_copy}"
         )
-        self._log.files.remove_after(max(end - 1, 0))
+        self._log.files.remove_after(max(end - 1, self._log.min_offset))
         file = self._log.files.find(end)
         if file is not None:
             file.erase(end - file.start_offset)

@@ -135,10 +135,13 @@ class PullMessage:
         result: GetResult | BaseException,
     ) -> None:
         if isinstance(result, BaseException):
-            log.error("cold read failed", topic=header.topic, queue=header.queue_id, error=repr(result))
-            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {result}")
-            return
-        self._answer_or_hold(request, header, accepts, may_hold, result)
+            self._failed(request, header, result)
+        else:
+            self._answer_or_hold(request, header, accepts, may_hold, result)
+
+    def _failed(self, request: Request, header: PullMessageRequest, error: BaseException) -> None:
+        log.error("read failed", topic=header.topic, queue=header.queue_id, error=repr(error))
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
 
     def _answer_or_hold(
         self,
@@ -151,7 +154,7 @@ class PullMessage:
         code = _code(result, header.queue_offset)
         if code == ResponseCode.PULL_NOT_FOUND and may_hold and self._hold(request, header, accepts):
             return
-        self._answer(request, code, result)
+        self._answer(request, header, code, result)
 
     def _hold(self, request: Request, header: PullMessageRequest, accepts: TagFilter | None) -> bool:
         limits = self._limits
@@ -161,21 +164,26 @@ class PullMessage:
             return False
 
         def resume() -> None:
-            if not request.channel.closed:
+            if request.channel.closed:
+                return
+            try:
                 self._read(request, header, accepts, may_hold=False)
+            except OSError as error:  # must not reach the other held pulls, nor the senders that woke them
+                self._failed(request, header, error)
 
         held = HeldPull(header.queue_offset, accepts, self._clock() + hold_ms, resume)
         return self._held.hold(header.topic, header.queue_id, held)
 
-    def _answer(self, request: Request, code: ResponseCode, result: GetResult) -> None:
+    def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
+        topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)
         header = PullMessageResponse(
             suggest_which_broker_id=0,
             next_begin_offset=result.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
             offset_delta=0,
-            topic_sys_flag=0,
-            group_sys_flag=0,
+            topic_sys_flag=0 if topic is None else topic.topic_sys_flag,
+            group_sys_flag=0 if group is None else group.group_sys_flag,
         )
         response = request.command.response(code, result.status.name, build_header(header))
         if code == ResponseCode.SUCCESS:

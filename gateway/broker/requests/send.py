@@ -18,7 +18,7 @@ from gateway.delivery.retry import (
 )
 from gateway.errors import RequestRefused
 from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, check_topic_name
-from gateway.schedule.redirect import asks_for_timer, delay_level, redirect_delayed
+from gateway.schedule.redirect import TIMER_PROPERTIES, asks_for_timer, delay_level, redirect_delayed
 from gateway.store.put_result import PutStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.send import SendMessageRequest, parse_send
@@ -43,6 +43,9 @@ MAX_TOPIC_BYTES = 127
 PACKED_V4_BYTES = 8
 """An IPv4 address and a port; IPv6 takes 20."""
 RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
+
+PLACING = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
+"""Most messages have none of these and go where they are sent."""
 
 ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -115,6 +118,7 @@ class SendMessage:
         }
         self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
         self._added_raw = build_properties(self._added)
+        self._reserved = frozenset({PropertyName.POP_CK, *self._added})
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -172,9 +176,9 @@ class SendMessage:
         """The property string as it is stored, and the same decoded."""
         raw = header.properties.encode() if header.properties else b""
         properties = parse_properties(raw)
-        if PropertyName.POP_CK in properties or any(name in properties for name in self._added):
+        if not self._reserved.isdisjoint(properties):
             # The broker's own values win; a client that forwards a received message sends the old ones.
-            for name in (PropertyName.POP_CK, *self._added):
+            for name in self._reserved:
                 properties.pop(name, None)
             raw = build_properties(properties)
         if PropertyName.UNIQ_KEY not in properties:
@@ -189,6 +193,8 @@ class SendMessage:
     def _placed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Where the message is stored: its topic, the half topic or the schedule topic."""
         properties = message.property_map
+        if PLACING.isdisjoint(properties):
+            return message
         level = delay_level(properties)
         is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
         if is_half and not (message.reconsume_times > 0 and level > 0):
@@ -285,14 +291,14 @@ class SendMessage:
     def _topic(self, header: SendMessageRequest) -> TopicConfig:
         """The topic's configuration, created automatically where that is allowed."""
         name = header.topic
-        topic = self._topics.get(name)
-        if topic is None:
-            check_topic_name(name)
-            topic = self._created(header)
         if name in NOT_ALLOWED_SEND_TOPICS:
             raise RequestRefused(
                 ResponseCode.NO_PERMISSION, f"sending message to topic[{name}] is forbidden: system topic"
             )
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+            topic = self._created(header)
         if topic is None:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -370,8 +376,12 @@ def header_sys_flag(header: SendMessageRequest) -> int:
 
 
 def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
-    """The client's flags, with the address family bits as the broker sees the addresses."""
-    flag = asked & ~(SysFlag.BORN_HOST_V6 | SysFlag.STORE_HOST_V6)
+    """The client's flags, with the address family bits as the broker sees the addresses.
+
+    The transaction bits are the broker's: TRAN_MSG alone makes a half message, and a prepared bit without it
+    would be acknowledged and then shown by no queue.
+    """
+    flag = asked & ~(SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK)
     if len(born_host) > PACKED_V4_BYTES:
         flag |= SysFlag.BORN_HOST_V6
     if len(store_host) > PACKED_V4_BYTES:

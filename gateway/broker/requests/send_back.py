@@ -21,7 +21,7 @@ from gateway.schedule.redirect import redirect_delayed
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import parse_header
 from wire.headers.send import ConsumerSendMsgBackRequest
-from wire.message.flags import Permission
+from wire.message.flags import Permission, TopicFlag
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage
 
@@ -97,10 +97,12 @@ class SendBack:
         level: int,
     ) -> OutgoingMessage:
         topic = retry_topic(header.group)
-        config = self._topics.ensure(topic, group.retry_queue_nums, RETRY_TOPIC_PERM)
+        unit = TopicFlag.UNIT_SUBSCRIPTION if header.unit_mode else 0
+        config = self._topics.ensure(topic, group.retry_queue_nums, RETRY_TOPIC_PERM, topic_sys_flag=unit)
         if not config.perm & Permission.WRITE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
-        queue_id = self._random_below(group.retry_queue_nums)
+        # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
+        queue_id = self._random_below(max(1, min(group.retry_queue_nums, config.read_queue_nums)))
         again = _stored_again(failed, topic, queue_id, {PropertyName.DELAY: str(level)})
         return redirect_delayed(again, self._levels)
 

@@ -1,0 +1,324 @@
+"""Pulling: the checks in their order, where to go on, and pulls that are held until something comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.store.get_result import GetResult
+from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from gateway.tests.remoting.conversation import Peer
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.subscriptions import SubscriptionGroupConfig, subscription_to_tags
+from wire.bodies.topics import TopicConfig
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.declare import build_header
+from wire.message.flags import PullFlag
+from wire.message.record import parse_records
+
+PULL = RequestCode.PULL_MESSAGE
+LITE_PULL = RequestCode.LITE_PULL_MESSAGE
+SUSPEND = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> WholeBroker:
+    return WholeBroker(tmp_path / "store")
+
+
+def filled(broker: WholeBroker, *tags: str, topic: str = "orders") -> Peer:
+    """A client that has sent a message of each tag."""
+    client = broker.connect()
+    for tag in tags:
+        broker.send(client, topic, tag.encode(), properties={"TAGS": tag})
+    return client
+
+
+def bodies(answer: RemotingCommand) -> list[bytes]:
+    return [message.body for message in parse_records(answer.body)]
+
+
+def place(answer: RemotingCommand) -> tuple[int, str | None, int]:
+    """Code, status and where to go on."""
+    return answer.code, answer.remark, int(answer.ext_fields["nextBeginOffset"])
+
+
+# -- what is found ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [PULL, LITE_PULL])
+def test_messages_come_with_the_place_to_go_on_from(broker: WholeBroker, code: RequestCode) -> None:
+    client = filled(broker, "a", "b", "c")
+    answer = broker.ask(client, code, pulling(1))
+    assert place(answer) == (ResponseCode.SUCCESS, "FOUND", 3)
+    assert answer.ext_fields == {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": "3",
+        "minOffset": "0",
+        "maxOffset": "3",
+        "offsetDelta": "0",
+        "topicSysFlag": "0",
+        "groupSysFlag": "0",
+    }
+    assert bodies(answer) == [b"b", b"c"]
+
+
+def test_the_answer_carries_the_flags_of_topic_and_group(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    broker.parts.topics.put(TopicConfig("orders", 4, 4, 6, topic_sys_flag=1))
+    broker.parts.groups.put(SubscriptionGroupConfig("group", group_sys_flag=2))
+    fields = broker.ask(client, PULL, pulling()).ext_fields
+    assert (fields["topicSysFlag"], fields["groupSysFlag"]) == ("1", "2")
+
+
+@pytest.mark.parametrize(("asked", "got"), [(2, 2), (100, 3), (0, 1), (-5, 1)])
+def test_count_is_limited_by_request_and_broker_and_never_below_one(tmp_path: Path, asked: int, got: int) -> None:
+    broker = WholeBroker(tmp_path / "store", max_transfer_count_on_message_in_memory=3)
+    client = filled(broker, *"abcde")
+    assert len(bodies(broker.ask(client, PULL, pulling(max_msg_nums=asked)))) == got
+
+
+@pytest.mark.parametrize("limit", [1, -1])
+def test_one_message_comes_however_few_bytes_are_asked_for(broker: WholeBroker, limit: int) -> None:
+    client = filled(broker, "a", "b")
+    assert bodies(broker.ask(client, PULL, pulling(max_msg_bytes=limit))) == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("offset", "expected"),
+    [
+        (2, (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 2)),
+        (3, (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_OVERFLOW_BADLY", 2)),
+        (-1, (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL", 0)),
+    ],
+)
+def test_offsets_outside_the_queue_are_corrected(
+    broker: WholeBroker, offset: int, expected: tuple[int, str, int]
+) -> None:
+    answer = broker.ask(filled(broker, "a", "b"), PULL, pulling(offset))
+    assert place(answer) == expected
+    assert (answer.ext_fields["minOffset"], answer.ext_fields["maxOffset"]) == ("0", "2")
+
+
+@pytest.mark.parametrize(("offset", "code"), [(0, ResponseCode.PULL_NOT_FOUND), (5, ResponseCode.PULL_OFFSET_MOVED)])
+def test_a_queue_without_messages_starts_at_zero(broker: WholeBroker, offset: int, code: ResponseCode) -> None:
+    client = filled(broker, "a")
+    answer = broker.ask(client, PULL, pulling(offset, queue_id=1))
+    assert place(answer) == (code, "NO_MATCHED_LOGIC_QUEUE", 0)
+
+
+# -- the checks, in their order ---------------------------------------------------------------------------------
+
+
+def test_a_write_only_broker_gives_nothing(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", broker_permission=2)
+    answer = broker.ask(broker.connect(), PULL, pulling(topic="missing"))
+    assert answer.code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(
+    ("changed", "settings", "code"),
+    [
+        ({"topic": "missing"}, {"auto_create_subscription_group": False}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ({"consumer_group": "../x"}, {}, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        ({"topic": "missing", "queue_id": 99}, {}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"topic": "../../x"}, {}, ResponseCode.TOPIC_NOT_EXIST),
+        ({"queue_id": 4}, {}, ResponseCode.INVALID_PARAMETER),
+        ({"queue_id": -1}, {}, ResponseCode.INVALID_PARAMETER),
+        ({"subscription": "||"}, {}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"expression_type": "SQL92", "subscription": "a > 1"}, {}, ResponseCode.SYSTEM_ERROR),
+        ({"sys_flag": 0}, {}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, changed: dict[str, Any], settings: dict[str, Any], code: ResponseCode) -> None:
+    broker = WholeBroker(tmp_path / "store", **settings)
+    client = filled(broker, "a")
+    answer = broker.ask(client, PULL, pulling(**changed))
+    assert answer.code == code
+    assert answer.remark
+    assert broker.ask(client, PULL, pulling(consumer_group="CID_RMQ_SYS_x")).code == ResponseCode.SUCCESS
+
+
+def test_a_group_or_topic_that_may_not_be_read_is_refused(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    broker.parts.groups.put(SubscriptionGroupConfig("group", consume_enable=False))
+    assert broker.ask(client, PULL, pulling(topic="missing")).code == ResponseCode.NO_PERMISSION
+    broker.parts.topics.put(TopicConfig("orders", 4, 4, perm=2))
+    assert broker.ask(client, PULL, pulling(consumer_group="other")).code == ResponseCode.NO_PERMISSION
+
+
+def test_a_pull_without_its_own_subscription_needs_a_heartbeat_with_this_topic(broker: WholeBroker) -> None:
+    client = filled(broker, "a", "b")
+    filled(broker, "a", topic="other")
+    broker.subscribe(client, expression="b")
+    assert bodies(broker.ask(client, PULL, pulling(sys_flag=0))) == [b"b"]
+    assert broker.ask(client, PULL, pulling(sys_flag=0, topic="other")).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
+    newer = broker.ask(client, PULL, pulling(sys_flag=0, sub_version=2))
+    assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+
+
+def test_broadcasting_is_refused_to_groups_that_may_not(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    broker.parts.groups.put(SubscriptionGroupConfig("group", consume_broadcast_enable=False))
+    subscription = subscription_to_tags("orders", "*", 1)
+    data = ConsumerData("group", message_model="BROADCASTING", subscriptions=(subscription,))
+    broker.ask(client, RequestCode.HEART_BEAT, body=HeartbeatData("c", consumers=(data,)).build())
+    assert broker.ask(client, PULL, pulling(sys_flag=0)).code == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize(("field", "value"), [("queueOffset", None), ("maxMsgNums", "many")])
+def test_missing_and_wrong_fields_are_named(broker: WholeBroker, field: str, value: str | None) -> None:
+    fields = build_header(pulling())
+    del fields[field]
+    if value is not None:
+        fields[field] = value
+    answer = broker.ask(broker.connect(), PULL, fields=fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert field in (answer.remark or "")
+
+
+# -- tags -------------------------------------------------------------------------------------------------------
+
+
+def test_only_messages_with_the_tags_come_and_the_others_are_passed_over(broker: WholeBroker) -> None:
+    client = filled(broker, "a", "b", "c", "a", "b")
+    answer = broker.ask(client, PULL, pulling(subscription="a || c"))
+    assert bodies(answer) == [b"a", b"c", b"a"]
+    assert place(answer)[2] == 5
+    nothing = broker.ask(client, PULL, pulling(subscription="d", sys_flag=SUSPEND))
+    assert place(nothing) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 5)
+
+
+# -- offsets ----------------------------------------------------------------------------------------------------
+
+
+def test_the_commit_bit_stores_the_group_s_progress_once_the_pull_is_allowed(broker: WholeBroker) -> None:
+    client = filled(broker, "a", "b")
+    flag = PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET
+    broker.ask(client, PULL, pulling(sys_flag=flag, commit_offset=2))
+    assert broker.parts.offsets.query("group", "orders", 0) == 2
+    broker.ask(client, PULL, pulling(sys_flag=flag, commit_offset=9, queue_id=77))
+    assert broker.parts.offsets.query("group", "orders", 77) == -1
+    broker.ask(client, PULL, pulling(commit_offset=1))
+    assert broker.parts.offsets.query("group", "orders", 0) == 2
+
+
+# -- held pulls -------------------------------------------------------------------------------------------------
+
+
+def test_a_pull_at_the_end_is_held_and_woken_by_the_next_message(broker: WholeBroker) -> None:
+    client, producer = filled(broker, "a"), broker.connect()
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND)) == []
+    broker.send(producer, queue_id=1)
+    assert client.received() == []
+    broker.send(producer, body=b"new")
+    [answer] = client.received()
+    assert place(answer) == (ResponseCode.SUCCESS, "FOUND", 2)
+    assert bodies(answer) == [b"new"]
+    broker.wait(20)
+    assert client.received() == []
+
+
+def test_a_pull_of_an_empty_queue_is_woken_by_its_first_message(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    assert broker.ask_all(client, PULL, pulling(queue_id=2, sys_flag=SUSPEND)) == []
+    broker.send(broker.connect(), queue_id=2, body=b"first")
+    assert [bodies(answer) for answer in client.received()] == [[b"first"]]
+
+
+def test_a_held_pull_is_not_woken_by_tags_it_does_not_want(broker: WholeBroker) -> None:
+    client, producer = filled(broker, "a"), broker.connect()
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND, subscription="b")) == []
+    broker.send(producer, properties={"TAGS": "c"})
+    assert client.received() == []
+    broker.send(producer, properties={"TAGS": "b"}, body=b"b")
+    [answer] = client.received()
+    assert (bodies(answer), place(answer)[2]) == ([b"b"], 3)
+
+
+@pytest.mark.parametrize(
+    ("settings", "timeout_ms", "waited_s"),
+    [({}, 15_000, 15), ({"long_polling_enable": False}, 15_000, 1), ({}, 10**9, 120)],
+)
+def test_a_held_pull_is_answered_when_its_time_is_over(
+    tmp_path: Path, settings: dict[str, Any], timeout_ms: int, waited_s: int
+) -> None:
+    broker = WholeBroker(tmp_path / "store", server_channel_max_idle_time_seconds=1_000, **settings)
+    client = filled(broker, "a")
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND, suspend_timeout_millis=timeout_ms)) == []
+    broker.reactor.advance(waited_s - 0.5)
+    broker.turn()
+    assert client.received() == []
+    broker.wait(1)
+    [answer] = client.received()
+    assert place(answer) == (ResponseCode.PULL_NOT_FOUND, "OFFSET_OVERFLOW_ONE", 1)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"sys_flag": PullFlag.SUBSCRIPTION}, {"sys_flag": SUSPEND, "suspend_timeout_millis": 0}]
+)
+def test_a_pull_that_may_not_wait_is_answered_at_once(broker: WholeBroker, changed: dict[str, int]) -> None:
+    assert broker.ask(filled(broker, "a"), PULL, pulling(1, **changed)).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_more_than_the_limit_of_held_pulls_are_answered_at_once(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", held_pulls_limit=1)
+    client = filled(broker, "a")
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND)) == []
+    assert broker.ask(client, PULL, pulling(1, sys_flag=SUSPEND)).code == ResponseCode.PULL_NOT_FOUND
+
+
+def test_a_held_pull_whose_client_left_is_dropped(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND))
+    client.leave()
+    broker.send(broker.connect())
+    assert client.received() == []
+
+
+# -- trouble ----------------------------------------------------------------------------------------------------
+
+
+def test_a_held_pull_that_cannot_be_read_keeps_nobody_else_from_their_answers(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other, producer = filled(broker, "a"), broker.connect(), broker.connect()
+    for consumer in (client, other):
+        broker.ask_all(consumer, PULL, pulling(1, sys_flag=SUSPEND))
+    real, calls = broker.parts.store.get_messages, []
+
+    def fails_once(*args: Any, **kwargs: Any) -> GetResult:
+        calls.append(args)
+        if len(calls) == 1:
+            raise OSError(5, "Input/output error")
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(broker.parts.store, "get_messages", fails_once)
+    assert broker.send(producer).code == ResponseCode.SUCCESS
+    assert [answer.code for answer in client.received()] == [ResponseCode.SYSTEM_ERROR]
+    assert [answer.code for answer in other.received()] == [ResponseCode.SUCCESS]
+
+
+def test_cold_messages_are_read_in_a_thread_with_smaller_limits(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", hot_bytes=1, max_transfer_count_on_message_in_disk=2)
+    client = filled(broker, *"abcd")
+    waiting: list[Callable[[], None]] = []
+    broker.in_thread = lambda work, done: waiting.append(lambda: done(work()))
+    assert broker.ask_all(client, PULL, pulling()) == []
+    waiting.pop()()
+    broker.turn()
+    [answer] = client.received()
+    assert bodies(answer) == [b"a", b"b"]
+
+
+def test_a_failed_cold_read_is_a_system_error(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", hot_bytes=1)
+    client = filled(broker, "a", "b")
+    broker.in_thread = lambda work, done: done(OSError(5, "Input/output error"))
+    answer = broker.ask(client, PULL, pulling())
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "Input/output error" in (answer.remark or "")

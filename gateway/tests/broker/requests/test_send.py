@@ -1,0 +1,347 @@
+"""Sending: what is refused in which order, what is stored, and what the producer reads in the answer."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.tests.broker.whole_broker import START_MS, WholeBroker, sending
+from wire.bodies.topics import TopicConfig
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.send import ShortSendMessageRequest
+from wire.message.batch import BatchPart, build_batch
+from wire.message.flags import SysFlag
+from wire.message.message_id import parse_offset_message_id, unpack_host
+from wire.message.properties import build_properties
+
+BATCH = RequestCode.SEND_BATCH_MESSAGE
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> WholeBroker:
+    return WholeBroker(tmp_path / "store")
+
+
+def refused(answer: RemotingCommand) -> tuple[int, str]:
+    """Code and remark of an answer of the send path, which always tells region and tracing."""
+    assert answer.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+    return answer.code, answer.remark or ""
+
+
+def short(header: Any) -> Any:
+    """The same header with one-letter names."""
+    names = type(header).__annotations__
+    return ShortSendMessageRequest(**{name: getattr(header, name) for name in names})
+
+
+def test_the_answer_tells_where_the_message_is(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    broker.send(producer, queue_id=2)
+    answer = broker.send(producer, queue_id=2, properties={"UNIQ_KEY": "0A0B", "KEYS": "k"}, flag=7)
+    assert (answer.code, answer.remark) == (ResponseCode.SUCCESS, None)
+    fields = answer.ext_fields
+    host, log_offset = parse_offset_message_id(fields.pop("msgId"))
+    assert unpack_host(host) == ("10.0.0.1", 10911)
+    assert fields == {
+        "queueId": "2",
+        "queueOffset": "1",
+        "transactionId": "0A0B",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+    }
+    stored = broker.messages("orders", 2)[1]
+    assert (stored.commit_log_offset, stored.body, stored.flag) == (log_offset, b"hello", 7)
+    assert (stored.born_at_ms, stored.stored_at_ms, unpack_host(stored.born_host)[0]) == (
+        START_MS - 5,
+        START_MS,
+        "192.0.2.7",
+    )
+    assert stored.property_map == {
+        "UNIQ_KEY": "0A0B",
+        "KEYS": "k",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "CLUSTER": "DefaultCluster",
+    }
+
+
+def test_one_letter_headers_mean_the_same(broker: WholeBroker) -> None:
+    header = short(sending(properties="TAGS\x01a"))
+    assert broker.ask(broker.connect(), RequestCode.SEND_MESSAGE_V2, header, b"x").code == ResponseCode.SUCCESS
+    assert broker.messages("orders")[0].property_map["TAGS"] == "a"
+
+
+def test_a_one_way_message_is_stored_and_not_answered(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    assert broker.ask_all(producer, RequestCode.SEND_MESSAGE, sending(), b"x", oneway=True) == []
+    assert broker.ask_all(producer, RequestCode.SEND_MESSAGE, sending("../../x"), b"x", oneway=True) == []
+    assert [message.body for message in broker.messages("orders")] == [b"x"]
+
+
+def test_a_message_gets_a_unique_key_when_its_client_gave_none(broker: WholeBroker) -> None:
+    key = broker.send(broker.connect()).ext_fields["transactionId"]
+    assert len(key) == 32
+    assert broker.messages("orders")[0].unique_key == key
+
+
+def test_properties_of_an_earlier_broker_are_replaced_and_pop_marks_removed(broker: WholeBroker) -> None:
+    broker.send(broker.connect(), properties={"CLUSTER": "other", "MSG_REGION": "far", "POP_CK": "x", "mine": "1"})
+    stored = broker.messages("orders")[0].property_map
+    assert (stored["CLUSTER"], stored["MSG_REGION"], stored["mine"]) == ("DefaultCluster", "DefaultRegion", "1")
+    assert "POP_CK" not in stored
+
+
+# -- the checks, in their order ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("field", "value"), [("queueId", None), ("queueId", "x"), ("bornTimestamp", "1.5")])
+def test_a_missing_or_wrong_field_is_a_system_error_that_names_it(
+    broker: WholeBroker, field: str, value: str | None
+) -> None:
+    fields = {"producerGroup": "g", "topic": "orders", "defaultTopic": "TBW102", "defaultTopicQueueNums": "4"}
+    fields |= {"queueId": "0", "sysFlag": "0", "bornTimestamp": "0", "flag": "0"}
+    del fields[field]
+    if value is not None:
+        fields[field] = value
+    answer = broker.ask(broker.connect(), RequestCode.SEND_MESSAGE, fields=fields)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert field in (answer.remark or "")
+
+
+@pytest.mark.parametrize("topic", ["../../x", "a b", "x" * 128, "", "ümlaut", "%RETRY%../x"])
+def test_invalid_topic_names_are_refused_and_leave_nothing_behind(broker: WholeBroker, topic: str) -> None:
+    code, remark = refused(broker.send(broker.connect(), topic))
+    assert code == ResponseCode.INVALID_PARAMETER
+    assert "topic" in remark
+    assert broker.parts.topics.get(topic) is None
+
+
+@pytest.mark.parametrize("topic", ["SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"])
+def test_topics_of_the_broker_itself_take_nothing_from_clients(broker: WholeBroker, topic: str) -> None:
+    assert refused(broker.send(broker.connect(), topic))[0] == ResponseCode.NO_PERMISSION
+
+
+def test_a_first_send_creates_the_topic_with_as_many_queues_as_asked_for(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    assert broker.send(producer, queue_id=3).code == ResponseCode.SUCCESS
+    assert broker.parts.topics.get("orders") == TopicConfig("orders", 4, 4, 6)
+    broker.send(producer, "many", default_topic_queue_nums=1_000)
+    assert broker.parts.topics.get("many") == TopicConfig("many", 8, 8, 6)
+
+
+@pytest.mark.parametrize("default_topic", ["nothing", "orders"])
+def test_without_a_default_topic_to_inherit_from_nothing_is_created(broker: WholeBroker, default_topic: str) -> None:
+    producer = broker.connect()
+    broker.send(producer, "orders")
+    code, remark = refused(broker.send(producer, "missing", default_topic=default_topic))
+    assert code == ResponseCode.TOPIC_NOT_EXIST
+    assert remark.startswith("topic[missing] not exist, apply first please!")
+
+
+def test_automatic_creation_can_be_switched_off(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", auto_create_topic_enable=False)
+    assert refused(broker.send(broker.connect()))[0] == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_read_only_broker_refuses_ordered_topics_alone(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", broker_permission=4)
+    producer = broker.connect()
+    broker.parts.topics.put(TopicConfig("ordered", 1, 1, 6, order=True))
+    assert refused(broker.send(producer, "ordered"))[0] == ResponseCode.NO_PERMISSION
+    assert broker.send(producer, "orders").code == ResponseCode.SUCCESS
+
+
+def test_queue_ids_are_checked_against_the_larger_number_of_queues(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    broker.parts.topics.put(TopicConfig("shrunk", read_queue_nums=8, write_queue_nums=4))
+    assert broker.send(producer, "shrunk", queue_id=7).code == ResponseCode.SUCCESS
+    code, remark = refused(broker.send(producer, "shrunk", queue_id=8))
+    assert code == ResponseCode.INVALID_PARAMETER
+    assert "queueId[8] is illegal" in remark
+
+
+def test_a_negative_queue_id_lets_the_broker_choose_among_the_write_queues(broker: WholeBroker) -> None:
+    broker.parts.topics.put(TopicConfig("shrunk", read_queue_nums=8, write_queue_nums=2))
+    producer = broker.connect()
+    chosen = {broker.send(producer, "shrunk", queue_id=-1).ext_fields["queueId"] for _ in range(24)}
+    assert chosen == {"0", "1"}
+
+
+def test_limits_of_body_and_properties(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", max_message_size=1_000)
+    producer = broker.connect()
+    assert broker.send(producer, body=b"x" * 1_000).code == ResponseCode.SUCCESS
+    code, remark = refused(broker.send(producer, body=b"x" * 1_001))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert "1001 bytes is over the limit of 1000" in remark
+    code, remark = refused(broker.send(producer, properties={"k": "v" * 32_767}))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert "properties" in remark
+    assert broker.send(producer).ext_fields["queueOffset"] == "1"
+
+
+def test_a_store_that_takes_nothing_is_service_not_available(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    broker.send(producer)
+    broker.parts.store.close()
+    code, remark = refused(broker.send(producer))
+    assert code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "disk is full" in remark
+
+
+# -- delays and transactions ------------------------------------------------------------------------------------
+
+
+def test_a_delayed_message_is_answered_with_its_place_in_the_schedule_topic(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    for _ in range(2):
+        answer = broker.send(producer, queue_id=3, properties={"DELAY": "99"})
+    assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("3", "1")
+    waiting = broker.messages("SCHEDULE_TOPIC_XXXX", 3)[0]
+    assert (waiting.property_map["DELAY"], waiting.property_map["REAL_TOPIC"]) == ("4", "orders")
+    assert broker.messages("orders", 3) == []
+
+
+@pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC"])
+def test_timer_messages_are_refused_and_told_the_alternative(broker: WholeBroker, name: str) -> None:
+    code, remark = refused(broker.send(broker.connect(), properties={name: "5"}))
+    assert code == ResponseCode.SYSTEM_ERROR
+    assert "use a delay level" in remark
+    assert broker.send(broker.connect(), properties={name: "5", "DELAY": "1"}).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("flag", ["true", "TRUE"])
+def test_a_half_message_is_hidden_and_answered_with_its_place_in_the_half_queue(broker: WholeBroker, flag: str) -> None:
+    producer = broker.connect()
+    properties = {"TRAN_MSG": flag, "PGROUP": "producers", "UNIQ_KEY": "K1"}
+    answer = broker.send(producer, queue_id=1, sys_flag=SysFlag.TRANSACTION_PREPARED, properties=properties)
+    fields = answer.ext_fields
+    assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("1", "0", "K1")
+    assert broker.messages("orders", 1) == []
+    assert broker.messages("RMQ_SYS_TRANS_HALF_TOPIC")[0].property_map["REAL_TOPIC"] == "orders"
+
+
+def test_a_half_message_with_a_delay_is_refused(broker: WholeBroker) -> None:
+    code, remark = refused(broker.send(broker.connect(), properties={"TRAN_MSG": "true", "DELAY": "1"}))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert "DELAY" in remark
+
+
+def test_transactions_can_be_switched_off(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", reject_transaction_message=True)
+    assert refused(broker.send(broker.connect(), properties={"TRAN_MSG": "true"}))[0] == ResponseCode.NO_PERMISSION
+
+
+@pytest.mark.parametrize("kind", [SysFlag.TRANSACTION_PREPARED, SysFlag.TRANSACTION_ROLLBACK])
+def test_transaction_bits_alone_do_not_hide_a_message(broker: WholeBroker, kind: int) -> None:
+    broker.send(broker.connect(), sys_flag=kind | SysFlag.COMPRESSED)
+    assert [message.sys_flag for message in broker.messages("orders")] == [SysFlag.COMPRESSED]
+
+
+# -- retries that clients send themselves -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "version", "topic"),
+    [
+        ({"reconsume_times": 16}, 513, "%RETRY%group"),
+        ({"reconsume_times": 17}, 513, "%DLQ%group"),
+        ({"reconsume_times": 3, "max_reconsume_times": 2}, 513, "%DLQ%group"),
+        ({"reconsume_times": 3, "max_reconsume_times": 2}, 120, "%RETRY%group"),
+        ({"reconsume_times": 20, "max_reconsume_times": 30}, 121, "%RETRY%group"),
+    ],
+)
+def test_a_client_s_own_retry_goes_to_the_dead_letters_after_the_last(
+    broker: WholeBroker, fields: dict[str, Any], version: int, topic: str
+) -> None:
+    answer = broker.send(broker.connect(), "%RETRY%group", version=version, **fields)
+    assert (answer.code, answer.ext_fields["queueId"]) == (ResponseCode.SUCCESS, "0")
+    [stored] = broker.messages(topic)
+    assert stored.reconsume_times == fields["reconsume_times"]
+    config = broker.parts.topics.get(topic)
+    assert config is not None
+    assert (config.read_queue_nums, config.perm) == (1, 6)
+
+
+def test_a_delayed_retry_waits_and_a_dead_letter_does_not(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    delayed = {"DELAY": "3", "UNIQ_KEY": "K", "TRAN_MSG": "true"}
+    broker.send(producer, "%RETRY%group", reconsume_times=1, properties=delayed)
+    assert broker.messages("SCHEDULE_TOPIC_XXXX", 2)[0].property_map["REAL_TOPIC"] == "%RETRY%group"
+    answer = broker.send(producer, "%RETRY%group", reconsume_times=17, properties={"DELAY": "3"})
+    [dead] = broker.messages("%DLQ%group")
+    assert dead.property_map["DELAY"] == "-1"
+    assert answer.ext_fields["transactionId"] == dead.unique_key
+
+
+def test_a_retry_of_a_group_that_may_not_be_made_is_refused(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", auto_create_subscription_group=False)
+    code, remark = refused(broker.send(broker.connect(), "%RETRY%group"))
+    assert code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert "group" in remark
+
+
+# -- batches ----------------------------------------------------------------------------------------------------
+
+
+def batch(*parts: tuple[bytes, dict[str, str]]) -> bytes:
+    return build_batch([BatchPart(index, body, build_properties(map_)) for index, (body, map_) in enumerate(parts)])
+
+
+def test_a_batch_is_stored_as_neighbours_and_answered_once(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    broker.send(producer, queue_id=1)
+    body = batch((b"a", {"UNIQ_KEY": "1", "TAGS": "x"}), (b"b", {"UNIQ_KEY": "2"}), (b"c", {}))
+    header = short(sending(queue_id=1, batch=True, properties="WAIT\x01true"))
+    answer = broker.ask(producer, BATCH, header, body)
+    assert answer.code == ResponseCode.SUCCESS
+    assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("1", "1")
+    stored = broker.messages("orders", 1, 1)
+    offsets = [parse_offset_message_id(text)[1] for text in answer.ext_fields["msgId"].split(",")]
+    assert offsets == [message.commit_log_offset for message in stored]
+    assert [message.body for message in stored] == [b"a", b"b", b"c"]
+    assert [message.flag for message in stored] == [0, 1, 2]
+    assert [message.unique_key for message in stored][:2] == ["1", "2"]
+    assert all(message.property_map["CLUSTER"] == "DefaultCluster" for message in stored)
+    assert all(
+        message.commit_log_offset + message.total_size == following.commit_log_offset
+        for message, following in pairwise(stored)
+    )
+
+
+def test_delay_and_transaction_inside_a_batch_are_not_evaluated(broker: WholeBroker) -> None:
+    body = batch((b"a", {"DELAY": "1"}), (b"b", {"TRAN_MSG": "true"}))
+    broker.ask(broker.connect(), BATCH, short(sending(batch=True, sys_flag=4)), body)
+    assert len(broker.messages("orders")) == 2
+
+
+@pytest.mark.parametrize(
+    ("topic", "body", "code"),
+    [
+        ("%RETRY%group", batch((b"a", {})), ResponseCode.MESSAGE_ILLEGAL),
+        ("%RETRY%" + "g" * 121, batch((b"a", {})), ResponseCode.MESSAGE_ILLEGAL),
+        ("orders", b"", ResponseCode.MESSAGE_ILLEGAL),
+        ("orders", batch((b"x" * 5_000, {})), ResponseCode.MESSAGE_ILLEGAL),
+        ("orders", b"\0" * 30, ResponseCode.SYSTEM_ERROR),
+        ("orders", batch((b"a", {}))[:-1], ResponseCode.SYSTEM_ERROR),
+    ],
+)
+def test_batches_that_are_refused_store_nothing(tmp_path: Path, topic: str, body: bytes, code: ResponseCode) -> None:
+    broker = WholeBroker(tmp_path / "store", max_message_size=4_096)
+    answer = broker.ask(broker.connect(), BATCH, short(sending(topic, batch=True)), body)
+    assert answer.code == code
+    assert answer.remark
+    assert broker.messages(topic) == []
+
+
+def test_a_batch_is_stored_whole_or_not_at_all(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    too_long = {"k": "v" * 32_700}
+    answer = broker.ask(producer, BATCH, short(sending(batch=True)), batch((b"a", {}), (b"b", too_long)))
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert broker.messages("orders") == []
+    assert broker.send(producer).ext_fields["queueOffset"] == "0"

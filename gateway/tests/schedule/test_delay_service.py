@@ -1,0 +1,263 @@
+"""Delayed messages come when their time has passed, in order, none lost: also when something fails."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from twisted.internet.task import Clock
+
+from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.delay_service import RETRY_MS, DelayService
+from gateway.schedule.redirect import redirect_delayed
+from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.store_settings import StoreSettings
+from wire.message.message_id import pack_host
+from wire.message.properties import build_properties
+from wire.message.record import OutgoingMessage, parse_records
+
+START_MS = 1_750_000_000_000
+LEVELS = DelayLevels.parse("1s 5s 10s")
+HOST = pack_host("127.0.0.1", 10911)
+
+
+class Delays:
+    """A delay service on a real store."""
+
+    def __init__(self, directory: Path, offsets: dict[int, int] | None = None, **settings: Any) -> None:
+        self.clock = Clock()
+        small = {
+            "mapped_file_size_commit_log": 1 << 20,
+            "mapped_file_size_consume_queue": 20_000,
+            "max_hash_slot_num": 100,
+            "max_index_num": 1_000,
+            "disk_free_floor_bytes": 0,
+        }
+        values = StoreSettings(flush_disk_type="ASYNC_FLUSH", **{**small, **settings})
+        self.store = MessageStore(directory, values, self.now_ms)
+        self.store.open()
+        self.in_thread: Callable[..., None] = lambda work, done: done(work())
+        self.service = DelayService(
+            store=self.store,
+            levels=LEVELS,
+            reactor=self.clock,
+            clock=self.now_ms,
+            in_thread=lambda work, done: self.in_thread(work, done),
+        )
+        self.service.resume_from(offsets or {})
+        self.store.listen(self.service.arrived)
+
+    def now_ms(self) -> int:
+        return START_MS + round(self.clock.seconds() * 1000)
+
+    def delay(self, body: bytes, level: int, **properties: str) -> PutResult:
+        """Store a message that is to wait."""
+        message = self.message("orders", body, {**properties, "DELAY": str(level)})
+        return self.put(redirect_delayed(message, LEVELS))
+
+    def put(self, message: OutgoingMessage) -> PutResult:
+        results: list[PutResult] = []
+        self.store.append(message, results.append)
+        return results[0]
+
+    def message(self, topic: str, body: bytes, properties: dict[str, str], queue_id: int = 0) -> OutgoingMessage:
+        raw = build_properties(properties)
+        return OutgoingMessage(topic, queue_id, 0, 0, START_MS, HOST, HOST, 0, 0, body, raw, properties)
+
+    def wait(self, seconds: float) -> None:
+        self.clock.pump([0.1] * round(seconds * 10))
+
+    def delivered(self, topic: str = "orders") -> list[bytes]:
+        found = self.store.get_messages(topic, 0, 0, 1_000, 1 << 20)
+        return [message.body for message in parse_records(b"".join(found.parts))]
+
+
+@pytest.fixture
+def delays(tmp_path: Path) -> Delays:
+    made = Delays(tmp_path / "store")
+    made.service.start()
+    return made
+
+
+def test_each_level_comes_at_its_own_time(delays: Delays) -> None:
+    delays.delay(b"five", 2)
+    delays.delay(b"one", 1)
+    delays.wait(0.9)
+    assert delays.delivered() == []
+    delays.wait(0.2)
+    assert delays.delivered() == [b"one"]
+    delays.wait(4)
+    assert delays.delivered() == [b"one", b"five"]
+    assert delays.service.offsets() == {1: 1, 2: 1}
+
+
+def test_messages_of_a_level_keep_their_order_and_later_ones_wait(delays: Delays) -> None:
+    for body in (b"a", b"b"):
+        delays.delay(body, 1)
+    delays.wait(0.5)
+    delays.delay(b"c", 1)
+    delays.wait(0.6)
+    assert delays.delivered() == [b"a", b"b"]
+    delays.wait(0.5)
+    assert delays.delivered() == [b"a", b"b", b"c"]
+
+
+def test_a_thousand_at_once_all_come(delays: Delays) -> None:
+    bodies = [b"%d" % number for number in range(600)]
+    for body in bodies:
+        delays.delay(body, 1)
+    delays.wait(2)
+    assert delays.delivered() == bodies
+    assert delays.clock.getDelayedCalls() == []
+
+
+def test_nothing_is_scheduled_while_nothing_waits(delays: Delays) -> None:
+    assert delays.clock.getDelayedCalls() == []
+
+
+def test_it_goes_on_where_an_earlier_run_ended(tmp_path: Path) -> None:
+    delays = Delays(tmp_path / "store", {1: 1, 9: 4})
+    for body in (b"done", b"next"):
+        delays.delay(body, 1)
+    delays.service.start()
+    delays.wait(1.2)
+    assert delays.delivered() == [b"next"]
+    assert delays.service.offsets() == {1: 2, 9: 4}
+
+
+def test_an_offset_beyond_a_queue_that_lost_its_end_loses_no_new_message(tmp_path: Path) -> None:
+    delays = Delays(tmp_path / "store", {1: 50, 2: 50})
+    delays.delay(b"old", 2)
+    delays.service.start()
+    delays.delay(b"new", 1)
+    delays.delay(b"new too", 2)
+    delays.wait(6)
+    assert delays.delivered() == [b"new", b"new too"]
+
+
+def test_stopping_releases_nothing_more(delays: Delays) -> None:
+    delays.delay(b"a", 1)
+    delays.service.stop()
+    delays.delay(b"b", 2)
+    delays.wait(10)
+    assert delays.delivered() == []
+    assert delays.clock.getDelayedCalls() == []
+
+
+def test_a_message_that_cannot_be_stored_is_tried_again_later(
+    delays: Delays, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = delays.store.append
+
+    def refuse_b(message: OutgoingMessage, on_stored: Callable[[PutResult], None]) -> None:
+        if message.body == b"b":
+            on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
+        else:
+            real(message, on_stored)
+
+    for body in (b"a", b"b"):
+        delays.delay(body, 1)
+    monkeypatch.setattr(delays.store, "append", refuse_b)
+    with caplog.at_level(logging.ERROR, "gateway"):
+        delays.wait(1.2)
+    assert [record.message for record in caplog.records] == ["release failed"]
+    assert delays.delivered() == [b"a"]
+    assert delays.service.offsets() == {1: 1}
+    monkeypatch.undo()
+    delays.wait(RETRY_MS / 1000)
+    assert delays.delivered() == [b"a", b"b"]
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {},
+        {"REAL_TOPIC": "orders"},
+        {"REAL_TOPIC": "orders", "REAL_QID": "-1"},
+        {"REAL_TOPIC": "orders", "REAL_QID": "9" * 12},
+        {"REAL_TOPIC": HALF_TOPIC, "REAL_QID": "0"},
+    ],
+)
+def test_a_message_without_a_place_it_may_go_to_is_dropped_and_the_next_comes(
+    delays: Delays, properties: dict[str, str]
+) -> None:
+    delays.put(delays.message(SCHEDULE_TOPIC, b"lost", properties))
+    delays.delay(b"next", 1)
+    delays.wait(1.2)
+    assert delays.delivered() == [b"next"]
+    assert delays.delivered(HALF_TOPIC) == []
+
+
+def damage(monkeypatch: pytest.MonkeyPatch, delays: Delays, offset: int) -> None:
+    """Let one delayed record be read with a wrong magic."""
+    real = delays.store.get_messages
+
+    def damaged(topic: str, queue_id: int, start: int, *rest: Any) -> GetResult:
+        result = real(topic, queue_id, start, *rest)
+        if result.status is not GetStatus.FOUND or start > offset:
+            return result
+        data = bytearray(b"".join(result.parts))
+        at = sum(message.total_size for message in parse_records(bytes(data))[: offset - start])
+        data[at + 4 : at + 8] = b"oops"
+        return GetResult(result.status, result.next_begin_offset, 0, 9, result.count, len(data), [bytes(data)])
+
+    monkeypatch.setattr(delays.store, "get_messages", damaged)
+
+
+def test_a_damaged_record_is_passed_over_and_all_others_come(delays: Delays, monkeypatch: pytest.MonkeyPatch) -> None:
+    for body in (b"a", b"b", b"c"):
+        delays.delay(body, 1)
+    damage(monkeypatch, delays, 1)
+    delays.wait(1.3)
+    monkeypatch.undo()
+    assert delays.delivered() == [b"a", b"c"]
+
+
+@pytest.mark.parametrize("hot_bytes", [1 << 20, 1])
+def test_a_read_that_fails_is_tried_again_and_reaches_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hot_bytes: int
+) -> None:
+    delays = Delays(tmp_path / "store", hot_bytes=hot_bytes)
+    delays.service.start()
+
+    def fails(*_: object) -> GetResult:
+        raise OSError(5, "Input/output error")
+
+    def in_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
+        try:
+            done(work())
+        except OSError as error:
+            done(error)
+
+    delays.in_thread = in_thread
+    monkeypatch.setattr(delays.store, "get_messages", fails)
+    assert delays.delay(b"a", 1).status is PutStatus.PUT_OK
+    monkeypatch.undo()
+    delays.wait(RETRY_MS / 1000 + 0.1)
+    assert delays.delivered() == [b"a"]
+
+
+def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path) -> None:
+    delays = Delays(tmp_path / "store", hot_bytes=1)
+    waiting: list[Callable[[], None]] = []
+    delays.in_thread = lambda work, done: waiting.append(lambda: done(work()))
+    delays.delay(b"a", 1)
+    delays.wait(2)
+    delays.service.start()
+    assert delays.delivered() == []
+    while waiting:
+        waiting.pop()()
+        delays.wait(0.1)
+    assert delays.delivered() == [b"a"]
+    delays.delay(b"b", 1)
+    delays.service.stop()
+    while waiting:
+        waiting.pop()()
+    delays.wait(2)
+    assert delays.delivered() == [b"a"]

@@ -1,0 +1,1 @@
+"""Tests of the message store, named for what may go wrong."""

@@ -1,0 +1,84 @@
+"""The checkpoint file: marks of ours behind the times of Apache RocketMQ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.store.checkpoint import MARKS_AT, CheckpointFile, Marks
+from gateway.store.files import RealFiles
+from gateway.store.index import IndexMark
+from gateway.store.paths import StorePaths
+from wire.disk.checkpoint import Checkpoint
+
+MARKS = Marks(durable=1000, queues=900, index=IndexMark(800, 700, 33))
+
+
+def _loaded(root: Path) -> CheckpointFile:
+    checkpoint = CheckpointFile(RealFiles(), StorePaths(root))
+    checkpoint.load()
+    return checkpoint
+
+
+def _saved(root: Path) -> bytes:
+    checkpoint = _loaded(root)
+    checkpoint.save(MARKS, log_stored_at_ms=11, queues_stored_at_ms=22)
+    checkpoint.close()
+    return (root / "checkpoint").read_bytes()
+
+
+def test_a_new_file_knows_nothing_and_has_its_full_size(tmp_path: Path) -> None:
+    checkpoint = _loaded(tmp_path)
+    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, Checkpoint(), False)
+    assert (tmp_path / "checkpoint").stat().st_size == 4096
+
+
+def test_marks_and_times_are_read_back(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    checkpoint = _loaded(tmp_path)
+    assert checkpoint.marks == MARKS
+    assert checkpoint.times == Checkpoint(11, 22, 33)
+    assert not checkpoint.is_foreign
+
+
+def test_a_group_commit_moves_the_durable_mark_forward_only(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    checkpoint = _loaded(tmp_path)
+    checkpoint.log_is_durable(2000, 44)
+    checkpoint.log_is_durable(1500, 40)
+    checkpoint.save(MARKS, log_stored_at_ms=11, queues_stored_at_ms=22)
+    found = _loaded(tmp_path)
+    assert found.marks is not None
+    assert (found.marks.durable, found.marks.queues) == (2000, 900)
+    assert found.times.log_stored_at_ms == 44
+
+
+@pytest.mark.parametrize("at", [MARKS_AT, MARKS_AT + 10, MARKS_AT + 60, MARKS_AT + 67])
+def test_a_flipped_bit_in_the_marks_counts_as_nothing_known(tmp_path: Path, at: int) -> None:
+    data = bytearray(_saved(tmp_path))
+    data[at] ^= 1
+    (tmp_path / "checkpoint").write_bytes(data)
+    assert _loaded(tmp_path).marks is None
+
+
+def test_times_of_another_broker_make_the_marks_stale(tmp_path: Path) -> None:
+    data = _saved(tmp_path)
+    (tmp_path / "checkpoint").write_bytes(Checkpoint(12, 22, 33).build()[:40] + data[40:])
+    checkpoint = _loaded(tmp_path)
+    assert (checkpoint.marks, checkpoint.is_foreign) == (None, True)
+
+
+@pytest.mark.parametrize("size", [0, 7, 40, 2060])
+def test_a_cut_off_file_counts_as_nothing_known(tmp_path: Path, size: int) -> None:
+    (tmp_path / "checkpoint").write_bytes(_saved(tmp_path)[:size])
+    assert _loaded(tmp_path).marks is None
+
+
+def test_after_forgetting_a_lower_mark_is_saved(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    checkpoint = _loaded(tmp_path)
+    checkpoint.forget()
+    checkpoint.save(Marks(5, 5, MARKS.index), log_stored_at_ms=1, queues_stored_at_ms=1)
+    assert checkpoint.marks is not None
+    assert checkpoint.marks.durable == 5

@@ -1,0 +1,137 @@
+"""One queue's files: ends found by halving, fillers, retried writes, cuts."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from gateway.store.consume_queue import ConsumeQueue, QueueFiles
+from gateway.tests.store.small_store import Disk, overwrite
+from wire.disk.consume_queue import FILLER, UNIT
+
+FILE_UNITS = 10
+
+
+def _unit(number: int) -> bytes:
+    return UNIT.pack(number * 100, 100, number)
+
+
+def _units(first: int, count: int) -> bytes:
+    return b"".join(_unit(number) for number in range(first, first + count))
+
+
+def _queue(directory: Path, disk: Disk | None = None) -> ConsumeQueue:
+    return ConsumeQueue(QueueFiles(disk or Disk(), directory, FILE_UNITS * 20, 4), "T", 0)
+
+
+def _loaded(directory: Path) -> ConsumeQueue:
+    queue = _queue(directory)
+    queue.load(sorted(path.name for path in (directory / "T" / "0").iterdir()))
+    return queue
+
+
+@pytest.mark.parametrize("count", [1, 9, 10, 11, 20, 25])
+def test_the_end_is_found_again(tmp_path: Path, count: int) -> None:
+    assert _queue(tmp_path).write_units(0, _units(0, count)) == list(range(0, count * 20, 200))
+    queue = _loaded(tmp_path)
+    assert (queue.max_offset, queue.next_offset, queue.covered_end()) == (count, count, count * 100)
+    assert queue.unit(count - 1) == ((count - 1) * 100, 100, count - 1)
+    assert queue.unit(count) is None
+
+
+@pytest.mark.parametrize("first", [3, 10, 27])
+def test_a_queue_that_starts_above_zero_begins_with_fillers(tmp_path: Path, first: int) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(first, _units(first, 2))
+    start = first // FILE_UNITS * FILE_UNITS
+    data = (tmp_path / "T" / "0" / f"{start * 20:020d}").read_bytes()
+    assert data[: (first - start) * 20] == FILLER * (first - start)
+    assert queue.min_offset == first
+    queue = _loaded(tmp_path)
+    assert queue.max_offset == first + 2
+    queue.correct_min(0)
+    assert queue.min_offset == first
+
+
+def test_files_full_of_zeros_are_an_empty_queue(tmp_path: Path) -> None:
+    (tmp_path / "T" / "0").mkdir(parents=True)
+    (tmp_path / "T" / "0" / f"{0:020d}").write_bytes(bytes(200))
+    queue = _loaded(tmp_path)
+    assert (queue.min_offset, queue.max_offset, queue.covered_end()) == (0, 0, -1)
+    assert queue.cut(0) is False
+    queue.write_units(0, _unit(0))
+    assert queue.max_offset == 1
+
+
+def test_a_zero_file_made_in_advance_is_not_the_end(tmp_path: Path) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 10))
+    (tmp_path / "T" / "0" / f"{200:020d}").write_bytes(bytes(200))
+    queue = _loaded(tmp_path)
+    assert queue.max_offset == 10
+    queue.write_units(10, _units(10, 1))
+    assert queue.unit(10) == (1000, 100, 10)
+
+
+@pytest.mark.parametrize("operation", ["truncate", "write"])
+def test_units_that_found_no_room_may_be_written_again(tmp_path: Path, operation: str) -> None:
+    disk = Disk()
+    queue = _queue(tmp_path, disk)
+    disk.fail(operation, f"{0:020d}", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        queue.write_units(3, _units(3, 2))
+    assert queue.max_offset == 0
+    disk.fault = None
+    queue.write_units(3, _units(3, 2))
+    assert (queue.min_offset, queue.max_offset, queue.unit(3)) == (3, 5, (300, 100, 3))
+    assert _loaded(tmp_path).max_offset == 5
+    assert (tmp_path / "T" / "0" / f"{0:020d}").stat().st_size == 200
+
+
+@pytest.mark.parametrize("keep", [0, 1, 9, 10, 15, 24, 25, 30])
+def test_a_cut_forgets_what_is_at_or_above_an_offset_and_erases_it(tmp_path: Path, keep: int) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 25))
+    queue = _loaded(tmp_path)
+    assert queue.cut(keep * 100) is (keep < 25)
+    assert queue.max_offset == min(keep, 25)
+    found = b"".join(path.read_bytes() for path in sorted((tmp_path / "T" / "0").iterdir()))
+    assert found.rstrip(b"\x00") == _units(0, min(keep, 25)).rstrip(b"\x00")
+    assert _loaded(tmp_path).max_offset == min(keep, 25)
+
+
+def test_a_cut_finds_units_behind_a_gap_of_zeros(tmp_path: Path) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 8))
+    path = tmp_path / "T" / "0" / f"{0:020d}"
+    overwrite(path, 40, bytes(60))
+    queue = _loaded(tmp_path)
+    queue.cut(200)
+    assert queue.max_offset == 2
+    assert path.read_bytes() == _units(0, 2).ljust(200, b"\x00")
+
+
+@pytest.mark.parametrize("size", [1, 180, 220])
+def test_a_file_of_a_wrong_size_gives_up_the_queue(tmp_path: Path, size: int) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 25))
+    (tmp_path / "T" / "0" / f"{200:020d}").write_bytes(bytes(size))
+    queue = _queue(tmp_path)
+    remarks = queue.load(sorted(path.name for path in (tmp_path / "T" / "0").iterdir()))
+    assert "the queue is rebuilt" in remarks[0]
+    assert (queue.starts, queue.max_offset) == ([], 0)
+
+
+def test_a_missing_file_in_between_gives_up_the_queue(tmp_path: Path) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 25))
+    (tmp_path / "T" / "0" / f"{200:020d}").unlink()
+    assert _loaded(tmp_path).starts == []
+
+
+def test_the_minimum_moves_past_deleted_messages_and_files_below_it_go(tmp_path: Path) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(0, _units(0, 25))
+    for commit_log_min, expected in ((0, 0), (100, 1), (150, 2), (2400, 24), (2500, 25), (9999, 25), (0, 25)):
+        queue.correct_min(commit_log_min)
+        assert queue.min_offset == expected
+    assert queue.remove_expired() == 2
+    assert queue.starts == [400], "never the last one"
+    assert _loaded(tmp_path).max_offset == 25

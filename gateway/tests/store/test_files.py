@@ -1,0 +1,79 @@
+"""The operating system's files: short writes, holes, locks."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from gateway.store.files import MAX_BUFFERS_PER_WRITE, DiskSpace, RealFiles
+
+
+def test_more_buffers_than_one_call_takes_are_written(tmp_path: Path) -> None:
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    buffers = [b"%05d" % number for number in range(MAX_BUFFERS_PER_WRITE * 2 + 3)]
+    files.pwritev(fd, buffers, 7)
+    assert files.pread(fd, 1 << 20, 7) == b"".join(buffers)
+    files.close(fd)
+
+
+@pytest.mark.parametrize("buffers", [[b"0123456789"], [b"01234", b"56789"]])
+def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, buffers: list[bytes]) -> None:
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    real = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: real(fd, bytes(data[:3]), at))
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, at: real(fd, b"".join(parts)[:3], at))
+    files.pwritev(fd, buffers, 0)
+    assert files.pread(fd, 100, 0) == b"0123456789"
+    files.close(fd)
+
+
+def test_a_write_that_gets_nowhere_is_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    monkeypatch.setattr(os, "pwrite", lambda *_: 0)
+    with pytest.raises(OSError, match="No space") as caught:
+        files.pwrite(fd, b"x", 0)
+    assert caught.value.errno == errno.ENOSPC
+    files.close(fd)
+
+
+def test_holes_are_not_data(tmp_path: Path) -> None:
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    files.truncate(fd, 1 << 24)
+    assert files.data_ranges(fd, 0, 1 << 24) in ([], [(0, 1 << 24)])
+    files.pwrite(fd, b"x", 1 << 23)
+    ranges = files.data_ranges(fd, 0, 1 << 24)
+    assert any(start <= 1 << 23 < end for start, end in ranges)
+    assert files.data_ranges(fd, (1 << 23) + 1, (1 << 23) + 2) in ([], [((1 << 23) + 1, (1 << 23) + 2)])
+    files.close(fd)
+
+
+def test_a_lock_keeps_others_out_until_it_is_closed(tmp_path: Path) -> None:
+    files = RealFiles()
+    first, second = files.open(tmp_path / "lock", create=True), files.open(tmp_path / "lock")
+    assert files.lock(first)
+    assert not files.lock(second)
+    files.close(first)
+    assert files.lock(second)
+    files.close(second)
+
+
+def test_missing_things_are_no_error_where_that_is_said(tmp_path: Path) -> None:
+    files = RealFiles()
+    files.unlink(tmp_path / "missing")
+    files.remove_directory(tmp_path / "missing")
+    (tmp_path / "filled" / "inner").mkdir(parents=True)
+    files.remove_directory(tmp_path / "filled")
+    assert files.exists(tmp_path / "filled")
+    assert files.list(tmp_path / "missing") == []
+
+
+def test_used_percent_of_nothing_is_zero() -> None:
+    assert DiskSpace(0, 0).used_percent == 0
+    assert DiskSpace(200, 50).used_percent == 75
