@@ -79,6 +79,7 @@ class GatewayProcess:
     """`rocketmq-gateway serve` on this machine; `nameserver` is the address that client containers use."""
 
     name = "gateway-host"
+    ready = "ready nameserver="
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class GatewayProcess:
             self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
         self.ready_line = self._read_line(begun + START_TIMEOUT_S)
         self.start_seconds = time.monotonic() - begun
-        assert self.ready_line.startswith("ready nameserver="), self.failure(f"said {self.ready_line!r}")
+        assert self.ready_line.startswith(self.ready), self.failure(f"said {self.ready_line!r}")
 
     def _read_line(self, end: float) -> str:
         assert self._process is not None

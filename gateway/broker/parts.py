@@ -131,6 +131,7 @@ class BrokerParts:
             store=self.store, levels=self._levels, reactor=reactor, clock=clock, in_thread=in_thread
         )
         self._throughput = Throughput(self._totals, clock, _day_of)
+        self.store.keep_from = self._oldest_pending
         self._steady_ms = steady_clock(clock)
         self.transactions = Transactions(
             store=self.store,
@@ -355,6 +356,11 @@ class BrokerParts:
             self.topics.adopt(topic, count)
 
     # -- small values ---------------------------------------------------------------------------------------
+
+    def _oldest_pending(self) -> int | None:
+        """The place of the oldest half message without an outcome: retention keeps it."""
+        pending = self.transactions.pending
+        return pending.place(pending.base)[0] if pending.count else None
 
     def _delay_of(self, level: int) -> int | None:
         return self._levels.delay_ms(level) if level > 0 else None
