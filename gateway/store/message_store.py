@@ -48,11 +48,8 @@ OnAllStored = Callable[[list[PutResult]], None]
 Listener = Callable[[list[Dispatched]], None]
 
 PAGE_BYTES = 4096
-INDEX_SLICE = 64
-"""Messages indexed in one reactor turn: about as much work as answering a few requests."""
-INDEX_SLICE_BEHIND = 1_024
-"""The same while the backlog is long."""
-LONG_BACKLOG = 10_000
+INDEX_SLICE = 128
+"""Messages indexed in one reactor turn: more than most turns store, and no request waits for long behind it."""
 LOCK_TEXT = b"lock"
 
 
@@ -114,6 +111,7 @@ class MessageStore:
         self._flushed = 0
         self._index_scheduled = False
         self._max_append_bytes = 0  # known when the file size is
+        self._max_unwritten_bytes = settings.max_unwritten_bytes
         self._flush_lock = Lock()
         self._last_log_flush_ms = 0
         self._last_queue_flush_ms = 0
@@ -246,8 +244,10 @@ class MessageStore:
 
     def append(self, message: OutgoingMessage, on_stored: OnStored) -> None:
         """Append one message; ``on_stored`` is told when it is stored, or at once when it is refused."""
-        commit_log, batch = self._log, self._group.gathering
-        if self._refusal is not None or batch.size > self._settings.max_unwritten_bytes:
+        commit_log, group = self._log, self._group
+        batch = group.gathering
+        position = commit_log.position
+        if self._refusal is not None or position - batch.start > self._max_unwritten_bytes:
             on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
             return
         queue: ConsumeQueue | None = None
@@ -259,7 +259,7 @@ class MessageStore:
             queue_offset = queue.next_offset
         stored_at_ms = self._now_ms()
         try:
-            record = build_record(message, queue_offset, commit_log.position, stored_at_ms)
+            record = build_record(message, queue_offset, position, stored_at_ms)
         except LocalError:
             on_stored(PutResult(_illegal(message), message))
             return
@@ -269,19 +269,19 @@ class MessageStore:
             return
         if size > commit_log.room:
             commit_log.roll(batch)
-            record = build_record(message, queue_offset, commit_log.position, stored_at_ms)
+            position = commit_log.position
+            record = build_record(message, queue_offset, position, stored_at_ms)
         elif not batch.writes:
             commit_log.begin_write(batch)
-        result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, commit_log.position, size, stored_at_ms)
+        result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
         batch.buffers.append(record)
-        commit_log.position += size
+        batch.end = commit_log.position = position + size
         commit_log.room -= size
-        batch.end = commit_log.position
         if queue is not None:
             queue.next_offset = queue_offset + 1
         batch.results.append(result)
         batch.waiters.append((on_stored, result))
-        self._group.wake()
+        group.wake()
 
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored) -> None:
         """Append messages of any topics as neighbours in one file, all or none of them.
@@ -289,7 +289,7 @@ class MessageStore:
         ``on_stored`` gets their results in order, once all of them are stored, or at once when refused.
         """
         commit_log, batch = self._log, self._group.gathering
-        if not messages or self._refusal is not None or batch.size > self._settings.max_unwritten_bytes:
+        if not messages or self._refusal is not None or batch.size > self._max_unwritten_bytes:
             on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
             return
         packed = self._packed(messages, commit_log.position)
@@ -663,9 +663,8 @@ class MessageStore:
 
     def _build_index(self) -> None:
         self._index_scheduled = False
-        budget = INDEX_SLICE if self._index.backlog < LONG_BACKLOG else INDEX_SLICE_BEHIND
         try:
-            built = self._index.build(budget)
+            built = self._index.build(INDEX_SLICE)
         except OSError as error:
             log.error("key index cannot be written", error=str(error))
             return
