@@ -154,7 +154,16 @@ class BrokerParts:
         :raises GatewayError: something on disk cannot be used.
         """
         report = self.store.open()
-        log.info("store opened", directory=self._settings.store_path_root_dir, report=report)
+        log.info(
+            "store opened",
+            directory=self._settings.store_path_root_dir,
+            closed_properly=report.clean,
+            walked_from=report.start_offset,
+            log_end=report.end_offset,
+            records_walked=report.records,
+            queues_rebuilt=report.rebuilt_queues,
+            torn_bytes=report.torn_bytes,
+        )
         try:
             self._load()
         except (GatewayError, OSError):

@@ -161,5 +161,6 @@ def _listen_on(settings: Settings) -> list[tuple[str, int]]:
     addresses = [(settings.bind_address, settings.listen_port)]
     if settings.vip_channel_enable:
         vip = settings.listen_port - VIP_PORT_DISTANCE if settings.listen_port else 0
-        addresses.append((settings.bind_address, vip))
+        if vip > 0 or not settings.listen_port:  # below ports 1 and 2 there is none
+            addresses.append((settings.bind_address, vip))
     return addresses

@@ -34,6 +34,9 @@ SWITCH_INTERVAL_S = 0.001
 """A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
 for it, and there are few threads, so the extra switches cost nothing measurable."""
 
+IMPATIENCE_S = 1.0
+"""A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
+
 GARBAGE_THRESHOLDS = (50_000, 20, 50)
 """Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
 first threshold (700 or 2000 objects) would make one for every few hundred requests."""
@@ -177,17 +180,21 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
 
 
 def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
-    """SIGTERM and SIGINT stop; the second one ends the process at once, as a crash would.
+    """SIGTERM and SIGINT stop; one more, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
 
     What was acknowledged is on disk either way, so an impatient operator loses nothing.
     """
+    asked_at_s = 0.0
 
     def received(number: int, frame: FrameType | None) -> None:
         del frame
         reactor.callFromThread(stop, signal.Signals(number))
 
     def stop(number: signal.Signals) -> None:
-        if not lifetime.ask_to_stop(number.name):
+        nonlocal asked_at_s
+        if lifetime.ask_to_stop(number.name):
+            asked_at_s = reactor.seconds()
+        elif reactor.seconds() - asked_at_s >= IMPATIENCE_S:
             log.warning("stopped at once", reason=number.name)
             sys.stderr.flush()
             signal.signal(number, signal.SIG_DFL)

@@ -47,6 +47,8 @@ class JsonFile:
         for path in (self.path, self.backup_path):
             content = _read(path)
             if not content.strip():
+                if path == self.path and path.exists():
+                    faults.append(f"{path} is empty")
                 continue
             try:
                 value = parse(content)
@@ -55,7 +57,7 @@ class JsonFile:
                 continue
             if path == self.backup_path:
                 self._keep_backup = True
-                fault = faults[0] if faults else f"{self.path} is missing or empty"
+                fault = faults[0] if faults else f"{self.path} is missing"
                 log.warning("configuration file restored from its backup", path=path, fault=fault)
             return value
         if faults:

@@ -182,8 +182,9 @@ class MessageStore:
             raise StoreError(self._failure)
         self._refusal = None
         self._check_space()
+        tell = log.error if report.durable_bytes_lost else log.warning
         for remark in report.remarks:
-            log.warning("recovery", remark=remark)
+            tell("recovery", remark=remark)
         self._build_index_soon()
         return report
 

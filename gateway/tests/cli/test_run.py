@@ -243,16 +243,22 @@ def test_a_signal_ends_the_reactor_with_exit_code_0(process: Process, number: si
 
 
 @pytest.mark.usefixtures("signals")
-def test_a_second_signal_ends_the_process_at_once(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_signal_a_second_later_ends_the_process_at_once(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
     raised: list[int] = []
     process.broker.on_stop = Deferred
     process.begin()
-    listen_to_signals(FakeReactor(), process.lifetime)
+    reactor = FakeReactor()
+    listen_to_signals(reactor, process.lifetime)
     signal.raise_signal(signal.SIGTERM)
     # What follows would end this process as well.
     monkeypatch.setattr(signal, "raise_signal", raised.append)
     handler = signal.getsignal(signal.SIGTERM)
     assert callable(handler)
+    handler(signal.SIGTERM, None)
+    assert raised == [], "one wish to stop may be delivered twice"
+    reactor.advance(run.IMPATIENCE_S)
     handler(signal.SIGTERM, None)
     assert raised == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

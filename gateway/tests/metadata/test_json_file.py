@@ -136,3 +136,12 @@ def test_without_hard_links_the_backup_is_a_copy(file: JsonFile, monkeypatch: py
     file.write(b"[2]")
     assert file.backup_path.read_bytes() == b"[1]"
     assert file.load(parse) == [2]
+
+
+def test_an_empty_file_without_a_backup_of_use_is_not_taken_for_no_file(file: JsonFile) -> None:
+    file.write(b"[1]")
+    file.write(b"[2]")
+    file.path.write_bytes(b"")
+    file.backup_path.write_bytes(b"")
+    with pytest.raises(GatewayError, match=r"topics\.json is empty"):
+        JsonFile(file.path).load(parse)
