@@ -1,5 +1,5 @@
 """The broker: requests of producers, consumers and tools, carried out on store, metadata and membership.
 
 ``service`` wires the parts, ``requests`` answers, ``registration`` tells name servers where we are,
-``client_calls`` asks clients, ``upkeep`` does what is due from time to time.
+``upkeep`` does what is due from time to time.
 """
