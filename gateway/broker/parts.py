@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 
 from gateway.broker.requests.awaiting import thread_result
-from gateway.broker.requests.broker_info import BrokerInfo
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.broker.requests.groups import GroupRequests
@@ -27,7 +26,6 @@ from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
 from gateway.broker.requests.send import SendLimits, SendMessage
 from gateway.broker.requests.send_back import SendBack
-from gateway.broker.requests.statistics import StatisticsRequests
 from gateway.broker.requests.throughput import SAMPLE_MS, Throughput, Totals
 from gateway.broker.requests.topics import TopicRequests
 from gateway.broker.traffic import Traffic
@@ -53,6 +51,7 @@ from gateway.telemetry.logs import EventLog
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions
+from wire.codes import RequestCode
 from wire.errors import WireError
 from wire.message.flags import Permission
 from wire.message.message_id import UniqueKeys, pack_host
@@ -60,11 +59,23 @@ from wire.message.message_id import UniqueKeys, pack_host
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
-    from gateway.remoting.dispatch import Dispatch
+    from gateway.remoting.dispatch import Dispatch, RequestGroup
     from gateway.store.put_result import Dispatched
 
 log = EventLog("broker")
 
+STATISTICS_CODES = (
+    RequestCode.GET_TOPIC_STATS_INFO,
+    RequestCode.GET_CONSUME_STATS,
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+    RequestCode.QUERY_TOPICS_BY_CONSUMER,
+)
+"""Asked by tools only: loaded when the first one comes, so that the start need not wait for them."""
+BROKER_INFO_CODES = (
+    RequestCode.UPDATE_BROKER_CONFIG,
+    RequestCode.GET_BROKER_CONFIG,
+    RequestCode.GET_BROKER_RUNTIME_INFO,
+)
 LOOPBACK = "127.0.0.1"
 LONGEST_HOLD_MS = 120_000
 """A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
@@ -187,6 +198,8 @@ class BrokerParts:
         """Put all requests on a dispatch."""
         for requests in self._requests():
             requests.register(dispatch)
+        dispatch.loads(STATISTICS_CODES, self._statistics)
+        dispatch.loads(BROKER_INFO_CODES, self._broker_info)
 
     def start(self) -> None:
         """Begin what runs by itself."""
@@ -235,22 +248,30 @@ class BrokerParts:
             QueryMessages(store=store, settings=settings, in_thread=self._in_thread),
             TopicRequests(topics=topics, offsets=offsets, store=store),
             GroupRequests(groups=groups, offsets=offsets),
-            StatisticsRequests(
-                store=store,
-                topics=topics,
-                offsets=offsets,
-                consumers=self.consumers,
-                broker_name=settings.broker_name,
-            ),
-            BrokerInfo(
-                settings=settings,
-                store=store,
-                throughput=self._throughput,
-                clock_ms=self._clock,
-                version_text="V5_5_0",
-                delay_offsets=self._delay_progress,
-            ),
         ]
+
+    def _statistics(self) -> RequestGroup:
+        from gateway.broker.requests.statistics import StatisticsRequests
+
+        return StatisticsRequests(
+            store=self.store,
+            topics=self.topics,
+            offsets=self.offsets,
+            consumers=self.consumers,
+            broker_name=self._settings.broker_name,
+        )
+
+    def _broker_info(self) -> RequestGroup:
+        from gateway.broker.requests.broker_info import BrokerInfo
+
+        return BrokerInfo(
+            settings=self._settings,
+            store=self.store,
+            throughput=self._throughput,
+            clock_ms=self._clock,
+            version_text="V5_5_0",
+            delay_offsets=self._delay_progress,
+        )
 
     def _send(self) -> SendMessage:
         settings = self._settings

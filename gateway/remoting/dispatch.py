@@ -9,9 +9,9 @@ One-way requests are never answered. Upstream: ``NettyRemotingAbstract.processRe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast, overload
+from typing import Any, Protocol, TypeVar, cast, overload
 
 from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
@@ -83,12 +83,20 @@ Outcome = Answer | Awaitable[Answer | None] | None
 DirectMethod = Callable[[Request], None]
 
 
+class RequestGroup(Protocol):
+    """Requests that belong together."""
+
+    def register(self, dispatch: Dispatch, /) -> None:
+        """Take over the codes this class answers."""
+
+
 class Dispatch:
     """The methods of one server."""
 
     def __init__(self) -> None:
         self._direct: dict[int, DirectMethod] = {}
         self._cold: dict[int, tuple[type[Header] | None, Callable[[Request, Any], Outcome]]] = {}
+        self._late: dict[int, Callable[[], None]] = {}
         self._failures: set[tuple[int, str, int]] = set()
 
     @overload
@@ -112,9 +120,26 @@ class Dispatch:
         self._check_free(code)
         self._direct[code] = method
 
+    def loads(self, codes: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
+        """When the first of these codes is asked for, ``load`` makes what answers all of them.
+
+        For requests of tools: most processes end without one, and their code need not be loaded at start.
+        """
+        late = tuple(codes)
+
+        def loaded() -> None:
+            for code in late:
+                del self._late[code]
+            load().register(self)
+
+        for code in late:
+            self._check_free(code)
+            self._late[code] = loaded
+
     def table(self) -> list[tuple[int, str, bool]]:
         """Every known code with its name and whether it is answered here, by number."""
-        return [(int(code), code.name, code in self._direct or code in self._cold) for code in sorted(RequestCode)]
+        answered = {*self._direct, *self._cold, *self._late}
+        return [(int(code), code.name, code in answered) for code in sorted(RequestCode)]
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
         """Carry out all commands of one read, in order; never raises."""
@@ -135,6 +160,8 @@ class Dispatch:
 
     def _carry_out(self, request: Request) -> None:
         code = request.command.code
+        if code in self._late:
+            self._late[code]()
         entry = self._cold.get(code)
         if entry is None:
             raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
@@ -176,7 +203,7 @@ class Dispatch:
             log.error("request failed", failure=error, code=code, remote=remote)
 
     def _check_free(self, code: RequestCode) -> None:
-        if code in self._direct or code in self._cold:
+        if code in self._direct or code in self._cold or code in self._late:
             raise ValueError(f"{code.name} already has a method")
 
 

@@ -1,4 +1,4 @@
-"""Where queues and groups stand, and tables of names and values, as tools ask for them."""
+"""Where queues and groups stand, as tools ask for it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,6 @@ from dataclasses import dataclass, field
 from wire.bodies.declare import Body, JsonObject
 from wire.bodies.message_queue import MessageQueue as MessageQueue
 from wire.bodies.topics import DataVersion
-
-
-@dataclass(frozen=True, slots=True)
-class KVTable(Body):
-    """Names and values."""
-
-    table: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

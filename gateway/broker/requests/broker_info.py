@@ -15,7 +15,7 @@ from gateway.remoting.dispatch import Answer
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.properties import escape_property
 from gateway.settings.tree import Settings
-from wire.bodies.statistics import KVTable
+from wire.bodies.kv_table import KVTable
 from wire.bodies.topics import DataVersion
 from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.headers.admin import GetBrokerConfigResponse

@@ -19,9 +19,9 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog
+from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import BrokerMemberGroup
-from wire.bodies.statistics import KVTable
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (

@@ -11,7 +11,7 @@ from gateway.nameserver.kv_config import KvConfig
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.settings import NameServerSettings
 from gateway.settings.declare import declarations, text_of
-from wire.bodies.statistics import KVTable
+from wire.bodies.kv_table import KVTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (
     DeleteKVConfigRequest,

@@ -12,7 +12,6 @@ from wire.bodies.statistics import (
     ConsumeStatsList,
     CorrectionOffsets,
     GroupList,
-    KVTable,
     MessageQueue,
     OffsetWrapper,
     QueueOffset,
@@ -67,8 +66,6 @@ def test_offsets_for_clients_that_read_lists() -> None:
 
 
 def test_small_tables_come_back() -> None:
-    assert KVTable({"a": "1"}).build() == b'{"table":{"a":"1"}}'
-    assert_comes_back(KVTable({"a": "1"}))
     assert_comes_back(GroupList(("g1", "g2")))
     assert_comes_back(CorrectionOffsets({0: 5, 3: 7}))
     assert_comes_back(BrokerStatsData(stats_day=BrokerStatsItem(5, 1.5, 0.5)))

@@ -14,7 +14,7 @@ from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.fastjson import parse_json
-from wire.bodies.statistics import KVTable
+from wire.bodies.kv_table import KVTable
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from gateway.tests.nameserver.registrations import topics
 from gateway.tests.nameserver.running import RunningNameServer, register
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.fastjson import parse_json
+from wire.bodies.kv_table import KVTable
 from wire.bodies.route import ClusterInfo, TopicRouteData
-from wire.bodies.statistics import KVTable
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import parse_header
