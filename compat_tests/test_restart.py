@@ -65,6 +65,8 @@ def committed_on_disk(data: Path, topic: str, group: str) -> int:
     return sum(int(n) for n in re.findall(r":\s*(\d+)", found.group(1))) if found else 0
 
 
+# Not asked of the control: a killed Apache RocketMQ 5.5.0 answers its clients too late now and then after the start.
+@pytest.mark.parametrize("subject", ["gateway-host"], indirect=True)
 def test_nothing_promised_is_lost_by_kills_under_load(newest_client: JavaClient, subject: Subject) -> None:
     scene = Scene(subject.peer, newest_client, 0)
     plain, transactional = scene.topic(), scene.topic()

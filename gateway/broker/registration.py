@@ -220,6 +220,11 @@ class NameServerRegistration(Service):
             data_version=self._topics.data_version,
         )
 
+    def attempted(self) -> Deferred[None]:
+        """Fires when every name server has been asked once, whatever it said."""
+        first = DeferredList([side.attempted for side in self._sides], consumeErrors=True)
+        return first.addCallback(lambda _: None)
+
     def register_soon(self) -> None:
         """Register everywhere at the end of this reactor turn, however often it is asked for in it."""
         if self.running and self._soon is None:
@@ -265,6 +270,7 @@ class _Side:
         self._failures = 0
         self._told: Announcement | None = None
         self._stopped = False
+        self.attempted: Deferred[None] = Deferred()
         link.lost = self._lost
 
     def register(self) -> None:
@@ -295,6 +301,8 @@ class _Side:
         else:
             self._failed(refusal) if refusal is not None else self._succeeded(announcement)
         self._under_way = False
+        if not self.attempted.called:
+            self.attempted.callback(None)
         self._plan_next()
 
     def _failed(self, reason: str) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from twisted.internet.defer import TimeoutError as DeferredTimeout
+
 from gateway.broker.log_thread import LogThread
 from gateway.broker.parts import BrokerParts
 from gateway.broker.registration import NameServerLink, NameServerRegistration, RemoteNameServer
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 log = EventLog("broker")
 
+REGISTRATION_PATIENCE_S = 3.0
+"""The time of a client's call: by then a name server that is there has answered."""
 VIP_PORT_DISTANCE = 2
 """The VIP channel of clients is listenPort - 2: never change, clients compute it themselves."""
 
@@ -116,6 +120,7 @@ class BrokerService:
         self._parts.start()
         self._upkeep.start()
         self._registration.startService()
+        await self._first_registration()
 
     async def stop(self) -> None:
         """Answer what came, make everything durable, close."""
@@ -134,6 +139,15 @@ class BrokerService:
         await self._server.stopService()
         self._log_thread.stop()
         self._parts.close()
+
+    async def _first_registration(self) -> None:
+        """Clients find a broker through its name servers: give them a moment, but do not depend on them."""
+        attempted = self._registration.attempted()
+        attempted.addTimeout(REGISTRATION_PATIENCE_S, self._reactor)
+        try:
+            await attempted
+        except DeferredTimeout:
+            log.warning("ready before the name servers answered", waited_s=REGISTRATION_PATIENCE_S)
 
     def _make_registration(self, name_server: NameServerNextDoor | None) -> NameServerRegistration:
         remote = [
