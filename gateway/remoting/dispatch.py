@@ -128,9 +128,10 @@ class Dispatch:
         late = tuple(codes)
 
         def loaded() -> None:
+            group = load()
             for code in late:
                 del self._late[code]
-            load().register(self)
+            group.register(self)
 
         for code in late:
             self._check_free(code)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
 from wire.message.flags import SysFlag, with_transaction_kind
 from wire.message.properties import (
     MAX_PROPERTIES_BYTES,
@@ -22,13 +23,7 @@ HALF_QUEUE_ID = 0
 DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
 """Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
 
-TIMER_PROPERTIES = (
-    PropertyName.TIMER_DELAY_SEC,
-    PropertyName.TIMER_DELAY_MS,
-    PropertyName.TIMER_DELIVER_MS,
-)
 _DELAYS = (PropertyName.DELAY, *TIMER_PROPERTIES)
-_MAX_QUEUE_ID_DIGITS = 9
 _BROKERS_OWN = (
     PropertyName.REAL_TOPIC,
     PropertyName.REAL_QID,
@@ -92,7 +87,7 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     """Topic and queue id that a half message is meant for; None when its properties do not say."""
     topic = properties.get(PropertyName.REAL_TOPIC)
     queue_id = properties.get(PropertyName.REAL_QID, "")
-    if not topic or not queue_id.isdecimal() or len(queue_id) > _MAX_QUEUE_ID_DIGITS:
+    if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
     return topic, int(queue_id)
 
