@@ -1,9 +1,9 @@
 # The commands of this project; `make` alone lists them.
 #
-# PYTHON   the Python that .venv is made with (python3)
+# PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
 # ARGS     further arguments of `make run`, e.g. make run ARGS="--bind 0.0.0.0"
 
-PYTHON ?= python3
+PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
@@ -36,6 +36,7 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml | $
 	@echo "installing the gateway into $(VENV)"
 	@$(PIP_INSTALL) -r requirements-build.lock -r requirements.lock
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q wire gateway  # so that the first start is as quick as the others
 	@touch $@
 
 $(VENV)/.installed-test: requirements-test.lock $(VENV)/.installed
