@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from wire.codes import SERVER_VERSION
+from wire.ext_fields import JsonText, parse_ext_fields
 
 # The flag bits of ``RemotingCommand``: never change.
 RESPONSE_FLAG: Final = 1
@@ -29,14 +30,16 @@ class RemotingCommand:
     :param version: version number of the sender, ``MQVersion``.
     :param remark: text for people, mostly of an error.
     :param ext_fields: the header fields by wire name; the command keeps the mapping, it does not copy it.
+    :param ext_json: instead of them, the JSON object they are read from when first asked for.
     :param body: the bytes after the header.
     :param serialize_type: ``SerializeType`` of the header, as it was read or is to be written.
     """
 
     __slots__ = (
+        "_ext_fields",
         "body",
         "code",
-        "ext_fields",
+        "ext_json",
         "flag",
         "language",
         "opaque",
@@ -55,6 +58,7 @@ class RemotingCommand:
         version: int = SERVER_VERSION,
         remark: str | None = None,
         ext_fields: dict[str, str] | None = None,
+        ext_json: JsonText | None = None,
         body: bytes = b"",
         serialize_type: int = 0,
     ) -> None:
@@ -64,9 +68,19 @@ class RemotingCommand:
         self.language = language
         self.version = version
         self.remark = remark
-        self.ext_fields: dict[str, str] = {} if ext_fields is None else ext_fields
+        self._ext_fields = ext_fields
+        self.ext_json = ext_json
         self.body = body
         self.serialize_type = serialize_type
+
+    @property
+    def ext_fields(self) -> dict[str, str]:
+        """The header fields by wire name."""
+        fields = self._ext_fields
+        if fields is None:
+            fields = self._ext_fields = {} if self.ext_json is None else parse_ext_fields(self.ext_json)
+            self.ext_json = None  # from now on the mapping counts, whatever is done to it
+        return fields
 
     @property
     def is_response(self) -> bool:

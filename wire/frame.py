@@ -22,6 +22,7 @@ from construct import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 from wire.codes import LanguageCode, SerializeType
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError, LocalError
+from wire.ext_fields import json_text, parse_ext_fields, parse_members
 from wire.fixed_layout import FixedLayout
 
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
@@ -124,11 +125,15 @@ def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
 # --- JSON header --------------------------------------------------------------------------------------------
 
 
+_NO_FIELDS: Final = msgspec.Raw(b"{}")
+_OBJECT_START: Final = ord("{")
+
+
 class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """The header as stock clients write it; anything else takes the slow way."""
 
     code: _Int32 = 0
-    extFields: dict[str, str] | None = None  # noqa: N815
+    extFields: msgspec.Raw = _NO_FIELDS  # noqa: N815
     flag: _Int32 = 0
     language: str = "JAVA"
     opaque: _Int32 = NO_OPAQUE
@@ -154,7 +159,6 @@ _LANGUAGES: Final[Mapping[str, int]] = {code.name: int(code) for code in Languag
 _LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
 
 _decode_json_header: Final = msgspec.json.Decoder(_JsonHeader).decode
-_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode_json: Final = msgspec.json.Encoder().encode
 
 
@@ -162,7 +166,10 @@ def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:
     try:
         read = _decode_json_header(header)
         language = _LANGUAGES[read.language]
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
+        return _parse_odd_json_header(header, body)
+    ext_json = read.extFields
+    if memoryview(ext_json)[0] != _OBJECT_START:
         return _parse_odd_json_header(header, body)
     return RemotingCommand(
         read.code,
@@ -171,7 +178,7 @@ def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:
         language=language,
         version=read.version,
         remark=read.remark,
-        ext_fields=read.extFields,
+        ext_json=ext_json,
         body=body,
     )
 
@@ -185,7 +192,7 @@ def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
     bare keys are not read: no client writes headers with them.
     """
     try:
-        members = _decode_members(header.decode("utf-8", "replace").encode())
+        members = parse_members(header)
         found = {name.replace("_", "").lower(): raw for name, raw in members.items()}
         return RemotingCommand(
             _member(found, "code", _Int32, 0),
@@ -193,8 +200,8 @@ def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
             flag=_member(found, "flag", _Int32, 0),
             language=_language(_member(found, "language", int | str, "JAVA")),
             version=_member(found, "version", _Int32, 0),
-            remark=_text(found["remark"]) if "remark" in found else None,
-            ext_fields=_ext_fields(found.get("extfields")),
+            remark=json_text(found["remark"]) if "remark" in found else None,
+            ext_fields=parse_ext_fields(found.get("extfields", _NO_FIELDS)),
             body=body,
         )
     except msgspec.MsgspecError as error:
@@ -215,21 +222,6 @@ def _language(value: int | str) -> int:
     if isinstance(value, str):
         return _LANGUAGES.get(value, LanguageCode.OTHER)
     return value if 0 <= value < len(_LANGUAGE_NAMES) else LanguageCode.OTHER
-
-
-def _ext_fields(raw: msgspec.Raw | None) -> dict[str, str]:
-    if raw is None or bytes(raw) == b"null":
-        return {}
-    texts = ((key, _text(value)) for key, value in _decode_members(raw).items())
-    return {key: text for key, text in texts if text is not None}
-
-
-def _text(raw: msgspec.Raw) -> str | None:
-    """A string's content, nothing for null, the JSON text of anything else."""
-    content = bytes(raw)
-    if content == b"null":
-        return None
-    return msgspec.json.decode(content, type=str) if content[:1] == b'"' else content.decode()
 
 
 def _build_json_header(command: RemotingCommand) -> bytes:

@@ -122,9 +122,13 @@ class Channel:
 
         :raises LocalError: the command cannot be framed; nothing of it was gathered.
         """
+        if not self.closed:
+            self.send_frame(build_frame(command))
+
+    def send_frame(self, frame: bytes) -> None:
+        """Gather a frame that is already built."""
         if self.closed:
             return
-        frame = build_frame(command)
         self._parts.append(frame)
         self._pending_bytes += len(frame)
         if not self._marked:

@@ -22,7 +22,7 @@ from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
 from wire.errors import LocalError, RemoteError
-from wire.headers.declare import Header, build_header, parse_header
+from wire.headers.declare import Header, build_header, read_header
 
 log = EventLog("remoting")
 
@@ -71,8 +71,14 @@ class Request:
             self.channel.send(self.command.response(ResponseCode.SYSTEM_ERROR, str(error)))
         self.answered = True
 
-    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+    def send_frame(self, frame: bytes) -> None:
         """Answer with a frame already built; the same cases are ignored."""
+        if not self.answered:
+            self.answered = True
+            self.channel.send_frame(frame)
+
+    def send_parts(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Answer with a frame already built in parts; the same cases are ignored."""
         if not self.answered:
             self.answered = True
             self.channel.send_parts(parts)
@@ -167,7 +173,7 @@ class Dispatch:
         if entry is None:
             raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
         header_class, method = entry
-        header = None if header_class is None else parse_header(header_class, request.command.ext_fields)
+        header = None if header_class is None else read_header(header_class, request.command)
         outcome = method(request, header)
         if isinstance(outcome, Answer):
             _answer(request, outcome)

@@ -1,14 +1,12 @@
 """Headers of sending, sending back, replying and recalling.
 
-``parse_send`` reads either form of the send request; the body, batches and properties belong to
+``read_send`` reads either form of the send request; the body, batches and properties belong to
 ``wire.message``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from wire.headers.declare import Header, Int32, Int64, field, parse_header, with_letters
+from wire.headers.declare import Header, Int32, Int64, field, with_letters
 
 
 class SendMessageRequest(Header):
@@ -34,14 +32,7 @@ class SendMessageRequest(Header):
 
 
 ShortSendMessageRequest = with_letters(SendMessageRequest)
-
-
-def parse_send(ext_fields: Mapping[str, str], *, short: bool) -> SendMessageRequest:
-    """Read a send request with one-letter names (``short``) or with long ones.
-
-    :raises FieldError: a required field is missing, or a field is not of its type.
-    """
-    return parse_header(ShortSendMessageRequest if short else SendMessageRequest, ext_fields)
+"""The form with one-letter names."""
 
 
 class SendMessageResponse(Header):

@@ -103,8 +103,19 @@ def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str
     Never fails: malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, both as in Java.
     """
     text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
+    pairs = text.split(_PAIR_END)
+    if not pairs[-1]:
+        del pairs[-1]
+    try:
+        properties = dict([pair.split(_NAME_END, 1) for pair in pairs])
+    except ValueError:
+        return _parse_odd(pairs)
+    return _parse_odd(pairs) if "" in properties or "" in properties.values() else properties
+
+
+def _parse_odd(pairs: list[str]) -> dict[str, str]:
     properties: dict[str, str] = {}
-    for pair in text.split(_PAIR_END):
+    for pair in pairs:
         if len(pair) < _MIN_PAIR_CHARS:
             continue
         name, _, value = pair.partition(_NAME_END)

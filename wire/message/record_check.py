@@ -113,3 +113,44 @@ def _tail_problem(buffer: Readable, offset: int, end: int, body_at: int, magic: 
         parts_bytes = properties_at + properties_bytes - offset
         return f"the parts take {parts_bytes} bytes, the record says {end - offset}"
     return None
+
+
+_SIZE_TO_OFFSET = struct.Struct(
+    f">iii{HEADS[0].offset('commit_log_offset') - 12}xq"
+)  # total size, magic, body checksum, place: the same in all heads
+
+
+def first_damage(buffer: Readable, commit_log_offset: int) -> tuple[int, str] | None:
+    """Where in a row of whole records, read from one place of the log, the first damaged one is, and what is wrong.
+
+    For readers of what this process did not write: size, place and checksum of each record, a few comparisons each. The
+    parts within a record are not added up unless one of these is wrong.
+
+    :returns: (commit log offset, reason); None when the records fill the buffer and all are intact.
+    """
+    view, end = memoryview(buffer), len(buffer)
+    unpack, crc32 = _SIZE_TO_OFFSET.unpack_from, zlib.crc32
+    position = 0
+    try:
+        while position < end:
+            size, magic, crc, offset = unpack(buffer, position)
+            head_bytes = HEAD_BY_BYTE[buffer[position + FLAGS_AT]].size
+            body_at = position + head_bytes
+            body_end = body_at + _BODY_BYTES.unpack_from(buffer, body_at - _BODY_BYTES.size)[0]
+            if (
+                offset != commit_log_offset + position
+                or not body_at <= body_end < position + size <= end
+                or magic not in (MAGIC_V1, MAGIC_V2)
+                or crc32(view[body_at:body_end]) & 0x7FFFFFFF != crc
+            ):
+                break
+            position += size
+    except (IndexError, struct.error):
+        pass
+    if position == end:
+        return None
+    try:
+        check_record(buffer, position, commit_log_offset + position)
+    except RecordError as error:
+        return commit_log_offset + position, str(error)
+    return commit_log_offset + position, "the record is not as long as its consume queue says"

@@ -53,7 +53,8 @@ ANY_COMMAND = commands(SerializeType.JSON) | commands(SerializeType.ROCKETMQ)
 
 def facts(command: RemotingCommand) -> dict[str, Any]:
     """All members, for comparing."""
-    return {name: getattr(command, name) for name in RemotingCommand.__slots__}
+    names = {*RemotingCommand.__slots__, "ext_fields"} - {"_ext_fields", "ext_json"}
+    return {name: getattr(command, name) for name in names}
 
 
 def json_frame(header: str | bytes, body: bytes = b"") -> bytes:

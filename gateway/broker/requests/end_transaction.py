@@ -19,7 +19,7 @@ from gateway.transaction.settling import Reply, Source
 from gateway.transaction.verdict import immunity_ms
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
-from wire.headers.declare import parse_header
+from wire.headers.declare import read_header
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
@@ -57,7 +57,7 @@ class EndTransaction:
         :raises RequestRefused: the request does not fit the half message it names.
         :raises FieldError: a header field is missing or malformed.
         """
-        header = parse_header(EndTransactionRequest, request.command.ext_fields)
+        header = read_header(EndTransactionRequest, request.command)
         kind = header.commit_or_rollback
         knows = kind in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK)
         if header.from_transaction_check:
@@ -79,7 +79,7 @@ class EndTransaction:
         :raises RequestRefused: the message id names no message.
         :raises RemoteError: the message id cannot be read.
         """
-        header = parse_header(ResumeCheckHalfMessageRequest, request.command.ext_fields)
+        header = read_header(ResumeCheckHalfMessageRequest, request.command)
         _, commit_log_offset = parse_offset_message_id(header.msg_id or "")
         message = self._message_at(commit_log_offset)
         if message is None:

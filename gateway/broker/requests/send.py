@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.delivery.retry import (
@@ -19,9 +20,11 @@ from gateway.delivery.retry import (
 from gateway.errors import RequestRefused
 from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, check_topic_name
 from gateway.schedule.redirect import TIMER_PROPERTIES, asks_for_timer, delay_level, redirect_delayed
-from gateway.store.put_result import PutStatus
+from gateway.store.put_result import PutStatus, WaitFor
+from wire.answer_form import AnswerForm, is_plain
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.send import SendMessageRequest, parse_send
+from wire.headers.declare import read_header
+from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import parse_batch
 from wire.message.flags import Permission, SysFlag
 from wire.message.message_id import build_offset_message_id
@@ -104,6 +107,7 @@ class SendMessage:
     ) -> None:
         self._store = store
         self._topics = topics
+        self._topics_by_name = topics.table()
         self._groups = groups
         self._half_messages = half_messages
         self._levels = levels
@@ -116,6 +120,9 @@ class SendMessage:
             PropertyName.MSG_REGION: limits.region,
             PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
         }
+        self._answer_form = AnswerForm(
+            ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset", "transactionId")
+        )
         self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
         self._added_raw = build_properties(self._added)
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
@@ -133,43 +140,52 @@ class SendMessage:
         """Check, store, and answer once the store says that the message is durable."""
         command = request.command
         try:
-            header = parse_send(command.ext_fields, short=command.code != RequestCode.SEND_MESSAGE)
-            topic = self._topic(header)
+            form = SendMessageRequest if command.code == RequestCode.SEND_MESSAGE else ShortSendMessageRequest
+            header = read_header(form, command)
+            topic = self._topics_by_name.get(header.topic)
+            if topic is None or topic.order or header.topic in NOT_ALLOWED_SEND_TOPICS:
+                topic = self._topic(header)
+            queue_id = header.queue_id
+            if not 0 <= queue_id < topic.write_queue_nums:
+                queue_id = self._queue_id(header, topic)
+            if len(command.body) > self._limits.max_message_bytes:
+                raise self._too_large(command.body)
             if header.batch:
-                self._send_batch(request, header, topic)
+                self._send_batch(request, header, queue_id)
             else:
-                self._send_single(request, header, topic)
+                self._send_single(request, header, queue_id)
         except RequestRefused as refused:
             request.send(command.response(refused.code, refused.remark, dict(self._answer_ext)))
 
     # -- single ---------------------------------------------------------------------------------------------
 
-    def _send_single(self, request: Request, header: SendMessageRequest, topic: TopicConfig) -> None:
-        queue_id = self._queue_id(header, topic)
-        self._check_body(request.command.body)
+    def _send_single(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:
         raw, properties = self._properties(header)
-        store_host = self._store_host(request.channel)
+        channel, body = request.channel, request.command.body
+        born_host, store_host = channel.remote_host, self._store_host(channel)
         message = OutgoingMessage(
-            topic=header.topic,
-            queue_id=queue_id,
-            flag=header.flag,
-            sys_flag=_sys_flag(header.sys_flag, request.channel.remote_host, store_host),
-            born_at_ms=header.born_timestamp,
-            born_host=request.channel.remote_host,
-            store_host=store_host,
-            reconsume_times=header.reconsume_times or 0,
-            prepared_transaction_offset=0,
-            body=request.command.body,
-            properties=raw,
-            property_map=properties,
+            header.topic,
+            queue_id,
+            header.flag,
+            _sys_flag(header.sys_flag, born_host, store_host),
+            header.born_timestamp,
+            born_host,
+            store_host,
+            header.reconsume_times or 0,
+            0,
+            body,
+            raw,
+            properties,
         )
         group = group_of_retry_topic(header.topic)
         if group is not None:
             message = self._retried(message, group, header, request.command.version)
-        unique_key = properties[PropertyName.UNIQ_KEY]
+        if not PLACING.isdisjoint(properties):
+            message = self._placed(message)
         self._store.append(
-            self._placed(message),
-            lambda result: self._answer(request, result, queue_id, unique_key),
+            message,
+            partial(self._answer, request, queue_id, properties[PropertyName.UNIQ_KEY]),
+            WaitFor.DISK_OR_TIMEOUT if properties.get(PropertyName.WAIT) == "true" else _wait_for(properties),
         )
 
     def _properties(self, header: SendMessageRequest) -> tuple[bytes, dict[str, str]]:
@@ -191,10 +207,8 @@ class SendMessage:
         return raw + self._added_raw, properties
 
     def _placed(self, message: OutgoingMessage) -> OutgoingMessage:
-        """Where the message is stored: its topic, the half topic or the schedule topic."""
+        """Where a message is stored that asks for more than its topic: the half topic or the schedule topic."""
         properties = message.property_map
-        if PLACING.isdisjoint(properties):
-            return message
         level = delay_level(properties)
         is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
         if is_half and not (message.reconsume_times > 0 and level > 0):
@@ -245,22 +259,29 @@ class SendMessage:
 
     # -- batch ----------------------------------------------------------------------------------------------
 
-    def _send_batch(self, request: Request, header: SendMessageRequest, topic: TopicConfig) -> None:
+    def _send_batch(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:
         if len(header.topic.encode()) > MAX_TOPIC_BYTES:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {MAX_TOPIC_BYTES} bytes")
         if group_of_retry_topic(header.topic) is not None:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
             )
-        queue_id = self._queue_id(header, topic)
-        self._check_body(request.command.body)
-        messages = self._batch_messages(request, header, queue_id)
+        outer_raw, outer = self._properties(header)
+        messages = self._batch_messages(request, header, queue_id, outer_raw, outer)
         if not messages:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
-        self._store.append_all(messages, lambda results: self._answer_batch(request, results, queue_id, messages))
+        self._store.append_all(
+            messages, lambda results: self._answer_batch(request, results, queue_id, messages), _wait_for(outer)
+        )
 
-    def _batch_messages(self, request: Request, header: SendMessageRequest, queue_id: int) -> list[OutgoingMessage]:
-        outer_raw, outer = self._properties(header)
+    def _batch_messages(
+        self,
+        request: Request,
+        header: SendMessageRequest,
+        queue_id: int,
+        outer_raw: bytes,
+        outer: Mapping[str, str],
+    ) -> list[OutgoingMessage]:
         store_host = self._store_host(request.channel)
         messages = []
         for part in parse_batch(request.command.body):
@@ -329,22 +350,25 @@ class SendMessage:
             return self._random_below(max(topic.write_queue_nums, 1))
         return header.queue_id
 
-    def _check_body(self, body: bytes) -> None:
-        if len(body) > self._limits.max_message_bytes:
-            raise RequestRefused(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"message body of {len(body)} bytes is over the limit of {self._limits.max_message_bytes} "
-                "(maxMessageSize)",
-            )
+    def _too_large(self, body: bytes) -> RequestRefused:
+        return RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"message body of {len(body)} bytes is over the limit of {self._limits.max_message_bytes} (maxMessageSize)",
+        )
 
     # -- answers --------------------------------------------------------------------------------------------
 
-    def _answer(self, request: Request, result: PutResult, queue_id: int, unique_key: str) -> None:
+    def _answer(self, request: Request, queue_id: int, unique_key: str, result: PutResult) -> None:
         command = request.command
-        code = ANSWER_OF[result.status]
+        status = result.status
+        if status is PutStatus.PUT_OK and is_plain(unique_key) and self._answer_form.fits(command):
+            message_id = build_offset_message_id(result.message.store_host, result.commit_log_offset)
+            request.send_frame(self._answer_form.build(command, message_id, queue_id, result.queue_offset, unique_key))
+            return
+        code = ANSWER_OF[status]
         ext = dict(self._answer_ext)
-        if not result.status.is_stored:
-            request.send(command.response(code, _remark(result.status), ext))
+        if not status.is_stored:
+            request.send(command.response(code, self._remark(status), ext))
             return
         ext["msgId"] = build_offset_message_id(result.message.store_host, result.commit_log_offset)
         ext["queueId"] = str(queue_id)
@@ -359,7 +383,7 @@ class SendMessage:
         status = results[0].status
         ext = dict(self._answer_ext)
         if not status.is_stored:
-            request.send(command.response(ANSWER_OF[status], _remark(status), ext))
+            request.send(command.response(ANSWER_OF[status], self._remark(status), ext))
             return
         ext["msgId"] = ",".join(
             build_offset_message_id(message.store_host, result.commit_log_offset)
@@ -368,6 +392,26 @@ class SendMessage:
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(results[0].queue_offset)
         request.send(command.response(ANSWER_OF[status], None, ext))
+
+    def _remark(self, status: PutStatus) -> str:
+        """What a refused sender is told, with the store's own reason where it is the store that refuses."""
+        reason = self._store.refusal
+        if status is PutStatus.SERVICE_NOT_AVAILABLE:
+            return f"service not available now: {reason or TOO_MUCH_WAITS}"
+        if status is PutStatus.UNKNOWN_ERROR and reason is not None:
+            return f"{status.name}: {reason}"
+        return STATUS_REMARKS.get(status, status.name)
+
+
+def _wait_for(properties: Mapping[str, str]) -> WaitFor:
+    """When the sender is answered. Without WAIT, or with WAIT=true: when the message is on disk; upstream reads every
+    other value as false (``Message.isWaitStoreMsgOK``). A half message is never answered early: its producer would run
+    the local transaction.
+    """
+    wait = properties.get(PropertyName.WAIT)
+    if wait is None or wait.lower() == "true" or PropertyName.TRAN_MSG in properties:
+        return WaitFor.DISK_OR_TIMEOUT
+    return WaitFor.WRITE
 
 
 def header_sys_flag(header: SendMessageRequest) -> int:
@@ -396,17 +440,11 @@ def _missing_in(inner: Mapping[str, str], outer: Mapping[str, str], outer_raw: b
     return build_properties({name: value for name, value in outer.items() if name not in inner})
 
 
-def _remark(status: PutStatus) -> str:
-    return STATUS_REMARKS.get(status, status.name)
-
-
+TOO_MUCH_WAITS = "more waits to be written than gateway.maxUnwrittenBytes allows; the disk is too slow for the load"
 STATUS_REMARKS: Mapping[PutStatus, str] = {
     PutStatus.MESSAGE_ILLEGAL: (
         "the message is illegal: its record would be over maxMessageSize plus 64 KiB, or its topic too long"
     ),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: "the message properties are over 32767 bytes",
-    PutStatus.SERVICE_NOT_AVAILABLE: (
-        "service not available now: the disk is full, or the store is closed or failed; see the broker's log"
-    ),
     PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
 }

@@ -19,7 +19,7 @@ from gateway.delivery.retry import (
 from gateway.errors import RequestRefused
 from gateway.schedule.redirect import redirect_delayed
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.declare import parse_header
+from wire.headers.declare import read_header
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.flags import Permission, TopicFlag
 from wire.message.properties import PropertyName, build_properties
@@ -63,7 +63,7 @@ class SendBack:
 
     def send_back(self, request: Request) -> None:
         """Store the failed message again, then answer."""
-        header = parse_header(ConsumerSendMsgBackRequest, request.command.ext_fields)
+        header = read_header(ConsumerSendMsgBackRequest, request.command)
         group = self._group(header.group)
         if group.retry_queue_nums <= 0:
             request.answer(ResponseCode.SUCCESS)

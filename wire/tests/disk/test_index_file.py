@@ -12,6 +12,7 @@ from wire.disk.index_file import (
     SLOT,
     IndexHead,
     IndexShape,
+    build_entries,
     entry_may_match,
     entry_seconds,
 )
@@ -162,3 +163,13 @@ def test_an_entry_outside_of_the_range_does_not_match() -> None:
 )
 def test_files_are_searched_when_their_time_overlaps(begin_ms: int, end_ms: int, expected: bool) -> None:
     assert IndexHead(begin_ms=100, end_ms=200).overlaps(begin_ms, end_ms) is expected
+
+
+_positive = st.integers(0, 2**31 - 1)
+
+
+@QUICK
+@given(st.lists(st.tuples(_positive, st.integers(0, 2**63 - 1), _positive, _positive), max_size=40))
+def test_entries_built_by_column_are_those_packed_one_by_one(entries: list[tuple[int, int, int, int]]) -> None:
+    columns = [[entry[column] for entry in entries] for column in range(4)]
+    assert build_entries(*columns) == b"".join(ENTRY.pack(*entry) for entry in entries)

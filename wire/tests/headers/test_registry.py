@@ -6,6 +6,8 @@ import importlib
 import inspect
 import pkgutil
 import re
+import struct
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -14,8 +16,12 @@ from hypothesis import strategies as st
 
 import wire.headers
 from wire.codes import RequestCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
 from wire.errors import FieldError
-from wire.headers.declare import Header, build_header, parse_header
+from wire.frame import build_frame
+from wire.headers.declare import Header, build_header, parse_header, read_header
+from wire.headers.offsets import UpdateConsumerOffsetRequest
 from wire.headers.registry import REQUEST_HEADERS, RESPONSE_HEADERS
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 
@@ -89,6 +95,37 @@ def test_any_ext_fields_are_a_header_or_a_field_error(cls: type[Header], data: s
     else:
         return
     assert found.field in names
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.sampled_from(EVERY_HEADER), st.data())
+def test_a_header_read_from_a_frame_is_the_one_parsed_from_its_fields(cls: type[Header], data: st.DataObject) -> None:
+    names = [declared.encode_name for declared in msgspec.structs.fields(cls)] or ["x"]
+    texts = st.text(max_size=10) | st.integers().map(str) | st.sampled_from(["true", "FALSE", "007", "+5", ""])
+    fields = data.draw(st.dictionaries(st.sampled_from(names), texts))
+    frame = build_frame(RemotingCommand(1, ext_fields=fields))
+    (command,) = Connection().receive_data(frame)
+
+    assert outcome(lambda: read_header(cls, command)) == outcome(lambda: parse_header(cls, fields))
+
+
+def outcome(read: Callable[[], Header]) -> Header | str:
+    """What reading gives, or the text of its error."""
+    try:
+        return read()
+    except FieldError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("value", ["5", '"5"', "5.0", "true", "null", '"+5"', "[]"])
+def test_a_value_that_is_not_text_is_read_as_its_json_text(value: str) -> None:
+    header = b'{"code":15,"extFields":{"consumerGroup":"g","topic":"t","queueId":0,"commitOffset":%s}}' % value.encode()
+    frame = struct.pack(">ii", len(header) + 4, len(header)) + header
+    (command,), (twin,) = Connection().receive_data(frame), Connection().receive_data(frame)
+
+    read = outcome(lambda: read_header(UpdateConsumerOffsetRequest, command))
+
+    assert read == outcome(lambda: parse_header(UpdateConsumerOffsetRequest, twin.ext_fields))
 
 
 def test_requests_and_responses_are_named_for_what_they_are() -> None:

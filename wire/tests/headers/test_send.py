@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from wire.errors import FieldError
-from wire.headers.declare import build_header
-from wire.headers.send import SendMessageResponse, parse_send
+from wire.headers.declare import build_header, parse_header
+from wire.headers.send import SendMessageRequest, SendMessageResponse, ShortSendMessageRequest
 
 # Ext fields as a 5.x client sends them with code 310, and with code 10 under their long names.
 SHORT = {
@@ -43,7 +43,7 @@ LONG = {
 
 
 def test_both_forms_say_the_same() -> None:
-    short, long = parse_send(SHORT, short=True), parse_send(LONG, short=False)
+    short, long = parse_header(ShortSendMessageRequest, SHORT), parse_header(SendMessageRequest, LONG)
 
     assert msgspec.structs.asdict(short) == msgspec.structs.asdict(long)
     assert (long.producer_group, long.topic, long.default_topic) == ("PID_orders", "orders", "TBW102")
@@ -57,8 +57,8 @@ def test_both_forms_say_the_same() -> None:
 
 
 def test_either_form_is_written_as_it_was_read() -> None:
-    assert build_header(parse_send(SHORT, short=True)) == SHORT
-    assert build_header(parse_send(LONG, short=False)) == LONG
+    assert build_header(parse_header(ShortSendMessageRequest, SHORT)) == SHORT
+    assert build_header(parse_header(SendMessageRequest, LONG)) == LONG
 
 
 @pytest.mark.parametrize("letter", "abcdefgh")
@@ -66,13 +66,13 @@ def test_the_first_eight_letters_are_required(letter: str) -> None:
     fields = {name: value for name, value in SHORT.items() if name != letter}
 
     with pytest.raises(FieldError) as caught:
-        parse_send(fields, short=True)
+        parse_header(ShortSendMessageRequest, fields)
 
     assert caught.value.field == letter
 
 
 def test_the_letter_l_is_the_maximum_of_reconsumptions() -> None:
-    assert parse_send(SHORT | {"l": "16"}, short=True).max_reconsume_times == 16
+    assert parse_header(ShortSendMessageRequest, SHORT | {"l": "16"}).max_reconsume_times == 16
 
 
 def test_the_answer_carries_region_and_trace_under_their_odd_names() -> None:

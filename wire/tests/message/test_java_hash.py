@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.message import java_hash
-from wire.message.java_hash import MAX_CACHED_HEADS, index_key_hash, java_string_hash, unsigned_hash
+from wire.message.java_hash import (
+    MAX_CACHED_HEADS,
+    MAX_CACHED_TOPICS,
+    index_key_hash,
+    index_key_hashes,
+    java_string_hash,
+    unsigned_hash,
+)
 from wire.tests.message.strategies import QUICK
 
 
@@ -86,3 +93,46 @@ def _split_with_minimum_hash() -> str:
         digit, missing = divmod(missing, 31**exponent)
         digits.append(chr(ord("0") + digit))
     return prefix + "".join(digits)
+
+
+_key = st.text(st.characters(codec="ascii"), max_size=70) | st.text(st.characters(exclude_categories=[]), max_size=20)
+_topics_and_keys = st.lists(st.tuples(st.sampled_from(["T", "Orders", "%RETRY%group", "täglich"]), _key), max_size=60)
+
+
+@QUICK
+@given(_topics_and_keys)
+def test_many_keys_hash_as_each_of_them(asked: list[tuple[str, str]]) -> None:
+    topics, keys = [topic for topic, _ in asked], [key for _, key in asked]
+    assert index_key_hashes(topics, keys) == [index_key_hash(topic, key) for topic, key in asked]
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65])
+def test_lanes_of_every_width_hold_the_largest_sums(length: int) -> None:
+    keys = ["\x7f" * length, "\0" * length, *(chr(48 + number % 60) * length for number in range(3000))]
+    assert index_key_hashes(["T"] * len(keys), keys) == [index_key_hash("T", key) for key in keys]
+
+
+def test_a_hash_that_java_cannot_make_positive_is_zero_among_many() -> None:
+    topic, key = _lowest()
+    assert unsigned_hash(f"{topic}#{key}") == 0x8000_0000
+    assert index_key_hashes([topic] * 20, [key] * 20) == [0] * 20
+    assert index_key_hash(topic, key) == 0
+
+
+def _lowest() -> tuple[str, str]:
+    """A topic and a key whose hash is Integer.MIN_VALUE: seven digits in base 31 are free, so one is quickly found."""
+    wanted = (0x8000_0000 - unsigned_hash("T#" + "@" * 7)) % 2**32
+    digits = []
+    for _ in range(7):
+        wanted, digit = divmod(wanted, 31)
+        digits.append(digit)
+    assert wanted == 0
+    return "T", "".join(chr(ord("@") + digit) for digit in reversed(digits))
+
+
+def test_the_parts_of_topics_are_bounded() -> None:
+    topics = [f"topic-{number}" for number in range(MAX_CACHED_TOPICS * 2)]
+    for start in range(0, len(topics), 100):
+        part = topics[start : start + 100]
+        assert index_key_hashes(part, ["k" * 32] * len(part)) == [index_key_hash(topic, "k" * 32) for topic in part]
+    assert len(java_hash._topic_parts[32]) <= MAX_CACHED_TOPICS

@@ -12,10 +12,12 @@ from wire.message.record import (
     RECORD,
     StoredMessage,
     build_blank,
+    build_record,
     check_record,
     parse_record,
 )
-from wire.tests.message.samples import CLIENT_V6, VECTOR, patched, record
+from wire.message.record_check import first_damage
+from wire.tests.message.samples import CLIENT_V6, VECTOR, message, patched, record
 from wire.tests.message.strategies import QUICK
 
 
@@ -133,3 +135,30 @@ def test_garbage_is_a_record_error(raw: bytes) -> None:
         parse_record(raw)
     with pytest.raises(RecordError):
         check_record(raw, 0, None)
+
+
+def _row(count: int) -> bytes:
+    row = b""
+    for number in range(count):
+        row += build_record(message(body=b"%d" % number * 20), number, 5000 + len(row), 1)
+    return row
+
+
+def test_a_row_of_intact_records_has_no_damage() -> None:
+    row = _row(4)
+    assert first_damage(row, 5000) is None
+    assert first_damage(b"", 5000) is None
+    assert first_damage(row, 5001) == (5001, "the record says it lies at 5000, found at 5001")
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_the_first_damaged_record_of_a_row_is_found(number: int) -> None:
+    row = _row(4)
+    at = len(_row(number))
+    body_at = at + 90
+    found = first_damage(row[:body_at] + bytes((row[body_at] ^ 1,)) + row[body_at + 1 :], 5000)
+    assert found is not None
+    assert found[0] == 5000 + at
+    assert found[1].startswith("body checksum is ")
+    assert first_damage(row[: at + 50], 5000) == (5000 + at, "cut off: 50 bytes left of 130")
+    assert first_damage(row[:at] + bytes(200), 5000) == (5000 + at, "nothing is written here")

@@ -1,0 +1,53 @@
+"""Frames of answers that differ in a few texts only, made by filling in a form.
+
+The form is derived from what ``build_frame`` writes for a sample, so there is one declaration of a header. An
+answer to a sent message takes a fifth of the time this way, and every message sent has one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from wire.codes import SerializeType
+from wire.command import RESPONSE_FLAG, RemotingCommand
+from wire.frame import FRAME_HEAD, build_frame_head
+
+_OPAQUE: Final = 1_234_567_890
+_BLANK: Final = "%s"
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is written in JSON as it is: letters and digits."""
+    return text.isalnum() and text.isascii()
+
+
+class AnswerForm:
+    """JSON frames without a body, of one response code, with fields whose values are filled in.
+
+    :param constant: fields that are the same in every answer; they come first.
+    :param blanks: names of the fields to fill in.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, code: int, constant: Mapping[str, str], blanks: Sequence[str]) -> None:
+        fields = {name: value.replace("%", "%%") for name, value in constant.items()}
+        fields.update(dict.fromkeys(blanks, _BLANK))
+        sample = RemotingCommand(code, opaque=_OPAQUE, flag=RESPONSE_FLAG, ext_fields=fields)
+        text = build_frame_head(sample, 0)[FRAME_HEAD.size :].decode()
+        before, found, after = text.rpartition(f'"opaque":{_OPAQUE}')
+        assert found, "the header of a sample names its opaque"
+        self._text = f'{before}"opaque":%d{after}'
+
+    def fits(self, request: RemotingCommand) -> bool:
+        """Whether the request is to be answered in this form: its header was JSON."""
+        return request.serialize_type == SerializeType.JSON
+
+    def build(self, request: RemotingCommand, *values: object) -> bytes:
+        """The frame that answers ``request``.
+
+        :param values: of the blanks, in their order; numbers, or texts that are ``is_plain`` or commas between such.
+        """
+        header = (self._text % (*values, request.opaque)).encode()
+        return FRAME_HEAD.pack(len(header) + 4, len(header)) + header

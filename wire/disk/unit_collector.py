@@ -1,0 +1,258 @@
+"""Consume queue units out of commit log bytes, a megabyte at a time: recovery does this for every record of its range.
+
+A quick form of ``wire.message.record.parse_record``: it takes the records that are plainly right and leaves all
+others, the damaged ones above all, to that reader, which alone says what is wrong. The loop makes no object for a
+record but its unit. The checks are those of upstream's ``CommitLog.checkMessageAndReturnSize``.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import TypeAlias
+
+from wire.disk.consume_queue import UNIT
+from wire.errors import RecordError
+from wire.fixed_layout import FixedLayout
+from wire.message.flags import SysFlag
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
+from wire.message.record import StoredMessage
+from wire.message.record_layout import (
+    FLAGS_AT,
+    HEAD_BY_BYTE,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_BYTES,
+    MAX_TOPIC_V1_BYTES,
+)
+from wire.message.tags import tags_code
+
+QueueName: TypeAlias = tuple[str, int]
+UnitCode: TypeAlias = Callable[[str, Mapping[str, str], int], int]
+"""(topic, properties, store time) → what the unit keeps beside the place."""
+
+HIDDEN = SysFlag.TRANSACTION_PREPARED
+"""This bit is set in the prepared and in the rollback kind: no queue shows them."""
+MAX_CACHED_TAGS = 4096
+
+_FIELDS = (
+    "total_size",
+    "magic",
+    "body_crc",
+    "queue_id",
+    "queue_offset",
+    "commit_log_offset",
+    "sys_flag",
+    "stored_at_ms",
+    "body_bytes",
+)
+_TAG = f"{PropertyName.TAGS}\x01".encode()
+_PAIR_END = b"\x02"
+_EVERYTHING = 1 << 63  # no record lies there: a queue with this limit takes none
+_NO_OFFSET = -(1 << 64)
+_NO_NAME = frozenset("/\0")
+"""A topic is a directory of consume queues: a flipped bit must not lead out of it."""
+
+
+def _picker(head: FixedLayout) -> struct.Struct:
+    """The fields above out of a head, everything else passed over."""
+    text, at = ">", 0
+    for name in _FIELDS:
+        packer = head.packer(name)
+        text += f"{head.offset(name) - at}x{packer.format[1:]}"
+        at = head.offset(name) + packer.size
+    return struct.Struct(f"{text}{head.size - at}x")
+
+
+_PICKS = {head.name: _picker(head).unpack_from for head in HEAD_BY_BYTE}
+_PICK_BY_BYTE = tuple((_PICKS[head.name], head.size) for head in HEAD_BY_BYTE)
+
+
+class QueueUnits:
+    """The units found of one queue. A plain class: it is touched for every record.
+
+    ``runs`` are (first queue offset, units) in log order; offsets within a run have no gap.
+    """
+
+    __slots__ = ("by_properties", "next_offset", "not_below", "queue_id", "runs", "topic", "units")
+
+    def __init__(self, topic: str, queue_id: int, *, not_below: int, by_properties: bool) -> None:
+        self.topic = topic
+        self.queue_id = queue_id
+        self.not_below = not_below
+        self.by_properties = by_properties
+        self.runs: list[tuple[int, bytearray]] = []
+        self.units = bytearray()
+        self.next_offset = _NO_OFFSET
+
+    def begin_run(self, first_offset: int) -> bytearray:
+        """Units that do not go on where the last one ended."""
+        self.units = bytearray()
+        self.runs.append((first_offset, self.units))
+        return self.units
+
+
+class UnitCollector:
+    """Gathers units of all queues, or of some.
+
+    :param unit_code: for topics whose units do not keep the hash of a tag.
+    :param special_topics: these topics.
+    :param only: the queues wanted; None for all.
+    :param deleted: topic → the commit log offset below which its messages belong to a topic that was deleted.
+    """
+
+    def __init__(
+        self,
+        *,
+        unit_code: UnitCode,
+        special_topics: Container[str] = (),
+        only: Container[QueueName] | None = None,
+        deleted: Mapping[str, int] | None = None,
+        check_crc: bool = True,
+    ) -> None:
+        self._unit_code = unit_code
+        self._special_topics = special_topics
+        self._only = only
+        self._deleted = deleted or {}
+        self._check_crc = check_crc
+        self._queues: dict[tuple[bytes, int], QueueUnits] = {}  # by the topic's field in a record, its length included
+        self._by_name: dict[QueueName, QueueUnits] = {}
+        self._codes: dict[bytes, int] = {}
+        self.collecting = True
+        """Whether records are not only checked and counted."""
+        self.records = 0
+        self.units = 0
+        self.last_stored_at_ms = 0
+
+    def queues(self) -> Iterable[QueueUnits]:
+        """The queues that have units."""
+        return [queue for queue in self._by_name.values() if queue.runs]
+
+    def stop_collecting(self) -> None:
+        """Only check and count from now on."""
+        self.collecting = False
+        for queue in self._by_name.values():
+            queue.not_below = _EVERYTHING
+
+    def take(self, data: bytes, commit_log_offset: int) -> int:  # noqa: C901 (one loop, a call a record would double it)
+        """Collect from the records at the start of ``data``, which lies at ``commit_log_offset`` of the log.
+
+        :returns: the bytes of whole, intact records taken. What follows is cut off at the end of ``data``, or is not
+            plainly a record: it has to be looked at with ``parse_record``.
+        """
+        view, end = memoryview(data), len(data)
+        find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
+        find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self._check_crc
+        most_properties = MAX_PROPERTIES_BYTES
+        records = units = position = 0
+        last_ms = self.last_stored_at_ms
+        try:
+            while position < end:
+                pick, head_bytes = picks[data[position + FLAGS_AT]]
+                size, magic, crc, queue_id, queue_offset, offset, sys_flag, stored_ms, body_bytes = pick(data, position)
+                record_end = position + size
+                body_at = position + head_bytes
+                topic_at = body_at + body_bytes
+                if offset != commit_log_offset + position or record_end > end or topic_at < body_at:
+                    break
+                if magic == MAGIC_V1 and (name_bytes := data[topic_at]) <= MAX_TOPIC_V1_BYTES:
+                    name_end = topic_at + 1 + name_bytes
+                elif magic == MAGIC_V2:
+                    name_end = topic_at + 2 + (data[topic_at] << 8 | data[topic_at + 1])
+                else:
+                    break
+                properties_at = name_end + 2
+                properties_bytes = record_end - properties_at
+                if data[name_end] << 8 | data[name_end + 1] != properties_bytes or properties_bytes > most_properties:
+                    break
+                if check_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
+                    break
+                key = (data[topic_at:name_end], queue_id)
+                queue = find_queue(key) or self._add_field(key)
+                position = record_end
+                records += 1
+                if stored_ms > last_ms:
+                    last_ms = stored_ms
+                if sys_flag & HIDDEN or offset < queue.not_below:
+                    continue
+                if queue.by_properties:
+                    code = self._code_of(queue.topic, data[properties_at:record_end], stored_ms)
+                elif (tag_at := find(_TAG, properties_at, record_end)) < 0:
+                    code = 0
+                else:
+                    tag_end = find(_PAIR_END, tag_at, record_end)
+                    if tag_end < 0:  # the last pair, of a writer before 5.0
+                        tag_end = record_end
+                    tag = data[tag_at - (tag_at > properties_at) : tag_end]
+                    known = find_code(tag)
+                    if known is None or find(_TAG, tag_end, record_end) >= 0:
+                        known = self._code_of_tag(tag, data[properties_at:record_end])
+                    code = known
+                collected = queue.units if queue_offset == queue.next_offset else queue.begin_run(queue_offset)
+                collected += pack(offset, size, code)
+                queue.next_offset = queue_offset + 1
+                units += 1
+        except (IndexError, struct.error, RecordError):
+            pass  # cut off, or a name that cannot be: the reader of single records finds the words
+        self.records += records
+        self.units += units
+        self.last_stored_at_ms = last_ms
+        return position
+
+    def add(self, message: StoredMessage) -> None:
+        """Collect one message that was read by itself.
+
+        :raises RecordError: its topic or queue cannot have a directory.
+        """
+        queue = self._queue(message.topic, message.queue_id)
+        self.records += 1
+        self.last_stored_at_ms = max(self.last_stored_at_ms, message.stored_at_ms)
+        if message.sys_flag & HIDDEN or message.commit_log_offset < queue.not_below:
+            return
+        code = self._code_of(message.topic, message.properties, message.stored_at_ms)
+        collected = queue.units if message.queue_offset == queue.next_offset else queue.begin_run(message.queue_offset)
+        collected += UNIT.pack(message.commit_log_offset, message.total_size, code)
+        queue.next_offset = message.queue_offset + 1
+        self.units += 1
+
+    def _add_field(self, key: tuple[bytes, int]) -> QueueUnits:
+        """The queue of a topic's field met for the first time."""
+        field, queue_id = key
+        name_at = 1 if len(field) == field[0] + 1 else 2
+        try:
+            topic = field[name_at:].decode()
+        except UnicodeDecodeError as error:
+            raise RecordError("the topic is not UTF-8") from error
+        queue = self._queues[key] = self._queue(topic, queue_id)
+        return queue
+
+    def _queue(self, topic: str, queue_id: int) -> QueueUnits:
+        queue = self._by_name.get((topic, queue_id))
+        if queue is not None:
+            return queue
+        if (
+            queue_id < 0
+            or not 0 < len(topic.encode()) <= MAX_TOPIC_BYTES
+            or topic in (".", "..")
+            or not _NO_NAME.isdisjoint(topic)
+        ):
+            raise RecordError(f"no queue can be called {queue_id} of topic {topic[:MAX_TOPIC_BYTES]!r}")
+        wanted = self.collecting and (self._only is None or (topic, queue_id) in self._only)
+        queue = self._by_name[topic, queue_id] = QueueUnits(
+            topic,
+            queue_id,
+            not_below=self._deleted.get(topic, 0) if wanted else _EVERYTHING,
+            by_properties=topic in self._special_topics,
+        )
+        return queue
+
+    def _code_of(self, topic: str, properties: bytes, stored_at_ms: int) -> int:
+        return self._unit_code(topic, parse_properties(properties), stored_at_ms)
+
+    def _code_of_tag(self, tag: bytes, properties: bytes) -> int:
+        """The code of a message with a tag; remembered when ``tag``, the pair behind another's end, is all of it."""
+        code = tags_code(parse_properties(properties).get(PropertyName.TAGS))
+        if tag.startswith((_TAG, _PAIR_END)) and properties.count(_TAG) == 1 and len(self._codes) < MAX_CACHED_TAGS:
+            self._codes[tag] = code
+        return code

@@ -1,0 +1,60 @@
+"""Ext fields in JSON: the ``extFields`` object of a command's header, read when somebody asks for it.
+
+Most readers know the class of a header and read it straight from this text (``headers.declare.read_header``);
+the mapping is made for those who do not.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+from wire.errors import HeaderError
+
+JsonText: TypeAlias = msgspec.Raw | bytes
+"""The UTF-8 text of one JSON value, already known to be well-formed."""
+
+_decode: Final = msgspec.json.Decoder(dict[str, str]).decode
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def parse_ext_fields(text: JsonText) -> dict[str, str]:
+    """The fields by wire name.
+
+    What stock clients never write is read as fastjson 1.2 reads it for the Java broker: numbers and booleans
+    become text, objects and arrays their JSON text, null ones are dropped, bytes that are not UTF-8 U+FFFD.
+
+    :raises HeaderError: not an object.
+    """
+    try:
+        return _decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return _parse_odd(bytes(text))
+
+
+def _parse_odd(text: bytes) -> dict[str, str]:
+    if text == b"null":
+        return {}
+    try:
+        members = parse_members(text)
+        texts = ((key, json_text(value)) for key, value in members.items())
+        return {key: value for key, value in texts if value is not None}
+    except msgspec.MsgspecError as error:
+        raise HeaderError(f"JSON header cannot be read: extFields: {error}") from error
+
+
+def parse_members(text: bytes) -> dict[str, msgspec.Raw]:
+    """The members of a JSON object; bytes that are not UTF-8 become U+FFFD.
+
+    :raises msgspec.MsgspecError: not JSON, or not an object.
+    """
+    return _decode_members(text.decode("utf-8", "replace").encode())
+
+
+def json_text(raw: msgspec.Raw) -> str | None:
+    """A string's content, nothing for null, the JSON text of anything else."""
+    content = bytes(raw)
+    if content == b"null":
+        return None
+    return msgspec.json.decode(content, type=str) if content[:1] == b'"' else content.decode()
