@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.cold_reads import ColdReads
+from gateway.broker.expiry import Expiry
 from gateway.broker.requests.awaiting import thread_result
+from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.broker.requests.groups import GroupRequests
@@ -46,8 +49,10 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import schedule_queue_id
 from gateway.settings import Settings
 from gateway.store.message_store import MessageStore
+from gateway.store.retention import rule_text
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
+from gateway.telemetry.metrics import Registry
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, RequestGroup
+    from gateway.store.files import FileLayer
     from gateway.store.put_result import Dispatched
 
 log = EventLog("broker")
@@ -90,6 +96,7 @@ class BrokerParts:
     :param in_log_thread: runs blocking work on the commit log, in order.
     :param in_thread: runs other blocking work in a thread pool.
     :param listen_port: the broker's main port, once it listens.
+    :param files: the disk of the store; the operating system's files when left out.
     """
 
     def __init__(
@@ -102,23 +109,36 @@ class BrokerParts:
         in_log_thread: Callable[[Callable[[], object], Callable[[Any], None]], None],
         in_thread: Callable[[Callable[[], Any], Callable[[Any], None]], None],
         listen_port: Callable[[], int],
+        files: FileLayer | None = None,
     ) -> None:
         self._settings = settings
         self._reactor = reactor
         self._clock = clock
         self._in_thread = in_thread
+        self._cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self._listen_port = listen_port
         self._store_hosts: dict[bytes, bytes] = {}
         self._traffic = Traffic()
+        self.registry = Registry()
         config = settings.store_path_root_dir / "config"
         self._levels = DelayLevels.parse(settings.message_delay_level)
         self.store = MessageStore(
             settings.store_path_root_dir,
             store_settings(settings),
             clock,
+            files=files,
             delay_of=self._delay_of,
             soon=soon,
             in_thread=in_log_thread,
+            later=self._later,
+            registry=self.registry,
+        )
+        self._expiry = Expiry(
+            store=self.store,
+            clock_ms=clock,
+            reactor=reactor,
+            in_thread=in_thread,
+            pause_ms=settings.delete_commit_log_files_interval_ms,
         )
         self.topics = Topics(path=config / "topics.json", settings=settings, clock_ms=clock, in_thread=in_thread)
         self.groups = Groups(
@@ -155,6 +175,7 @@ class BrokerParts:
             host=pack_host(_literal(settings.advertised.host or LOOPBACK, LOOPBACK), settings.listen_port),
             soon=soon,
             in_thread=in_thread,
+            files=files,
         )
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -175,6 +196,7 @@ class BrokerParts:
             queues_rebuilt=report.rebuilt_queues,
             torn_bytes=report.torn_bytes,
         )
+        log.info("disk space", rule=rule_text(self.store.deletion.disk_space(), self._settings))
         try:
             self._load()
         except (GatewayError, OSError):
@@ -243,10 +265,11 @@ class BrokerParts:
             self._pull(),
             HeartbeatRequests(heartbeats=self._heartbeats),
             ConnectedClients(producers=self.producers, consumers=self.consumers),
-            OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets),
+            OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=self._cold_reads),
             LockRequests(locks=self._locks),
-            QueryMessages(store=store, settings=settings, in_thread=self._in_thread),
-            TopicRequests(topics=topics, offsets=offsets, store=store),
+            QueryMessages(store=store, settings=settings, cold_reads=self._cold_reads),
+            TopicRequests(topics=topics, offsets=offsets, store=store, in_thread=self._in_thread),
+            CleaningRequests(store=store, topics=topics, expiry=self._expiry, in_thread=self._in_thread),
             GroupRequests(groups=groups, offsets=offsets),
         ]
 
@@ -271,6 +294,7 @@ class BrokerParts:
             clock_ms=self._clock,
             version_text="V5_5_0",
             delay_offsets=self._delay_progress,
+            registry=self.registry,
         )
 
     def _send(self) -> SendMessage:
@@ -316,7 +340,7 @@ class BrokerParts:
                 longest_hold_ms=LONGEST_HOLD_MS,
             ),
             clock=self._clock,
-            in_thread=self._in_thread,
+            cold_reads=self._cold_reads,
             traffic=self._traffic,
         )
 
@@ -352,12 +376,10 @@ class BrokerParts:
             Job(
                 name="retention",
                 interval_ms=settings.clean_resource_interval_ms,
-                run=self._delete_expired,
+                run=self._expiry.round,
+                hurry=self._expiry.hurry,
             ),
         ]
-
-    def _delete_expired(self) -> None:
-        self.store.delete_expired(self._clock())
 
     def _scan_members(self) -> None:
         self._heartbeats.close_silent()
@@ -384,6 +406,10 @@ class BrokerParts:
             counts[topic] = max(counts.get(topic, 0), queue_id + 1)
         for topic, count in counts.items():
             self.topics.adopt(topic, count)
+
+    def _later(self, delay_ms: int, function: Callable[[], None]) -> Callable[[], None]:
+        call = self._reactor.callLater(delay_ms / 1000, function)
+        return lambda: call.cancel() if call.active() else None
 
     # -- small values ---------------------------------------------------------------------------------------
 

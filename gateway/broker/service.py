@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
     from gateway.settings import Settings
+    from gateway.store.files import FileLayer
     from wire.command import RemotingCommand
 
 log = EventLog("broker")
@@ -71,10 +72,16 @@ class BrokerService:
     """One broker.
 
     :param name_server: of the same process, told of our topics without a network; None when there is none.
+    :param files: the disk of the store; the operating system's files when left out.
     """
 
     def __init__(
-        self, settings: Settings, reactor: Any, clock: Milliseconds, name_server: NameServerNextDoor | None
+        self,
+        settings: Settings,
+        reactor: Any,
+        clock: Milliseconds,
+        name_server: NameServerNextDoor | None,
+        files: FileLayer | None = None,
     ) -> None:
         self._settings = settings
         self._reactor = reactor
@@ -89,6 +96,7 @@ class BrokerService:
             in_log_thread=self._log_thread.submit,
             in_thread=in_thread_pool(reactor, self._flush_group.flush),
             listen_port=lambda: self._server.ports[0],
+            files=files,
         )
         self._door = Door(self._dispatch)
         self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)

@@ -22,11 +22,13 @@ class Job:
     """One periodic job.
 
     :param run: called on the reactor thread; may return something to wait for, like a write in a thread.
+    :param hurry: called when the jobs stop, for a run that would wait for time to pass.
     """
 
     name: str
     interval_ms: int
     run: Callable[[], Awaitable[object] | None]
+    hurry: Callable[[], None] | None = None
 
 
 @dataclass(slots=True)
@@ -57,6 +59,8 @@ class Upkeep:
             if running.call is not None and running.call.active():
                 running.call.cancel()
             running.call = None
+            if running.job.hurry is not None:
+                running.job.hurry()
         await DeferredList([running.done for running in self._jobs if running.done is not None])
 
     def _schedule(self, running: _Running) -> None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
+from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, group_name_fault
@@ -60,6 +61,7 @@ class Groups:
         clock_ms: Milliseconds,
         in_thread: InThread = in_this_thread,
         max_groups: int = MAX_GROUPS,
+        disk: ConfigDisk | None = None,
     ) -> None:
         self.path = path
         self._settings = settings
@@ -69,7 +71,7 @@ class Groups:
         self._version = DataVersion(timestamp=clock_ms())
         self._forbidden: Mapping[str, Mapping[str, int]] = {}
         self._extra: Mapping[str, Any] = {}
-        self._file = JsonFile(path)
+        self._file = JsonFile(path, disk)
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:

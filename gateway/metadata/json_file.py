@@ -7,14 +7,13 @@ What the content means is the caller's business.
 
 from __future__ import annotations
 
-import os
-import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from gateway.errors import GatewayError
+from gateway.metadata.config_disk import ConfigDisk, RealConfigDisk
 from gateway.telemetry.logs import EventLog
 from wire.errors import RemoteError
 
@@ -27,9 +26,13 @@ log = EventLog("metadata")
 
 
 class JsonFile:
-    """The file; ``load`` and ``write`` block and may run in any thread."""
+    """The file; ``load`` and ``write`` block and may run in any thread.
 
-    def __init__(self, path: Path) -> None:
+    :param disk: where it is; None for the operating system's files.
+    """
+
+    def __init__(self, path: Path, disk: ConfigDisk | None = None) -> None:
+        self._disk = RealConfigDisk() if disk is None else disk
         self.path = path
         self.backup_path = path.with_name(path.name + ".bak")
         self._temporary_path = path.with_name(path.name + ".tmp")
@@ -45,9 +48,9 @@ class JsonFile:
         """
         faults: list[str] = []
         for path in (self.path, self.backup_path):
-            content = _read(path)
+            content = self._read(path)
             if not content.strip():
-                if path == self.path and path.exists():
+                if path == self.path and self._disk.exists(path):
                     faults.append(f"{path} is empty")
                 continue
             try:
@@ -76,45 +79,37 @@ class JsonFile:
                 sequence = self._newest + 1
             if sequence < self._newest:
                 return
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._temporary_path.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            disk, directory = self._disk, self.path.parent
+            disk.make_directory(directory)
+            disk.write(self._temporary_path, content)
             self._back_up()
-            self._temporary_path.replace(self.path)
-            _sync_directory(self.path.parent)
+            disk.rename(self._temporary_path, self.path)
+            disk.fsync_directory(directory)
+            if self._newest == 0:  # the directory may be new itself: its own name has to be on disk as well
+                disk.fsync_directory(directory.parent)
             self._newest = sequence
             self._keep_backup = False
 
     def _back_up(self) -> None:
         """Give the present content the backup's name, unless the backup is the better of the two."""
-        if self._keep_backup or not self.path.exists():
+        disk = self._disk
+        if self._keep_backup or not disk.exists(self.path):
             return
         linked = self.backup_path.with_name(self.backup_path.name + ".tmp")
-        linked.unlink(missing_ok=True)
+        disk.unlink(linked)
         try:
-            os.link(self.path, linked)
+            disk.link(self.path, linked)
         except OSError:  # a file system without hard links
-            shutil.copyfile(self.path, linked)
-        linked.replace(self.backup_path)
+            disk.copy(self.path, linked)
+        disk.rename(linked, self.backup_path)
 
-
-def _read(path: Path) -> bytes:
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise GatewayError(f"{path} has {size} bytes, the limit is {MAX_FILE_BYTES}")
-        return path.read_bytes()
-    except FileNotFoundError:
-        return b""
-    except OSError as error:
-        raise GatewayError(f"cannot read {path}: {error.strerror or error}") from error
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def _read(self, path: Path) -> bytes:
+        try:
+            size = self._disk.file_size(path)
+            if size > MAX_FILE_BYTES:
+                raise GatewayError(f"{path} has {size} bytes, the limit is {MAX_FILE_BYTES}")
+            return self._disk.read(path)
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise GatewayError(f"cannot read {path}: {error.strerror or error}") from error

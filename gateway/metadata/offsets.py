@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
+from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
@@ -44,6 +45,7 @@ class ConsumerOffsets:
         clock_ms: Milliseconds,
         in_thread: InThread = in_this_thread,
         max_offsets: int = MAX_OFFSETS,
+        disk: ConfigDisk | None = None,
     ) -> None:
         self.path = path
         self._clock_ms = clock_ms
@@ -52,7 +54,7 @@ class ConsumerOffsets:
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
         self._count = 0
-        self._file = JsonFile(path)
+        self._file = JsonFile(path, disk)
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:

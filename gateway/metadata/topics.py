@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.metadata import names
+from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
@@ -59,6 +60,7 @@ class Topics:
         clock_ms: Milliseconds,
         in_thread: InThread = in_this_thread,
         max_topics: int = MAX_TOPICS,
+        disk: ConfigDisk | None = None,
     ) -> None:
         self.path = path
         self._settings = settings
@@ -67,7 +69,7 @@ class Topics:
         self._table: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
-        self._file = JsonFile(path)
+        self._file = JsonFile(path, disk)
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)

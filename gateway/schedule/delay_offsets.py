@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.write_behind import InThread, WriteBehind
 from wire.disk.config_json import DelayOffsetsFile
@@ -16,8 +17,8 @@ class DelayOffsets:
     :param path: ``config/delayOffset.json`` of the data directory.
     """
 
-    def __init__(self, path: Path, in_thread: InThread) -> None:
-        self._file = JsonFile(path)
+    def __init__(self, path: Path, in_thread: InThread, disk: ConfigDisk | None = None) -> None:
+        self._file = JsonFile(path, disk)
         self._loaded = DelayOffsetsFile()
         self._current: Callable[[], Mapping[int, int]] = dict
         self._writer = WriteBehind(self._file, self._snapshot, in_thread)

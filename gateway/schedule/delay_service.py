@@ -132,14 +132,14 @@ class DelayService:
         def read() -> GetResult:
             return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
 
-        if store.is_cold(SCHEDULE_TOPIC, queue_id, offset):
-            level.busy = True
-            self._in_thread(read, lambda result: self._cold_read(level, result))
-            return
         try:
-            result = read()
+            result = store.get_messages_now(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
         except OSError as error:
             self._read_failed(level, error)
+            return
+        if result is None:  # it waits for the disk
+            level.busy = True
+            self._in_thread(read, lambda result: self._cold_read(level, result))
         else:
             self._have_read(level, result)
 
@@ -157,6 +157,11 @@ class DelayService:
         self._sleep(level, RETRY_MS)
 
     def _have_read(self, level: _Level, result: GetResult) -> None:
+        if result.status is GetStatus.MESSAGE_DAMAGED:
+            log.error("damaged delayed message passed over", level=level.level, remark=result.remark)
+            level.offset += 1
+            self._sleep(level, 0)
+            return
         if result.status is not GetStatus.FOUND:
             self._skip_gap(level, result.status, result.next_begin_offset)
             return

@@ -68,6 +68,14 @@ class StoreSettings:
         "flushDiskType",
         "SYNC_FLUSH: a send is answered once it is on disk (Apache's default is ASYNC_FLUSH).",
     )
+    sync_flush_timeout_ms: int = setting(
+        5_000,
+        "syncFlushTimeout",
+        "SYNC_FLUSH: time after which a send is answered FLUSH_DISK_TIMEOUT while its message goes on to the disk.",
+        unit="ms",
+        minimum=1,
+        maximum=3_600_000,
+    )
     flush_interval_commit_log_ms: int = setting(
         500,
         "flushIntervalCommitLog",
@@ -92,10 +100,31 @@ class StoreSettings:
         minimum=1,
         maximum=3_600_000,
     )
+    flush_commit_log_timed: bool = setting(
+        True,
+        "flushCommitLogTimed",
+        "ASYNC_FLUSH: flush by interval only; false: also as soon as enough pages were written.",
+    )
     flush_interval_consume_queue_ms: int = setting(
         1_000,
         "flushIntervalConsumeQueue",
         "Time between two flushes of the consume queues, which the commit log can rebuild.",
+        unit="ms",
+        minimum=1,
+        maximum=3_600_000,
+    )
+    flush_consume_queue_least_pages: int = setting(
+        2,
+        "flushConsumeQueueLeastPages",
+        "Pages of 4 KiB of new consume queue entries below which their flush is skipped.",
+        unit="pages",
+        minimum=0,
+        maximum=1_000_000,
+    )
+    flush_consume_queue_thorough_interval_ms: int = setting(
+        60_000,
+        "flushConsumeQueueThoroughInterval",
+        "Time after which a flush of the consume queues is not skipped however little was written.",
         unit="ms",
         minimum=1,
         maximum=3_600_000,
@@ -180,7 +209,7 @@ class StoreSettings:
     disk_max_used_space_ratio: int = setting(
         75,
         "diskMaxUsedSpaceRatio",
-        "Use of the disk above which old files are deleted at any hour (see gateway.diskFreeFloorBytes).",
+        "Use of the disk above which old files are deleted at any hour (see gateway.diskMeasuredBytes).",
         unit="percent",
         minimum=10,
         maximum=100,
@@ -201,13 +230,49 @@ class StoreSettings:
         minimum=10,
         maximum=100,
     )
-    disk_free_floor_bytes: int = setting(
-        4_294_967_296,
-        "gateway.diskFreeFloorBytes",
-        "The three disk ratios count only while less than this is free.",
+    disk_measured_bytes: int = setting(
+        42_949_672_960,
+        "gateway.diskMeasuredBytes",
+        "The three disk ratios are taken of at most this much of the disk; 0: space is not watched.",
         unit="bytes",
         minimum=0,
         maximum=1_125_899_906_842_624,
+    )
+    clean_file_forcibly_enable: bool = setting(
+        True,
+        "cleanFileForciblyEnable",
+        "Whether files may be deleted whatever their age (diskSpaceCleanForciblyRatio).",
+    )
+    delete_file_batch_max: int = setting(
+        10,
+        "deleteFileBatchMax",
+        "Commit log files deleted in one look for files to delete.",
+        minimum=1,
+        maximum=1_000,
+    )
+    delete_commit_log_files_interval_ms: int = setting(
+        100,
+        "deleteCommitLogFilesInterval",
+        "Pause after the deletion of a commit log file.",
+        unit="ms",
+        minimum=0,
+        maximum=600_000,
+    )
+    redelete_hanged_file_interval_ms: int = setting(
+        120_000,
+        "redeleteHangedFileInterval",
+        "Time after which the deletion of a file that could not be deleted is tried again.",
+        unit="ms",
+        minimum=1,
+        maximum=86_400_000,
+    )
+    file_ahead_bytes: int = setting(
+        67_108_864,
+        "gateway.fileAheadBytes",
+        "The next commit log file is made when less than this, or than half a file, is left; 0: when it is needed.",
+        unit="bytes",
+        minimum=0,
+        maximum=2_147_483_647,
     )
     max_unwritten_bytes: int = setting(
         134_217_728,
@@ -238,6 +303,20 @@ class StoreSettings:
         unit="bytes",
         minimum=0,
         maximum=1_125_899_906_842_624,
+    )
+    cold_read_threads: int = setting(
+        4,
+        "gateway.coldReadThreads",
+        "Threads that read messages which are not in memory, and look keys up.",
+        minimum=1,
+        maximum=8,
+    )
+    cold_reads_limit: int = setting(
+        1_000,
+        "gateway.coldReadsLimit",
+        "Such reads that may wait for a thread; beyond this they are refused as busy.",
+        minimum=1,
+        maximum=1_000_000,
     )
     max_tail_copy_bytes: int = setting(
         67_108_864,

@@ -4,10 +4,11 @@ The first bytes are Apache RocketMQ's own (store times). Behind them, where it n
 ours: with times alone recovery has to start at the begin of a file of up to 1 GiB.
 
     0     five int64 of upstream's StoreCheckpoint
-    2048  magic · durable log offset · queues offset · index offset · last indexed offset · the three store times
+    256   magic · durable log offset · queues offset · index offset · last indexed offset · the three store times
           as the gateway wrote them · CRC32 of these
 
-When the times at the start are others, Apache's broker has served the directory since: the offsets are stale.
+When the times at the start are others, Apache's broker has served the directory since: the offsets are stale. Both lie
+in the first sector of 512 bytes, which a disk writes as a whole: a power failure cannot make them differ.
 
 Only written after what it promises is on disk. The durable offset is also written, unsynced, with every group commit:
 after a kill it is exact, after a power failure it may be a little old, never too new.
@@ -27,7 +28,7 @@ from wire.disk.checkpoint import FILE_BYTES, Checkpoint
 from wire.errors import LayoutError
 
 # On disk: never change.
-MARKS_AT = 2048
+MARKS_AT = 256
 _MARKS = struct.Struct(">8sqqqqqqq")
 _CRC = struct.Struct(">I")
 _MAGIC = b"RMQGW\x00\x00\x01"
@@ -94,6 +95,20 @@ class CheckpointFile:
                 index_stored_at_ms=marks.index.stored_at_ms,
             )
             self._write()
+            fd = self._fd
+        self._files.fdatasync(fd)
+
+    def distrust_queues(self, offset: int) -> None:
+        """Units are about to be erased and written anew: if that is interrupted, the next start has to begin at
+        ``offset``. On disk when this returns; ends with the next ``save``.
+        """
+        with self._lock:
+            self.times = replace(self.times, queues_stored_at_ms=0)
+            if self.marks is not None:
+                self.marks = replace(self.marks, queues=min(offset, self.marks.queues))
+                self._write()
+            else:
+                self._files.pwrite(self._fd, self.times.build()[:MARKS_AT], 0)
             fd = self._fd
         self._files.fdatasync(fd)
 

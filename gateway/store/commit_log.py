@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 
 from gateway.store.errors import DiskFull, WriteFailed
+from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer
 from gateway.store.log_batch import LogBatch
 from gateway.store.mapped_file import MappedFile
@@ -30,15 +31,32 @@ class CommitLog:
     """The files, and the place of the next record.
 
     ``position`` is where the next record goes, ``room`` what is left of its file for records.
+
+    :param ahead_bytes: the next file is made when less room than this is left; 0: when it is needed.
     """
 
-    __slots__ = ("files", "position", "room", "visible_end")
+    __slots__ = (
+        "_ahead_bytes",
+        "_figures",
+        "_no_ahead_at",
+        "checked_from",
+        "files",
+        "position",
+        "room",
+        "visible_end",
+    )
 
-    def __init__(self, files: FileLayer, paths: StorePaths, file_size: int) -> None:
+    def __init__(
+        self, files: FileLayer, paths: StorePaths, file_size: int, figures: StoreFigures, *, ahead_bytes: int = 0
+    ) -> None:
         self.files = MappedFileQueue(files, paths.commit_log, file_size)
+        self._figures = figures
+        self._ahead_bytes = ahead_bytes
+        self._no_ahead_at = -1  # making this file ahead failed for lack of space: its first write makes it
         self.position = 0
         self.room = 0
         self.visible_end = 0  # readers see nothing from here on
+        self.checked_from = 0  # from here on every record was checked by this process, or written by it
 
     @property
     def min_offset(self) -> int:
@@ -55,6 +73,29 @@ class CommitLog:
         self.position = offset
         start = offset // self.files.file_size * self.files.file_size
         self.room = start + self.files.file_size - offset - END_OF_FILE_BYTES
+
+    def file_ahead(self) -> MappedFile | None:
+        """The next file when it is time to make it: listed, and to be opened with ``create`` in a thread."""
+        files = self.files
+        if self.room >= min(self._ahead_bytes, files.file_size // 2) or self.room < 0:
+            return None
+        current = files.find(self.position)
+        if current is None or not current.is_open:
+            return None  # planned by a batch that is gathered: made after the next one, a crash would leave a gap
+        next_start = self.position - self.position % files.file_size + files.file_size
+        if files.end_offset != next_start or next_start == self._no_ahead_at:
+            return None
+        return files.at(next_start)
+
+    def forget_ahead(self, file: MappedFile) -> None:
+        """A file could not be made in advance; unless a batch is directed to it, it is not listed any more."""
+        self._no_ahead_at = file.start_offset
+        if self.position <= file.start_offset:
+            self.files.forget_last(file)
+
+    def remove_files_ahead(self) -> None:
+        """Remove files nothing was written to: after a clean stop there are none, as with upstream. Blocks."""
+        self.files.remove_after(max(self.position - 1, self.min_offset))
 
     def new_batch(self) -> LogBatch:
         """An empty batch at the current place."""
@@ -76,8 +117,8 @@ class CommitLog:
             self.move_to(self.position + remaining)
         self.begin_write(batch)
 
-    def write(self, batch: LogBatch, *, sync: bool) -> None:
-        """Write a batch, and with ``sync`` return only when it is on disk. Blocks; for any thread, one at a time.
+    def write(self, batch: LogBatch) -> None:
+        """Hand a batch to the system; blocks. For any thread, one at a time.
 
         :raises DiskFull: no space; nothing of the batch is left in the log.
         :raises WriteFailed: anything else; the batch may or may not be in the log.
@@ -90,13 +131,20 @@ class CommitLog:
                 raise WriteFailed(_text("write", error)) from error
             self._undo(batch)
             raise DiskFull(_text("write", error)) from error
-        if sync:
-            try:
-                for file in dict.fromkeys(file for file, _, _ in batch.writes):
-                    file.sync()
-            except OSError as error:
-                # Never tried again: after a failed sync the kernel may drop the pages and call the next one good.
-                raise WriteFailed(_text("sync", error)) from error
+        batch.is_written = True
+
+    def sync(self, batch: LogBatch) -> None:
+        """Return when a written batch is on disk; blocks, in the thread that wrote it.
+
+        :raises WriteFailed: the system could not. Never tried again: after a failed sync the kernel may drop the pages
+            and call the next one good.
+        """
+        try:
+            for file in dict.fromkeys(file for file, _, _ in batch.writes):
+                file.sync()
+                self._figures.log_syncs.value += 1
+        except OSError as error:
+            raise WriteFailed(_text("sync", error)) from error
 
     def _undo(self, batch: LogBatch) -> None:
         """Leave no record of a batch behind that is answered as refused: recovery would deliver it."""
@@ -116,6 +164,7 @@ class CommitLog:
             for file in self.files.list:
                 if file.start_offset < end and file.start_offset + file.size > start:
                     file.sync()
+                    self._figures.log_syncs.value += 1
         except OSError as error:
             raise WriteFailed(_text("sync", error)) from error
 
@@ -148,7 +197,7 @@ class CommitLog:
         if data is None:
             return None
         try:
-            return parse_record(data)
+            return parse_record(data, check_crc=offset < self.checked_from)
         except RecordError:
             return None
 

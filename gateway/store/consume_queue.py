@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
@@ -18,18 +19,25 @@ from gateway.store.paths import offset_name, parse_offset_name
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
 
 Unit = tuple[int, int, int]
+QueueState = tuple[int, int, int, int, int, int]
+"""max offset, min offset, log offset after the last message, that of the first unit, first and last file's start"""
+
+TAIL_BYTES = 4096
+"""Read at the end of a file's data: the last unit is nearly always among them."""
 
 
 class QueueFiles:
     """What all consume queues share: the disk, the open files, and the size of a file."""
 
-    __slots__ = ("directory", "file_bytes", "files", "open_files")
+    __slots__ = ("directory", "erased", "file_bytes", "files", "open_files")
 
     def __init__(self, files: FileLayer, directory: Path, file_bytes: int, max_open_files: int) -> None:
         self.files = files
         self.directory = directory
         self.file_bytes = file_bytes
         self.open_files = OpenFiles(files, max_open_files)
+        self.erased: list[tuple[ConsumeQueue, int]] = []
+        """Files removed or erased in part and not synced since: a crash may bring back what was in them."""
 
 
 class ConsumeQueue:
@@ -37,16 +45,33 @@ class ConsumeQueue:
 
     ``next_offset`` is what the next appended message gets, ``max_offset`` what readers may see; between the two are
     messages on their way to the disk. ``min_offset`` is the first unit whose message still exists. ``starts`` are the
-    byte offsets of its files. Changed on the reactor's thread; other threads may read.
+    byte offsets of its files. ``is_damaged``: its files do not fit together; they stay until ``clear``. Changed on the
+    reactor's thread; other threads may read.
     """
 
-    __slots__ = ("_shared", "max_offset", "min_offset", "next_offset", "queue_id", "starts", "topic")
+    __slots__ = (
+        "_first_position",
+        "_last_end",
+        "_shared",
+        "is_damaged",
+        "max_offset",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "starts",
+        "topic",
+    )
 
     def __init__(self, shared: QueueFiles, topic: str, queue_id: int) -> None:
         self._shared = shared
+        # Kept from loading, so that a start touches each file once: where the message of the first unit lies (−1: it
+        # is a filler), and the log offset after the last message while only zeros follow it. None: ask the file.
+        self._first_position: int | None = None
+        self._last_end: int | None = None
         self.topic = topic
         self.queue_id = queue_id
         self.starts: list[int] = []
+        self.is_damaged = False
         self.min_offset = 0
         self.max_offset = 0
         self.next_offset = 0
@@ -55,6 +80,11 @@ class ConsumeQueue:
     def directory(self) -> Path:
         """Where its files are."""
         return self._shared.directory / self.topic / str(self.queue_id)
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of its files."""
+        return self._shared.file_bytes
 
     def path(self, start: int) -> Path:
         """The file that starts at a byte offset."""
@@ -71,6 +101,7 @@ class ConsumeQueue:
         position = first_offset * UNIT_BYTES
         if not self.starts:
             self.min_offset = first_offset
+        self._last_end = None
         touched = []
         while units:
             start = position - position % file_bytes
@@ -97,6 +128,7 @@ class ConsumeQueue:
         files.make_directory(self.directory)
         file = self._shared.open_files.open((self, start), self.path(start), create=True)
         try:
+            files.truncate(file.fd, 0)  # a file may stand there that is none of the queue
             files.truncate(file.fd, self._shared.file_bytes)
             if not self.starts and first_position > start:
                 files.pwrite(file.fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
@@ -104,6 +136,7 @@ class ConsumeQueue:
             self._shared.open_files.forget((self, start))  # half made: the next attempt makes it anew
             raise
         self.starts = [*self.starts, start]
+        self._first_position = None
         return file
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -113,17 +146,30 @@ class ConsumeQueue:
 
         For any thread.
         """
-        position = offset * UNIT_BYTES
-        file_bytes = self._shared.file_bytes
-        start = position - position % file_bytes
-        end = min(position + count * UNIT_BYTES, self.max_offset * UNIT_BYTES, start + file_bytes)
-        if end <= position or start not in self.starts:
+        start, position, wanted = self._span(offset, count)
+        if wanted <= 0 or start not in self.starts:
             return b""
         try:
             file = self._file(start)
         except FileNotFoundError:  # retention was quicker
             return b""
-        return b"" if file is None else self._shared.files.pread(file.fd, end - position, position - start)
+        return b"" if file is None else self._shared.files.pread(file.fd, wanted, position)
+
+    def read_units_now(self, offset: int, count: int) -> bytes | None:
+        """As ``read_units`` of what is in memory; None when opening the file or reading it would wait for the disk."""
+        start, position, wanted = self._span(offset, count)
+        if wanted <= 0 or start not in self.starts:
+            return b""
+        file = self._shared.open_files.get((self, start))
+        return None if file is None else self._shared.files.pread_now(file.fd, wanted, position)
+
+    def _span(self, offset: int, count: int) -> tuple[int, int, int]:
+        """(start of the file, position in it, bytes) of units from ``offset`` on, as far as readers may see."""
+        position = offset * UNIT_BYTES
+        file_bytes = self._shared.file_bytes
+        start = position - position % file_bytes
+        end = min(position + count * UNIT_BYTES, self.max_offset * UNIT_BYTES, start + file_bytes)
+        return start, position - start, end - position
 
     def unit(self, offset: int) -> Unit | None:
         """(commit log offset, size, tags code) of one message; None when it has no unit."""
@@ -137,6 +183,8 @@ class ConsumeQueue:
 
     def covered_end(self) -> int:
         """The commit log offset after its last message; −1 when it has none."""
+        if self._last_end is not None:
+            return self._last_end
         unit = self.unit(self.max_offset - 1) if self.max_offset else None
         return -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0] + unit[1]
 
@@ -145,33 +193,98 @@ class ConsumeQueue:
     def load(self, names: list[str]) -> list[str]:
         """Take over the files of its directory; returns remarks about what cannot be taken over.
 
-        With a file of a wrong size, or one missing in between, nothing is: the queue is to be rebuilt.
+        With a file of a wrong size, or one missing in between, nothing is: the queue ``is_damaged``, to be rebuilt.
         """
         remarks = []
+        self.starts = []
+        self.is_damaged = False
+        self._first_position = self._last_end = None
         for name in names:
             start = parse_offset_name(name)
             if start is None or start % self._shared.file_bytes:
                 remarks.append(f"{self.directory / name} is not a consume queue file and was left alone")
             else:
                 self.starts.append(start)
-        for index, start in enumerate(self.starts):
-            file = self._file(start)
-            size = self._shared.files.size(file.fd) if file is not None else 0
+        ends: list[_FileEnd] = []
+        for index in reversed(range(len(self.starts))):
+            start = self.starts[index]
+            size, end = self._look_at(start, known=bool(ends))
             if size != self._shared.file_bytes or start != self.starts[0] + index * self._shared.file_bytes:
                 remarks.append(f"{self.path(start)} has {size} bytes or stands after a gap; the queue is rebuilt")
-                self.clear()
-                break
-        self._find_end(partial(_is_past, limit=None))
+                self.is_damaged = True
+                self.min_offset = self.max_offset = self.next_offset = 0
+                return remarks
+            if end.units:
+                ends.append(end)
+        wrong = self._file_out_of_order() if len(self.starts) > 1 else None
+        if wrong is not None:
+            remarks.append(f"{self.path(wrong)} does not go on where the file before ends; the queue is rebuilt")
+            self.is_damaged = True
+            self.min_offset = self.max_offset = self.next_offset = 0
+            return remarks
+        self._take_end(ends[0] if ends else None)
         return remarks
+
+    def _file_out_of_order(self) -> int | None:
+        """The first file whose messages lie before those of the file before it: a copy, or one of another queue."""
+        last = -1
+        for start in self.starts:
+            position, size, _ = self._raw(start // UNIT_BYTES)
+            if is_written(position, size) and not is_filler(position, size):
+                if position <= last:
+                    return start
+                last = position
+        return None
+
+    def _look_at(self, start: int, *, known: bool) -> tuple[int, _FileEnd]:
+        """Size and end of a file, in one opening; the end is not asked for when a later file is known to have it."""
+        files, path = self._shared.files, self.path(start)
+        fd = files.open(path)
+        try:
+            size = files.size(fd)
+            empty = _FileEnd(start, 0, None, None)
+            return size, empty if known or size != self._shared.file_bytes else _file_end(files, fd, start, size)
+        finally:
+            files.close(fd)
+
+    def _take_end(self, end: _FileEnd | None) -> None:
+        if end is None:
+            self.max_offset = self.next_offset = self.starts[0] // UNIT_BYTES if self.starts else 0
+            return
+        self.max_offset = self.next_offset = end.start // UNIT_BYTES + end.units
+        if end.start == self.starts[0]:
+            self._first_position = end.first_position
+        if end.start == self.starts[-1]:
+            self._last_end = end.last_end
+
+    def state(self) -> QueueState:
+        """What ``restore`` needs to know without opening a file; see ``queue_ends``."""
+        first, last = (self.starts[0], self.starts[-1]) if self.starts else (-1, -1)
+        if self._first_position is None:
+            position, size, _ = self._raw(first // UNIT_BYTES) if self.starts else (-1, 0, 0)
+            self._first_position = -1 if is_filler(position, size) else position
+        return self.max_offset, self.min_offset, self.covered_end(), self._first_position, first, last
+
+    def restore(self, state: QueueState) -> None:
+        """Take over what ``state`` said; the files are known not to have changed since."""
+        self.max_offset, self.min_offset, self._last_end, self._first_position, first, last = state
+        self.next_offset = self.max_offset
+        if self.max_offset * UNIT_BYTES <= first:
+            self._first_position = None  # there is no first unit yet
+        if first >= 0:
+            self.starts = [first] if first == last else list(range(first, last + 1, self._shared.file_bytes))
 
     def cut(self, commit_log_end: int) -> bool:
         """Forget the units of messages at or above a commit log offset; whether there were any.
 
         What is behind the new end is erased: later readers of the files take zeros for the end.
         """
+        if self.is_damaged or (self._last_end is not None and self._last_end <= commit_log_end):
+            return False  # and nothing lies behind it
         before = self.max_offset
         if self.max_offset and self.covered_end() > commit_log_end:
             self._find_end(partial(_is_past, limit=commit_log_end))
+        self._first_position = self._last_end = None
         self._erase_from(self.max_offset * UNIT_BYTES)
         return self.max_offset != before
 
@@ -204,50 +317,75 @@ class ConsumeQueue:
                 self.remove_file(start)
             else:
                 file = self._file(start)
-                if file is not None and self._has_data(file, position - start):
-                    self._shared.files.truncate(file.fd, position - start)
-                    self._shared.files.truncate(file.fd, self._shared.file_bytes)
+                if file is not None and self._fill_with_zeros(file, position - start):
+                    self._shared.erased.append((self, start))
 
-    def _has_data(self, file: OpenFile, position: int) -> bool:
-        """Whether anything but zeros follows; after a power failure also behind a gap of zeros."""
-        files = self._shared.files
-        ranges = files.data_ranges(file.fd, position, self._shared.file_bytes)
-        return any(files.pread(file.fd, end - start, start).strip(b"\x00") for start, end in ranges)
+    def _fill_with_zeros(self, file: OpenFile, position: int) -> bool:
+        """Erase what follows a position, after a power failure also behind a gap of zeros; whether there was any.
+
+        Not by cutting the file and growing it again: a crash in between would leave one of a wrong size.
+        """
+        files, found = self._shared.files, False
+        for start, end in files.data_ranges(file.fd, position, self._shared.file_bytes):
+            if files.pread(file.fd, end - start, start).strip(b"\x00"):
+                files.pwrite(file.fd, bytes(end - start), start)
+                found = True
+        return found
 
     def remove_file(self, start: int) -> None:
         """Delete one of its files."""
-        self.starts = [kept for kept in self.starts if kept != start]
-        self._shared.open_files.forget((self, start))
+        self._leave_out(start)
+        self._shared.erased.append((self, start))
         self._shared.files.unlink(self.path(start))
+
+    def _leave_out(self, start: int) -> None:
+        self.starts = [kept for kept in self.starts if kept != start]
+        self._first_position = self._last_end = None
+        self._shared.open_files.forget((self, start))
 
     def clear(self) -> None:
         """Delete all its files; the next message may start anywhere."""
         for start in self.starts:
             self.remove_file(start)
+        self.is_damaged = False
         self.min_offset = self.max_offset = self.next_offset = 0
 
     # --- retention -----------------------------------------------------------------------------------------------
 
     def correct_min(self, commit_log_min: int) -> None:
         """Move the minimum past the units whose messages are deleted."""
-        first = max(self.min_offset, self.starts[0] // UNIT_BYTES) if self.starts else self.max_offset
-        if first < self.max_offset and self._is_gone(first, commit_log_min):
-            span = range(first, self.max_offset)
+        self.min_offset = self.min_for(commit_log_min)
+
+    def min_for(self, commit_log_min: int) -> int:
+        """What the minimum is when the log begins at an offset; for any thread."""
+        starts, end = self.starts, self.max_offset
+        first = max(self.min_offset, starts[0] // UNIT_BYTES) if starts else end
+        if first < end and self._is_gone(first, commit_log_min):
+            span = range(first, end)
             first += bisect_left(span, True, key=lambda offset: not self._is_gone(offset, commit_log_min))
-        self.min_offset = first
+        return first
 
     def _is_gone(self, offset: int, commit_log_min: int) -> bool:
+        known, starts = self._first_position, self.starts
+        if known is not None and starts and offset * UNIT_BYTES == starts[0]:
+            return known < max(commit_log_min, 0)
         position, size, _ = self._raw(offset)
         return position < commit_log_min or is_filler(position, size)
 
-    def remove_expired(self) -> int:
-        """Delete files wholly below the minimum, never the last one; how many."""
+    def take_expired(self) -> list[Path]:
+        """Leave out files wholly below the minimum, never the last one; their paths, to be deleted."""
         expired = [
             start for start in self.starts[:-1] if (start + self._shared.file_bytes) // UNIT_BYTES <= self.min_offset
         ]
         for start in expired:
-            self.remove_file(start)
-        return len(expired)
+            self._leave_out(start)
+        return [self.path(start) for start in expired]
+
+    def let_go(self) -> None:
+        """Forget all its files, which somebody else deletes."""
+        for start in self.starts:
+            self._leave_out(start)
+        self.min_offset = self.max_offset = self.next_offset = 0
 
 
 def _is_past(unit: Unit, limit: int | None) -> bool:
@@ -255,3 +393,42 @@ def _is_past(unit: Unit, limit: int | None) -> bool:
     if not is_written(position, size):
         return True
     return limit is not None and position >= limit and not is_filler(position, size)
+
+
+class _FileEnd(NamedTuple):
+    """What a look at one file found: how many units, and the two figures that a queue keeps from loading."""
+
+    start: int
+    units: int
+    first_position: int | None
+    last_end: int | None
+
+
+def _file_end(files: FileLayer, fd: int, start: int, size: int) -> _FileEnd:
+    """The end of a file's units: in the last bytes that are not a hole, or else found by halving."""
+    ranges = files.data_ranges(fd, 0, size)
+    stop = min(-(-ranges[-1][1] // UNIT_BYTES) * UNIT_BYTES, size) if ranges else 0
+    low = max(stop - TAIL_BYTES, 0) // UNIT_BYTES * UNIT_BYTES
+    tail = files.pread(fd, stop - low, low)
+    used = bisect_left(range(len(tail) // UNIT_BYTES), True, key=lambda unit: _is_past(_unit_in(tail, unit), None))
+    if low and not used:
+        below = range(low // UNIT_BYTES)
+        units = bisect_left(below, True, key=lambda unit: _is_past(_read_unit(files, fd, unit), None))
+        return _FileEnd(start, units, None, None)
+    if not used:
+        return _FileEnd(start, 0, None, None)
+    position, length, _ = _unit_in(tail, used - 1)
+    rest = tail[used * UNIT_BYTES :]
+    is_end = rest == bytes(len(rest))
+    last_end = -1 if is_filler(position, length) else position + length
+    position, length, _ = _unit_in(tail, 0) if low == 0 else _read_unit(files, fd, 0)
+    first_position = -1 if is_filler(position, length) else position
+    return _FileEnd(start, low // UNIT_BYTES + used, first_position, last_end if is_end else None)
+
+
+def _unit_in(data: bytes, number: int) -> Unit:
+    return UNIT.unpack_from(data, number * UNIT_BYTES)
+
+
+def _read_unit(files: FileLayer, fd: int, number: int) -> Unit:
+    return UNIT.unpack_from(files.pread(fd, UNIT_BYTES, number * UNIT_BYTES).ljust(UNIT_BYTES, b"\x00"))

@@ -55,11 +55,13 @@ class ForeignFile(StoreError):  # noqa: N818
 class LogDamaged(StoreError):  # noqa: N818
     """A record of the commit log is damaged and intact records follow it, or it was durable and is gone."""
 
-    def __init__(self, path: Path, position: int, commit_log_offset: int, reason: str, follows: str) -> None:
+    def __init__(
+        self, path: Path, position: int, commit_log_offset: int, reason: str, follows: str, directory: Path
+    ) -> None:
         super().__init__(
             f"commit log file {path} is damaged at byte {position} (commit log offset {commit_log_offset}): "
-            f"{reason}; {follows}. Nothing was changed. Restore the file from a copy, or move it and all later "
-            "commit log files away to start with the messages before the damage"
+            f"{reason}; {follows}. Nothing was changed. Restore the file from a copy, or run "
+            f"'rocketmq-gateway store repair {directory}', which shows what it would do before it does it"
         )
         self.path = path
         self.position = position

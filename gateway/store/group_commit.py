@@ -1,14 +1,16 @@
 """Group commit: what arrived while the last batch went to the disk is the next batch.
 
-    SYNC_FLUSH    gather → thread: write, sync → stored → answers; one batch in flight, the next one gathers meanwhile
+    SYNC_FLUSH    gather → thread: write, sync → stored → answers; one batch in flight, the next one gathers meanwhile,
+                  and goes to the disk before the senders of the one that came back are answered
     ASYNC_FLUSH   gather until the end of the turn → write at once → stored → answers; syncs come by timer
 
-No timer and no waiting time: a lone message goes at once, a thousand at a time share one sync. All methods run on one
-thread, the reactor's; only ``write`` may run in another.
+No waiting time: a lone message goes at once, a thousand at a time share one sync. All methods run on one thread, the
+reactor's; only ``write`` and ``sync`` may run in another. The one timer looks after a disk that does not answer.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -19,6 +21,10 @@ Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """Runs a function at the end of this reactor turn."""
 InThread: TypeAlias = Callable[[Callable[[], object], Callable[[object], None]], None]
 """Runs a blocking function in a thread, then tells its value, or the exception it raised, on the reactor thread."""
+
+Cancel: TypeAlias = Callable[[], None]
+Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
+"""Runs a function on the reactor thread after milliseconds; the value takes that back."""
 
 
 def at_once(function: Callable[[], None]) -> None:
@@ -36,22 +42,43 @@ def in_this_thread(work: Callable[[], object], on_result: Callable[[object], Non
     on_result(result)
 
 
+def never(_delay_ms: int, _function: Callable[[], None]) -> Cancel:
+    """``Later`` for programs without a reactor: time does not pass."""
+    return _nothing
+
+
+def _nothing() -> None:
+    """There is no timer to take back."""
+
+
 class GroupCommit:
     """Gathers batches and brings them to the disk one after the other.
 
-    :param write: brings a batch to the disk; blocks; raises ``DiskFull`` or ``WriteFailed``.
+    :param write: hands a batch to the system; blocks; raises ``DiskFull`` or ``WriteFailed``.
+    :param sync: returns when a written batch is on disk; blocks; raises ``WriteFailed``. None: ASYNC_FLUSH.
     :param stored: told of each batch that is there, in order.
     :param failed: told of a batch that is not, with the reason; it also disposes of ``gathering``.
+    :param hasty: told of a batch that is written and not yet on disk, when it has waiters for that.
+    :param overdue: told of a written batch that is not on disk after ``timeout_ms``; may be told again.
+    :param later: runs a function after a time; with the default nothing is ever overdue.
     """
 
     __slots__ = (
         "_failed",
+        "_hasty",
         "_in_thread",
+        "_is_landing",
+        "_landed",
+        "_later",
         "_new_batch",
+        "_overdue",
         "_scheduled",
         "_soon",
         "_stored",
         "_sync",
+        "_timeout_ms",
+        "_unwatch",
+        "_watched",
         "_write",
         "gathering",
         "in_flight",
@@ -60,29 +87,41 @@ class GroupCommit:
     def __init__(
         self,
         *,
-        sync: bool,
         new_batch: Callable[[], LogBatch],
         write: Callable[[LogBatch], None],
+        sync: Callable[[LogBatch], None] | None,
         stored: Callable[[LogBatch], None],
         failed: Callable[[LogBatch, BaseException], None],
+        hasty: Callable[[LogBatch], None],
+        overdue: Callable[[LogBatch], None],
         soon: Soon,
         in_thread: InThread,
+        later: Later,
+        timeout_ms: int,
     ) -> None:
-        self._sync = sync
         self._new_batch = new_batch
         self._write = write
+        self._sync = sync
         self._stored = stored
         self._failed = failed
+        self._hasty = hasty
+        self._overdue = overdue
         self._soon = soon
         self._in_thread = in_thread
+        self._later = later
+        self._timeout_ms = timeout_ms
         self._scheduled = False
+        self._landed: deque[LogBatch] = deque()
+        self._is_landing = False
+        self._watched: LogBatch | None = None
+        self._unwatch: Cancel | None = None
         self.in_flight: LogBatch | None = None
         self.gathering = new_batch()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits for the disk."""
-        return self.in_flight is None and not self.gathering.waiters
+        return self.in_flight is None and not self.gathering.waiters and not self._landed
 
     def wake(self) -> None:
         """Something was added to ``gathering``: see to it that it goes."""
@@ -100,17 +139,57 @@ class GroupCommit:
         if self.in_flight is not None or not self.gathering.waiters:
             return
         batch = self.in_flight = self.restart()
-        if self._sync:
-            self._in_thread(lambda: self._write(batch), self._done)
-        else:
+        if self._sync is None:
             in_this_thread(lambda: self._write(batch), self._done)
+            return
+        if self._unwatch is None:
+            self._watch(batch)
+        if batch.has_hasty:
+            # Two pieces of work in the thread's queue: answers go out between them, the sync does not wait for that.
+            self._in_thread(lambda: self._write_first(batch), self._written)
+            self._in_thread(lambda: self._sync_then(batch), self._done)
+        else:
+            self._in_thread(lambda: self._write_and_sync(batch), self._done)
 
     def write_now(self) -> None:
         """Bring what is gathered to the disk in this thread; only while nothing is in flight (closing)."""
         assert self.in_flight is None, "one batch at a time"
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
-            in_this_thread(lambda: self._write(batch), self._done)
+            in_this_thread(lambda: self._write_and_sync(batch), self._done)
+
+    def stop_watching(self) -> None:
+        """Take back the timer, when there is one (closing)."""
+        if self._unwatch is not None:
+            self._unwatch()
+            self._unwatch = self._watched = None
+
+    # --- in the thread -------------------------------------------------------------------------------------------
+
+    def _write_and_sync(self, batch: LogBatch) -> None:
+        self._write(batch)
+        if self._sync is not None:
+            self._sync(batch)
+
+    def _write_first(self, batch: LogBatch) -> None:
+        try:
+            self._write(batch)
+        except BaseException as error:
+            batch.failure = error
+            raise
+
+    def _sync_then(self, batch: LogBatch) -> None:
+        if batch.failure is not None:
+            raise batch.failure
+        if self._sync is not None:
+            self._sync(batch)
+
+    # --- back on the reactor's thread ----------------------------------------------------------------------------
+
+    def _written(self, result: object) -> None:
+        batch = self.in_flight
+        if batch is not None and not isinstance(result, BaseException):
+            self._hasty(batch)
 
     def _done(self, result: object) -> None:
         batch, self.in_flight = self.in_flight, None
@@ -118,10 +197,38 @@ class GroupCommit:
         if isinstance(result, BaseException):
             self._failed(batch, result)
         else:
-            self._stored(batch)
-        if self.gathering.waiters:
-            # The sync that just ended was their waiting time: no further turn.
-            if self._sync:
+            self._landed.append(batch)
+            if self._sync is not None:
+                # The sync that just ended was their waiting time. The disk does not wait for the answers either.
                 self._turn()
-            else:
-                self.wake()
+            self._land()
+        if self.gathering.waiters:
+            self.wake()
+
+    def _land(self) -> None:
+        """Tell of stored batches in order, also when a callback, or an executor that runs at once, brings more."""
+        if self._is_landing:
+            return
+        self._is_landing = True
+        try:
+            while self._landed:
+                self._stored(self._landed.popleft())
+        finally:
+            self._is_landing = False
+
+    # --- a disk that does not answer -----------------------------------------------------------------------------
+
+    def _watch(self, batch: LogBatch) -> None:
+        """Look at the batch in flight again after the timeout. One timer for many batches: it is renewed only when it
+        has run out while something is in flight, so a batch is overdue after one to two timeouts.
+        """
+        self._watched = batch
+        self._unwatch = self._later(self._timeout_ms, self._look)
+
+    def _look(self) -> None:
+        watched, self._watched, self._unwatch = self._watched, None, None
+        batch = self.in_flight
+        if batch is not None:
+            if batch is watched and batch.is_written:
+                self._overdue(batch)
+            self._watch(batch)

@@ -1,40 +1,49 @@
-"""The key index: from a message's unique key and its KEYS to its places in the commit log.
+"""The key index: from a message's unique key, its KEYS and its tag to its places in the commit log.
 
-Built in the background from what was dispatched, a few hundred messages at a time; what is not built yet waits in a
-bounded backlog. When that is full, or index files were lost, the messages are read again from the log: then the
-index is *behind* and catches up from ``scanned``. A query drains the backlog first, so that it finds what was
-acknowledged before it. Upstream: ``IndexService``.
+Built in the background from what was dispatched, some hundred messages at a time, since most of the work is then done
+once for all of them. What is not built yet waits in a bounded backlog; when that is full, or the newest index files
+were lost, the messages are read again from the log: then the index is *behind* and catches up from ``scanned``. An
+older file that was lost leaves a *gap*, which is filled from the log as well. A query waits for all of that which it
+could find something in. Upstream: ``IndexService``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from threading import RLock
 
 from gateway.clock import Milliseconds
 from gateway.store.files import FileLayer
+from gateway.store.index_entries import Keyed, key_entries, keyed_messages, keyed_results, tag_entries
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
+from gateway.store.index_gap import IndexGap, find_gaps
+from gateway.store.index_names import load_index_names, save_index_names
 from gateway.store.paths import StorePaths, index_name, is_index_name
 from gateway.store.put_result import PutResult
+from gateway.telemetry.logs import EventLog
 from wire.disk.index_file import FIRST_ENTRY, IndexShape, entry_may_match
 from wire.errors import LayoutError
-from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash
-from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
-Waiting = tuple[int, int, int, str, str | None, str | None]
-"""commit log offset, size, stored at ms, topic, unique key, keys"""
+log = EventLog("store")
 
-BUILD_SLICE = 1_024
+LEAST_SLICE = 64
+"""Fewer messages wait for more: the work of a slice that is the same for any number of messages is then shared."""
+BUILD_SLICE = 512
 """Messages a query indexes at a time while it waits for the backlog."""
-CHAIN_SLICE = 64
-"""Entries a query reads at a time."""
+MAX_BACKLOG_BYTES = 64 * 1024 * 1024
+"""Records of messages that wait: they are kept in memory as they were received."""
 MAX_CHAIN = 100_000
-"""Entries of one hash looked at by one query: a damaged or hostile chain must not hold the broker."""
+"""Messages of one hash and time named by one query: colliding keys must not hold the broker."""
+MAX_WALK = 2_000_000
+"""Entries looked at by one query: a slot may lead through every message of a busy tag."""
+FLUSH_INTERVAL_MS = 10_000
+"""Between two flushes by interval: keys are spread over the whole file, so each writes most of its 20 MB of slots."""
+FLUSH_ENTRIES = 250_000
+"""Entries in memory (5 MB) from which on a flush does not wait for its interval."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,9 @@ class IndexFlush:
 
     mark: IndexMark
     snapshots: Sequence[IndexSnapshot]
+    names: Mapping[str, bool]
+    """Of the files, and whether each is whole on disk before the flush."""
+    names_after: Mapping[str, bool]
 
 
 class KeyIndex:
@@ -75,15 +87,21 @@ class KeyIndex:
         max_backlog: int,
     ) -> None:
         self._files = files
-        self._directory = paths.index
+        self._paths = paths
         self._shape = shape
         self._clock_ms = clock_ms
         self._read_from = read_from
         self._max_backlog = max_backlog
         self._lock = RLock()
-        self._backlog: deque[Waiting] = deque()
+        self._backlog: deque[Sequence[PutResult]] = deque()
+        self._waiting = 0
+        self._waiting_bytes = 0
         self._behind = False
-        self._unsynced: list[IndexFile] = []
+        self._gaps: list[IndexGap] = []
+        self._filled: list[IndexGap] = []
+        self._saved_names: Mapping[str, bool] = {}
+        self._saved_mark: IndexMark | None = None
+        self._last_flush_ms = 0
         self.index_files: list[IndexFile] = []
         self.scanned = 0
 
@@ -92,38 +110,58 @@ class KeyIndex:
     def load(self, *, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_min: int, log_end: int) -> list[str]:
         """Take over the files; decide from where the log has to be read again. Returns remarks.
 
-        After an unclean stop a file that ends later than the checkpoint is deleted, as upstream
-        ``IndexService.load`` does.
+        After an unclean stop a file that ends later than the checkpoint goes back to it; where there is no way back
+        it is deleted, as upstream ``IndexService.load`` does.
         """
         remarks: list[str] = []
-        names = [name for name in self._files.list(self._directory) if is_index_name(name)]
-        for name in names:
-            path = self._directory / name
+        deleted = False
+        rolled_back: IndexFile | None = None
+        names = self._saved_names = load_index_names(self._files, self._paths)
+        for name in filter(is_index_name, self._files.list(self._paths.index)):
+            path = self._paths.index / name
+            if not names.get(name, True):
+                self._files.unlink(path)  # was being made again
+                continue
             try:
                 file = read_head(self._files, path, self._shape)
             except LayoutError as error:
                 remarks.append(f"index file {path} was deleted and is rebuilt: {error}")
                 self._files.unlink(path)
+                deleted = True
                 continue
             if file is None:
                 remarks.append(
                     f"index file {path} is not used: its size is not that of the configured slots and entries"
                 )
+            elif not clean and mark is not None and _is_cut_short(file, mark, log_end):
+                file.roll_back(mark.last_offset, mark.stored_at_ms)
+                self.index_files.append(file)
+                rolled_back = file
             elif _is_too_new(file, clean, checkpoint_ms, mark, log_end):
                 remarks.append(f"index file {path} is newer than the checkpoint: deleted, to be rebuilt")
                 self._files.unlink(path)
+                deleted = True
             else:
                 self.index_files.append(file)
-        self._choose_start(mark, log_min, log_end)
+        while rolled_back is not None and self.index_files[-1] is not rolled_back:
+            # Made for what was forgotten; only in the newest file chains are taken up where they were cut.
+            self._files.unlink(self.index_files.pop().path)
+        self._gaps = find_gaps(names, self.index_files, log_min)
+        for gap in self._gaps:
+            lost = ", ".join(str(self._paths.index / name) for name in gap.lost)
+            remarks.append(f"index file {lost} is lost: its keys are taken from the commit log again")
+        self._choose_start(mark, log_min, log_end, deleted=deleted)
+        if self.index_files and not self.index_files[-1].is_full:
+            self.index_files[-1].load_slots()
         return remarks
 
-    def _choose_start(self, mark: IndexMark | None, log_min: int, log_end: int) -> None:
+    def _choose_start(self, mark: IndexMark | None, log_min: int, log_end: int, *, deleted: bool) -> None:
         last = self._last_offset()
         start = log_min
-        if mark is not None and last >= mark.last_offset and mark.scanned <= log_end:
+        if mark is not None and last >= mark.last_offset and mark.scanned <= log_end and not deleted:
             start = max(mark.scanned, log_min)
         if last >= start:
-            start = self._after(last)
+            start = last  # once more: some of its keys may have been in a file that is gone
         self.scanned = start
         self._behind = start < log_end
 
@@ -131,39 +169,34 @@ class KeyIndex:
         used = [file.end_offset for file in self.index_files[-2:] if file.next_entry > FIRST_ENTRY]
         return used[-1] if used else -1
 
-    def _after(self, offset: int) -> int:
-        for message in self._read_from(offset):
-            return offset + message.total_size
-        return offset
-
     # --- building ------------------------------------------------------------------------------------------------
 
     def offer(self, results: Sequence[PutResult]) -> None:
-        """Take note of dispatched messages; their entries are made by ``build``."""
+        """Take note of dispatched messages, in log order; their entries are made by ``build``.
+
+        The results are kept as they are, and must not change.
+        """
+        if not results:
+            return
+        size = results[-1].commit_log_offset + results[-1].size - results[0].commit_log_offset
         with self._lock:
-            if self._behind or len(self._backlog) + len(results) > self._max_backlog:
+            full = self._waiting + len(results) > self._max_backlog or self._waiting_bytes + size > MAX_BACKLOG_BYTES
+            if self._behind or full:
                 self._behind = True  # read from the log instead, after what is in the backlog
                 return
-            append = self._backlog.append
-            for result in results:
-                message = result.message
-                find = message.property_map.get
-                if message.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK:
-                    append(
-                        (
-                            result.commit_log_offset,
-                            result.size,
-                            result.stored_at_ms,
-                            result.topic,
-                            find(PropertyName.UNIQ_KEY),
-                            find(PropertyName.KEYS),
-                        )
-                    )
+            self._backlog.append(results)
+            self._waiting += len(results)
+            self._waiting_bytes += size
 
     @property
     def backlog(self) -> int:
         """Messages that wait for their entries; at least 1 while the log has to be read again."""
-        return len(self._backlog) + self._behind
+        return self._waiting + self._behind + len(self._gaps)
+
+    @property
+    def has_slice(self) -> bool:
+        """Whether enough waits for ``build``; less waits for more, for a query or for the next flush."""
+        return self._waiting >= LEAST_SLICE or self._behind or bool(self._gaps)
 
     def build(self, budget: int) -> int:
         """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.
@@ -171,59 +204,109 @@ class KeyIndex:
         :raises OSError: an index file could not be made or read; call again later.
         """
         with self._lock:
-            done = 0
-            backlog = self._backlog
-            while backlog and done < budget:
-                waiting = backlog[0]
-                if waiting[0] >= self.scanned:
-                    self._index(*waiting)
-                backlog.popleft()
-                done += 1
+            done = self._build_waiting(budget) if self._backlog else 0
             if self._behind and done < budget:
                 done += self._catch_up(budget - done)
+            if self._gaps and not self._behind and done < budget:
+                done += self._fill_gap(self._gaps[0], budget - done)
             return done
 
+    def _build_waiting(self, budget: int) -> int:
+        """From the oldest results that wait, of as many batches as it takes."""
+        part: list[PutResult] = []
+        batches = 0
+        for results in self._backlog:
+            part += results[: budget - len(part)]
+            if len(part) == budget:
+                break
+            batches += 1
+        fresh = part
+        if part[0].commit_log_offset < self.scanned:  # some, or all, were read from the log already
+            fresh = [result for result in part if result.commit_log_offset >= self.scanned]
+        if fresh:
+            self._add(keyed_results(fresh), self._newest)
+            self.scanned = fresh[-1].commit_log_offset + fresh[-1].size
+        rest = len(part)
+        for _ in range(batches):
+            rest -= len(self._backlog.popleft())
+        if rest:
+            self._backlog[0] = self._backlog[0][rest:]
+            if not self._backlog[0]:
+                self._backlog.popleft()
+        self._waiting -= len(part)
+        last = self._backlog[-1][-1] if self._backlog else None
+        first = self._backlog[0][0].commit_log_offset if self._backlog else 0
+        self._waiting_bytes = 0 if last is None else last.commit_log_offset + last.size - first
+        return len(part)
+
     def _catch_up(self, budget: int) -> int:
-        done = 0
-        for message in self._read_from(self.scanned):
-            if message.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK:
-                self._index(
-                    message.commit_log_offset,
-                    message.total_size,
-                    message.stored_at_ms,
-                    message.topic,
-                    message.property_map.get(PropertyName.UNIQ_KEY),
-                    message.property_map.get(PropertyName.KEYS),
-                )
-            else:
-                self.scanned = message.commit_log_offset + message.total_size
-            done += 1
-            if done >= budget:
-                return done
-        self._behind = False
-        return done
+        messages, ended = _some(self._read_from(self.scanned), budget)
+        if messages:
+            self._add(keyed_messages(messages), self._newest)
+            self.scanned = messages[-1].commit_log_offset + messages[-1].total_size
+        self._behind = not ended
+        return len(messages)
 
-    def _index(
-        self, offset: int, size: int, stored_at_ms: int, topic: str, unique_key: str | None, keys: str | None
+    def _fill_gap(self, gap: IndexGap, budget: int) -> int:
+        messages, ended = _some(self._read_from(gap.next_offset), budget)
+        inside = [message for message in messages if message.commit_log_offset <= gap.last_offset]
+        if inside:
+            self._add(
+                keyed_messages(inside),
+                lambda: self._of_gap(gap),
+                lambda key_hash, offset: gap.is_known(key_hash, offset, self._lock),
+            )
+            gap.next_offset = inside[-1].commit_log_offset + inside[-1].total_size
+        if ended or len(inside) < len(messages) or gap.next_offset > gap.last_offset:
+            self._gaps.remove(gap)
+            self._filled.append(gap)
+            log.info("key index complete again", lost=", ".join(gap.lost))
+        return len(messages)
+
+    def _add(
+        self, keyed: Keyed, choose: Callable[[], IndexFile], is_known: Callable[[int, int], bool] | None = None
     ) -> None:
-        if unique_key:
-            self._file().add(index_key_hash(topic, unique_key), offset, stored_at_ms)
-        if keys:
-            for key in keys.split(" "):
-                if key:
-                    self._file().add(index_key_hash(topic, key), offset, stored_at_ms)
-        self.scanned = offset + size
+        """Entries of messages, in halves where a file ends: the messages of a file are neighbours."""
+        kinds = [key_entries(keyed), tag_entries(keyed)]
+        if is_known is not None:
+            kinds = [entries.without(is_known) for entries in kinds]
+        count = sum(len(entries.hashes) for entries in kinds)
+        if not count:
+            return
+        if count > choose().room and len(keyed) > 1:
+            middle = len(keyed) // 2
+            self._add(keyed[:middle], choose, is_known)
+            self._add(keyed[middle:], choose, is_known)
+            return
+        for entries in kinds:
+            while entries.hashes:  # once, unless the keys of one message end a file
+                file = choose()
+                room = file.room
+                file.add_all(*(entries if len(entries.hashes) <= room else entries.part(0, room)))
+                entries = entries.part(room, len(entries.hashes))
 
-    def _file(self) -> IndexFile:
+    def _newest(self) -> IndexFile:
+        """The file that grows; a new one when there is none with room."""
         if self.index_files and not self.index_files[-1].is_full:
             return self.index_files[-1]
         name = index_name(self._clock_ms())
         if self.index_files:
-            name = max(name, f"{int(self.index_files[-1].path.name) + 1:017d}")
-            self._unsynced.append(self.index_files[-1])
-        file = IndexFile(self._files, self._directory / name, self._shape)
+            name = max(name, _following(self.index_files[-1]))
+        return self._make(name, len(self.index_files))
+
+    def _of_gap(self, gap: IndexGap) -> IndexFile:
+        """The file that grows in a gap, named as the lost one was."""
+        if not gap.made or gap.made[-1].is_full:
+            name = gap.lost[len(gap.made)] if len(gap.made) < len(gap.lost) else _following(gap.made[-1])
+            if name >= gap.behind.path.name:
+                raise FileExistsError(f"no name is left for an index file before {gap.behind.path}")
+            gap.made.append(self._make(name, self.index_files.index(gap.behind)))
+        return gap.made[-1]
+
+    def _make(self, name: str, position: int) -> IndexFile:
+        file = IndexFile(self._files, self._paths.index / name, self._shape)
         file.make()
-        self.index_files.append(file)
+        self.index_files.insert(position, file)
         return file
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -235,37 +318,53 @@ class KeyIndex:
         """
         key_hash = index_key_hash(topic, key)
         seen: set[int] = set()
+        steps = 0
         # The lock is held for slices only: whoever dispatches new messages needs it too.
-        while self.backlog:
+        while self._waits(begin_ms, end_ms):
             self.build(BUILD_SLICE)
         with self._lock:
             index_files = self.index_files[::-1]
         for file in index_files:
             if file.head().overlaps(begin_ms, end_ms):
-                for offset, seconds in self._chain(file, key_hash):
-                    if offset not in seen and entry_may_match(file.begin_ms, seconds, begin_ms, end_ms):
-                        seen.add(offset)
-                        yield offset
-                    if len(seen) >= MAX_CHAIN:
+                for found in file.find(key_hash, self._lock):
+                    steps += 1
+                    if found is not None and found[0] not in seen:
+                        offset, seconds = found
+                        if entry_may_match(file.begin_ms, seconds, begin_ms, end_ms):
+                            seen.add(offset)
+                            yield offset
+                    if len(seen) >= MAX_CHAIN or steps >= MAX_WALK:
                         return
             if file.begin_ms < begin_ms:
                 return
 
-    def _chain(self, file: IndexFile, key_hash: int) -> Iterator[tuple[int, int]]:
-        chain = file.find(key_hash)
-        while True:
-            with self._lock:
-                part = list(islice(chain, CHAIN_SLICE))
-            yield from part
-            if len(part) < CHAIN_SLICE:
-                return
+    def _waits(self, begin_ms: int, end_ms: int) -> bool:
+        with self._lock:
+            return bool(self._waiting or self._behind or any(gap.may_know(begin_ms, end_ms) for gap in self._gaps))
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> IndexFlush:
-        """What is built now, to be brought to the disk by ``sync`` once the log itself is there."""
+    @property
+    def flush_is_due(self) -> bool:
+        """Whether a flush by interval should take the index along."""
+        waited_ms = self._clock_ms() - self._last_flush_ms
+        if not 0 <= waited_ms < FLUSH_INTERVAL_MS:
+            return True
         with self._lock:
-            changed = [file for file in [*self._unsynced, *self.index_files[-1:]] if file.dirty]
+            return sum(file.pending_count for file in self.index_files) >= FLUSH_ENTRIES
+
+    def snapshot(self, *, due_only: bool = False) -> IndexFlush:
+        """What is built now, to be brought to the disk by ``sync`` once the log itself is there.
+
+        :param due_only: nothing while ``flush_is_due`` is false.
+        """
+        with self._lock:
+            if due_only and self._saved_mark is not None and not self.flush_is_due:
+                return IndexFlush(self._saved_mark, (), self._saved_names, self._saved_names)
+            if self._waiting and not self._behind:
+                self._build_few()
+            self._last_flush_ms = self._clock_ms()
+            changed = [file for file in self.index_files if file.dirty]
             snapshots = [IndexSnapshot(file) for file in changed]
             for file in changed:
                 file.dirty = set()
@@ -275,22 +374,44 @@ class KeyIndex:
                 last_offset=self._last_offset(),
                 stored_at_ms=last.end_ms if last is not None else 0,
             )
-            return IndexFlush(mark, snapshots)
+            unsaved = [gap for gap in self._filled if any(file in changed for file in gap.made)]
+            return IndexFlush(mark, snapshots, self._names(self._gaps + unsaved), self._names(self._gaps))
+
+    def _names(self, gaps: Sequence[IndexGap]) -> dict[str, bool]:
+        names = dict.fromkeys([file.path.name for file in self.index_files], True)
+        for gap in gaps:
+            names |= dict.fromkeys([*gap.lost, *[file.path.name for file in gap.made]], False)
+        return names
+
+    def _build_few(self) -> None:
+        try:
+            self.build(LEAST_SLICE)
+        except OSError as error:
+            log.error("key index cannot be written", error=str(error))
 
     def sync(self, flush: IndexFlush) -> None:
         """Bring a snapshot to the disk; blocks, for any thread.
 
         :raises OSError: what is built is still in memory; ``give_back`` the snapshot.
         """
+        self._save_names(flush.names)
         for snapshot in flush.snapshots:
             snapshot.write()
             with self._lock:
                 snapshot.file.written(snapshot)
+        self._save_names(flush.names_after)
         with self._lock:
-            for file in self._unsynced:
-                if not file.dirty:
-                    file.pages = {}
-            self._unsynced = [file for file in self._unsynced if file.dirty]
+            growing = {*self.index_files[-1:], *(file for gap in self._gaps for file in gap.made[-1:])}
+            for file in self.index_files:
+                if file not in growing and not file.dirty:
+                    file.forget_slots()
+            self._filled = [gap for gap in self._filled if gap.is_unsaved]
+            self._saved_mark = flush.mark
+
+    def _save_names(self, names: Mapping[str, bool]) -> None:
+        if names != self._saved_names:
+            save_index_names(self._files, self._paths, names)
+            self._saved_names = names
 
     def give_back(self, flush: IndexFlush) -> None:
         """A snapshot did not reach the disk, or not all of it: the next one has its pages again."""
@@ -301,11 +422,36 @@ class KeyIndex:
     def remove_expired(self, log_min: int) -> int:
         """Delete files that only know deleted messages, never the newest; how many."""
         with self._lock:
-            expired = [file for file in self.index_files[:-1] if file.end_offset < log_min and not file.dirty]
+            needed = {file for gap in self._gaps for file in (gap.behind, *gap.made)}
+            expired = [
+                file
+                for file in self.index_files[:-1]
+                if file.end_offset < log_min and not file.dirty and file not in needed
+            ]
             for file in expired:
                 self._files.unlink(file.path)
                 self.index_files.remove(file)
             return len(expired)
+
+
+def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMessage], bool]:
+    """Up to ``count`` messages, and whether there are no more."""
+    some: list[StoredMessage] = []
+    for message in messages:
+        if len(some) == count:
+            return some, False
+        some.append(message)
+    return some, True
+
+
+def _following(file: IndexFile) -> str:
+    return f"{int(file.path.name) + 1:017d}"
+
+
+def _is_cut_short(file: IndexFile, mark: IndexMark, log_end: int) -> bool:
+    """Whether a flush of the file was under way when the process ended: it has what the mark tells of, and more."""
+    grown = file.next_entry > FIRST_ENTRY and file.begin_offset <= mark.last_offset < file.end_offset
+    return grown and mark.scanned <= log_end
 
 
 def _is_too_new(file: IndexFile, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_end: int) -> bool:

@@ -1,15 +1,20 @@
 """One key index file: a hash table that grows in memory and reaches the disk in an order that survives a crash.
 
 Entries and header are on disk before the slots that lead to them, so a slot never points to an entry that a crash
-took away. Slots are kept in memory page by page, only the pages that were touched: a slot by slot write would cost a
-system call for every key. Not thread-safe; ``KeyIndex`` brings the lock.
+took away. The slots of the file that grows are all in memory (20 MB when every page of them is in use), so that adding
+never reads; entries wait in memory too until the next flush. Other files are read where they lie. Not thread-safe;
+``KeyIndex`` brings the lock.
 """
 
 from __future__ import annotations
 
+import mmap
 import sys
 from array import array
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from operator import itemgetter
 from pathlib import Path
 
 from gateway.store.files import FileLayer
@@ -19,15 +24,21 @@ from wire.disk.index_file import (
     ENTRY_BYTES,
     FIRST_ENTRY,
     HEAD_BYTES,
+    MAX_SECONDS,
     NO_ENTRY,
     SLOT_BYTES,
     IndexHead,
     IndexShape,
+    build_entries,
     entry_seconds,
 )
 
 PAGE_SLOTS = 1024
 PAGE_BYTES = PAGE_SLOTS * SLOT_BYTES
+LOAD_BYTES = 256 * PAGE_BYTES
+"""Slots read at a time when a file is taken over."""
+BLOCK_ENTRIES = 512
+"""Entries read at a time: the entries of a key that many messages have lie close to each other."""
 _SWAP = sys.byteorder == "little"
 
 
@@ -41,7 +52,12 @@ class IndexSnapshot:
         self.first_entry = file.pending_first
         self.entries = bytes(file.pending)
         self.head = file.head()
-        self.pages: Mapping[int, bytes] = {page: _big_endian(file.pages[page]) for page in sorted(file.dirty)}
+        self.pages: Mapping[int, bytes] = {page: file.page(page) for page in sorted(file.dirty)}
+
+    @property
+    def entry_count(self) -> int:
+        """How many entries it brings to the disk."""
+        return len(self.entries) // ENTRY_BYTES
 
     def write(self) -> None:
         """Entries and header, sync, slots, sync. Blocks; for any thread."""
@@ -51,9 +67,10 @@ class IndexSnapshot:
             files.pwrite(fd, self.entries, file.shape.entry_position(self.first_entry))
         files.pwrite(fd, self.head.build(), 0)
         files.fdatasync(fd)
+        file.name_durably()
         if self.pages:
             for first, data in _runs(self.pages):
-                files.pwrite(fd, data, file.shape.slot_position(first * PAGE_SLOTS))
+                files.pwrite(fd, _swapped(data).tobytes(), file.shape.slot_position(first * PAGE_SLOTS))
             files.fdatasync(fd)
 
 
@@ -61,7 +78,10 @@ class IndexFile:
     """The newest index file is written, all are read."""
 
     __slots__ = (
+        "_forgotten",
+        "_is_named",
         "_open",
+        "_slots",
         "begin_ms",
         "begin_offset",
         "dirty",
@@ -69,7 +89,6 @@ class IndexFile:
         "end_offset",
         "files",
         "next_entry",
-        "pages",
         "path",
         "pending",
         "pending_first",
@@ -82,7 +101,9 @@ class IndexFile:
         self.path = path
         self.shape = shape
         self._open: OpenFile | None = None
-        self.pages: dict[int, array[int]] = {}
+        self._slots: memoryview | None = None
+        self._forgotten = b""  # entries between ``roll_back`` and ``load_slots``
+        self._is_named = True
         self.dirty: set[int] = set()
         self.pending = bytearray()
         self.take(IndexHead())
@@ -108,12 +129,19 @@ class IndexFile:
         )
 
     def make(self) -> None:
-        """Create the file at its full size, as a hole."""
+        """Create the file at its full size, as a hole; its name becomes durable with its first entries."""
         self.files.make_directory(self.path.parent)
         file = OpenFile(self.files, self.files.open(self.path, create=True))
         self.files.truncate(file.fd, self.shape.file_bytes)
-        self.files.fsync_directory(self.path.parent)
+        self._is_named = False
         self._open = file
+        self._slots = self._empty_slots()
+
+    def name_durably(self) -> None:
+        """See to it that a new file is in its directory after a power failure; blocks."""
+        if not self._is_named:
+            self.files.fsync_directory(self.path.parent)
+            self._is_named = True
 
     def open(self) -> OpenFile:
         """The descriptor."""
@@ -126,71 +154,176 @@ class IndexFile:
         """Whether a further key needs a new file."""
         return self.shape.is_full(self.next_entry)
 
-    def add(self, key_hash: int, commit_log_offset: int, stored_at_ms: int) -> None:
-        """Index one key of one message."""
-        slot = key_hash % self.shape.slots
-        number = slot // PAGE_SLOTS
-        page = self.pages.get(number)
-        if page is None:
-            page = self.pages[number] = self._load_page(number)
-        previous = page[slot % PAGE_SLOTS]
-        entry = self.next_entry
-        if not FIRST_ENTRY <= previous < entry:
-            previous = NO_ENTRY
-            self.used_slots += 1
-        if entry == FIRST_ENTRY:
-            self.begin_ms = stored_at_ms
-            self.begin_offset = commit_log_offset
-        self.pending += ENTRY.pack(key_hash, commit_log_offset, entry_seconds(self.begin_ms, stored_at_ms), previous)
-        page[slot % PAGE_SLOTS] = entry
-        self.dirty.add(number)
-        self.next_entry = entry + 1
-        self.end_offset = commit_log_offset
-        if stored_at_ms > self.end_ms:
-            self.end_ms = stored_at_ms
+    @property
+    def pending_count(self) -> int:
+        """Entries in memory only."""
+        return self.next_entry - self.pending_first
+
+    @property
+    def room(self) -> int:
+        """How many keys it takes yet."""
+        return max(self.shape.entries - self.next_entry, 0)
+
+    # --- adding --------------------------------------------------------------------------------------------------
+
+    def load_slots(self) -> None:
+        """Bring the slots into memory, so that keys can be added; reads what is not a hole.
+
+        Numbers that lead to no entry count as empty slots: Apache's broker would follow them in a circle.
+        """
+        slots = self._empty_slots()
+        fd, first = self.open().fd, self.shape.slot_position(0)
+        forgotten, self._forgotten = self._forgotten, b""
+        end = self.shape.slot_position(self.shape.slots)
+        for data_start, data_end in self.files.data_ranges(fd, first, end):
+            start = data_start - (data_start - first) % SLOT_BYTES
+            stop = min(data_end + -(data_end - first) % SLOT_BYTES, end)
+            while start < stop:
+                count = min(LOAD_BYTES, stop - start)
+                page = _swapped(self.files.pread(fd, count, start))
+                at = (start - first) // SLOT_BYTES
+                if min(page) < NO_ENTRY or max(page) >= self.next_entry:
+                    kept = array("i", [self._before_roll_back(slot, forgotten) for slot in page])
+                    # What is wrong on disk must not come back when the file has grown.
+                    self.dirty |= {(at + n) // PAGE_SLOTS for n, slot in enumerate(page) if slot != kept[n]}
+                    page = kept
+                slots[at : at + len(page)] = page
+                start += count
+        self._slots = slots
+
+    def roll_back(self, last_offset: int, stored_at_ms: int) -> None:
+        """Forget the entries of messages behind one: a flush of them was cut short. ``load_slots`` comes next.
+
+        Entries may be torn, which looks like entries of offset 0: they stay, unused, as no slot leads to them.
+        """
+        fd, end = self.open().fd, self.next_entry
+        forgotten = b""
+        while self.next_entry > FIRST_ENTRY:
+            first = max(self.next_entry - BLOCK_ENTRIES, FIRST_ENTRY)
+            count = (self.next_entry - first) * ENTRY_BYTES
+            block = self.files.pread(fd, count, self.shape.entry_position(first)).ljust(count, b"\x00")
+            kept = [n for n, entry in enumerate(ENTRY.iter_unpack(block), 1) if entry[1] <= last_offset]
+            forgotten = block[(kept[-1] if kept else 0) * ENTRY_BYTES :] + forgotten
+            self.next_entry = first + (kept[-1] if kept else 0)
+            if kept:
+                break
+        assert len(forgotten) == (end - self.next_entry) * ENTRY_BYTES, "block by block from the end"
+        self._forgotten = forgotten
+        self.pending_first = self.next_entry
+        self.end_offset = last_offset
+        self.end_ms = stored_at_ms
+
+    def _before_roll_back(self, slot: int, forgotten: bytes) -> int:
+        """The newest entry of a chain that was not forgotten; a slot on disk leads to entries on disk."""
+        while (at := (slot - self.next_entry) * ENTRY_BYTES) >= 0:
+            previous = ENTRY.unpack_from(forgotten, at)[3] if at < len(forgotten) else NO_ENTRY
+            slot = previous if previous < slot else NO_ENTRY
+        return max(slot, NO_ENTRY)
+
+    def _empty_slots(self) -> memoryview:
+        # Anonymous memory: a page of it takes room when the first key falls into it.
+        return memoryview(mmap.mmap(-1, self.shape.slots * SLOT_BYTES)).cast("i")
+
+    def forget_slots(self) -> None:
+        """Give the memory back: nothing is added any more, and all of it is on disk."""
+        self._slots = None
+
+    def add_all(self, key_hashes: Sequence[int], offsets: Sequence[int], stored_at_ms: Sequence[int]) -> None:
+        """Index keys in the order of their messages in the log; at most ``room`` of them, at least one."""
+        slots, slot_count, first = self._slots, self.shape.slots, self.next_entry
+        assert slots is not None, "load_slots comes first"
+        assert len(key_hashes) <= self.room, "the caller splits what does not fit"
+        if first == FIRST_ENTRY:
+            self.begin_ms = min(stored_at_ms)
+            self.begin_offset = min(offsets)
+        count = len(key_hashes)
+        if key_hashes[0] == key_hashes[-1] and key_hashes.count(key_hashes[0]) == count:  # a tag, mostly
+            numbers = [key_hashes[0] % slot_count]
+            previous: Sequence[int] = [slots[numbers[0]], *range(first, first + count - 1)]
+            slots[numbers[0]] = first + count - 1
+        else:
+            numbers = [key_hash % slot_count for key_hash in key_hashes]
+            previous = self._chained(slots, numbers)
+        self.pending += build_entries(key_hashes, offsets, self._seconds(stored_at_ms), previous)
+        self.used_slots += previous.count(NO_ENTRY)
+        self.dirty.update([slot // PAGE_SLOTS for slot in numbers])
+        self.next_entry = first + count
+        self.end_offset = max(offsets)
+        self.end_ms = max(self.end_ms, max(stored_at_ms))
+
+    def _chained(self, slots: memoryview, numbers: list[int]) -> Sequence[int]:
+        """Make new entries the newest of their slots; for each the entry that was before it."""
+        first, count = self.next_entry, len(numbers)
+        if len(set(numbers)) == count:  # unique keys, mostly: what can be done without a loop in Python is
+            before: Sequence[int] = itemgetter(*numbers)(slots)
+            deque(map(slots.__setitem__, numbers, range(first, first + count)), maxlen=0)
+            return before
+        previous = []
+        for entry, slot in enumerate(numbers, first):
+            previous.append(slots[slot])
+            slots[slot] = entry
+        return previous
+
+    def _seconds(self, stored_at_ms: Sequence[int]) -> Sequence[int]:
+        begin_ms, earliest, latest = self.begin_ms, min(stored_at_ms), max(stored_at_ms)
+        if earliest == latest:
+            return [entry_seconds(begin_ms, latest)] * len(stored_at_ms)
+        if not 0 < begin_ms <= earliest or latest - begin_ms > MAX_SECONDS:
+            return [entry_seconds(begin_ms, moment) for moment in stored_at_ms]
+        return [(moment - begin_ms) // 1000 for moment in stored_at_ms]
+
+    def page(self, number: int) -> bytes:
+        """One page of slots as it is in memory, in the machine's byte order."""
+        assert self._slots is not None
+        return self._slots[number * PAGE_SLOTS : (number + 1) * PAGE_SLOTS].tobytes()
 
     def written(self, snapshot: IndexSnapshot) -> None:
         """Forget what a snapshot brought to the disk and nothing has changed since."""
-        done = snapshot.first_entry + len(snapshot.entries) // ENTRY_BYTES
+        done = snapshot.first_entry + snapshot.entry_count
         if done > self.pending_first:
             del self.pending[: (done - self.pending_first) * ENTRY_BYTES]
             self.pending_first = done
 
-    def find(self, key_hash: int) -> Iterator[tuple[int, int]]:
-        """(commit log offset, seconds since the file's begin) of the entries with a hash, newest first."""
-        slot = key_hash % self.shape.slots
-        entry = self._slot(slot)
-        limit = self.next_entry
+    # --- finding -------------------------------------------------------------------------------------------------
+
+    def find(self, key_hash: int, lock: AbstractContextManager[object]) -> Iterator[tuple[int, int] | None]:
+        """(commit log offset, seconds since the file's begin) of the entries with a hash, newest first.
+
+        None for an entry of another key in the same slot, so that whoever counts the work sees it. The disk is read
+        without the lock, which is needed for what is in memory only.
+        """
+        with lock:
+            entry = self._slots[key_hash % self.shape.slots] if self._slots is not None else None
+            limit = self.next_entry
+        if entry is None:
+            data = self.files.pread(self.open().fd, SLOT_BYTES, self.shape.slot_position(key_hash % self.shape.slots))
+            entry = int.from_bytes(data, "big", signed=True)
+        block, block_first = b"", 0
         while FIRST_ENTRY <= entry < limit:
-            found, offset, seconds, previous = self._entry(entry)
-            if found == key_hash:
-                yield offset, seconds
+            fields = self._pending_entry(entry, lock) if entry >= self.pending_first else None
+            if fields is None:
+                at = (entry - block_first) * ENTRY_BYTES
+                if not 0 <= at < len(block):
+                    block_first, block = self._read_block(entry)
+                    at = (entry - block_first) * ENTRY_BYTES
+                fields = ENTRY.unpack_from(block, at)
+            found, offset, seconds, previous = fields
+            yield (offset, seconds) if found == key_hash else None
             # Chains lead to older entries only; damage must not make a circle.
             limit = entry
             entry = previous
 
-    def _slot(self, slot: int) -> int:
-        page = self.pages.get(slot // PAGE_SLOTS)
-        if page is not None:
-            return page[slot % PAGE_SLOTS]
-        data = self.files.pread(self.open().fd, SLOT_BYTES, self.shape.slot_position(slot))
-        return int.from_bytes(data, "big", signed=True)
+    def _pending_entry(self, entry: int, lock: AbstractContextManager[object]) -> tuple[int, ...] | None:
+        with lock:
+            at = (entry - self.pending_first) * ENTRY_BYTES
+            return ENTRY.unpack_from(self.pending, at) if at >= 0 else None  # else it reached the disk meanwhile
 
-    def _entry(self, entry: int) -> tuple[int, int, int, int]:
-        if entry >= self.pending_first:
-            fields = ENTRY.unpack_from(self.pending, (entry - self.pending_first) * ENTRY_BYTES)
-        else:
-            data = self.files.pread(self.open().fd, ENTRY_BYTES, self.shape.entry_position(entry))
-            fields = ENTRY.unpack_from(data.ljust(ENTRY_BYTES, b"\x00"))
-        return fields
-
-    def _load_page(self, number: int) -> array[int]:
-        slots = min(PAGE_SLOTS, self.shape.slots - number * PAGE_SLOTS)
-        data = self.files.pread(self.open().fd, slots * SLOT_BYTES, self.shape.slot_position(number * PAGE_SLOTS))
-        page = array("i", data.ljust(slots * SLOT_BYTES, b"\x00"))
-        if _SWAP:
-            page.byteswap()
-        return page
+    def _read_block(self, last: int) -> tuple[int, bytes]:
+        """The entries up to one, from which chains lead to older ones; and the number of the first."""
+        first = max(last + 1 - BLOCK_ENTRIES, NO_ENTRY)
+        count = (last + 1 - first) * ENTRY_BYTES
+        data = self.files.pread(self.open().fd, count, self.shape.entry_position(first))
+        return first, data.ljust(count, b"\x00")
 
 
 def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | None:
@@ -205,12 +338,12 @@ def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | No
     return file
 
 
-def _big_endian(page: array[int]) -> bytes:
-    if not _SWAP:
-        return page.tobytes()
-    swapped = page[:]
-    swapped.byteswap()
-    return swapped.tobytes()
+def _swapped(data: bytes) -> array[int]:
+    """Slots from the disk's byte order to the machine's, or back."""
+    slots = array("i", data)
+    if _SWAP:
+        slots.byteswap()
+    return slots
 
 
 def _runs(pages: Mapping[int, bytes]) -> Iterator[tuple[int, bytes]]:

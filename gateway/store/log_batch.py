@@ -8,19 +8,30 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from gateway.store.files import Buffer
     from gateway.store.mapped_file import MappedFile
-    from gateway.store.put_result import PutResult
+    from gateway.store.put_result import PutResult, WaitFor
 
-Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | list[PutResult]]"
-"""A callback and what it gets: the result of one message, or the results of messages appended together."""
+Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | list[PutResult], WaitFor]"
+"""A callback, what it gets (the result of one message, or those of messages appended together), and when."""
 
 
 class LogBatch:
     """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
 
-    ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists.
+    ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists. ``has_hasty`` when some
+    waiter waits for the write only. ``is_written`` is set in the thread that writes, ``failure`` when it could not.
     """
 
-    __slots__ = ("buffers", "end", "results", "start", "waiters", "writes")
+    __slots__ = (
+        "buffers",
+        "end",
+        "failure",
+        "has_hasty",
+        "is_written",
+        "results",
+        "start",
+        "waiters",
+        "writes",
+    )
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -29,6 +40,9 @@ class LogBatch:
         self.buffers: list[Buffer] = []
         self.results: list[PutResult] = []
         self.waiters: list[Waiter] = []
+        self.has_hasty = False
+        self.is_written = False
+        self.failure: BaseException | None = None
 
     @property
     def size(self) -> int:

@@ -7,6 +7,7 @@ read-only map is for recovery, which walks through whole files.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
@@ -75,16 +76,37 @@ class MappedFile:
             return b""
         return self._files.pread(fd, count, position)
 
+    def read_now(self, position: int, count: int) -> bytes | None:
+        """As ``read`` of what is in memory; None when it would wait for the disk, to open the file or to read it."""
+        fd = self._fd
+        return None if fd < 0 else self._files.pread_now(fd, count, position)
+
+    def read_ahead(self, position: int, count: int) -> None:
+        """Ask for bytes to be brought into memory; only for a file that was read already."""
+        if self._fd >= 0:
+            self._files.read_ahead(self._fd, position, min(count, self.size - position))
+
     def sync(self) -> None:
         """Return when what was written is on disk."""
         self._files.fdatasync(self.open())
 
     def erase(self, position: int) -> None:
-        """Make everything from ``position`` on a hole again, durably."""
-        fd = self.open()
-        self._files.truncate(fd, position)
-        self._files.truncate(fd, self.size)
-        self._files.fdatasync(fd)
+        """Make everything from ``position`` on zeros again, durably.
+
+        Not by cutting the file and growing it again: a crash in between would leave one of a wrong size. Only a disk
+        without room for zeros (one that copies on write) gets it that way.
+        """
+        files, fd = self._files, self.open()
+        try:
+            for start, end in files.data_ranges(fd, position, self.size):
+                for first in range(start, end, _CHUNK_BYTES):
+                    files.pwrite(fd, bytes(min(end - first, _CHUNK_BYTES)), first)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            files.truncate(fd, position)
+            files.truncate(fd, self.size)
+        files.fdatasync(fd)
 
     def view(self) -> memoryview:
         """The whole file as read-only memory; for scans, to be dropped soon."""

@@ -114,11 +114,20 @@ class MappedFileQueue:
             self.list.append(file)
         return file
 
+    def forget_last(self, file: MappedFile) -> None:
+        """Take back a planned file that could not be made."""
+        if self.list and self.list[-1] is file and not file.is_open:
+            self.list = self.list[:-1]
+
+    def take_first(self) -> MappedFile:
+        """Leave the oldest file out from now on, to be deleted; readers that have it keep reading."""
+        file, self.list = self.list[0], self.list[1:]
+        return file
+
     def remove_first(self) -> MappedFile:
-        """Delete the oldest file; readers that have it keep reading."""
-        file = self.list[0]
+        """Delete the oldest file; blocks."""
+        file = self.take_first()
         self._files.unlink(file.path)
-        self.list = self.list[1:]
         self._files.fsync_directory(self.directory)
         return file
 
@@ -127,7 +136,7 @@ class MappedFileQueue:
         kept = [file for file in self.list if file.start_offset <= offset]
         for file in reversed(self.list[len(kept) :]):
             self._files.unlink(file.path)
-        if len(kept) != len(self.list):
+            # Each before the next: a crash must not bring back one behind a gap.
             self._files.fsync_directory(self.directory)
         self.list = kept
 

@@ -4,53 +4,54 @@ Passive: it has no reactor and no clock of its own. Appending, and everything th
 happens on the caller's one thread; blocking work is handed to ``in_thread``; reading is allowed in any thread.
 What is appended becomes visible, and its callback runs, once it is as durable as ``flush_disk_type`` promises.
 
+    append ─ Appender ─ GroupCommit ─ CommitLog ─ Publication ─ queues, index, listeners, callbacks
+    upkeep: Flushing (what is on disk), Deletion (what is expired)          state: Admission, StoreProgress
+
 Upstream: ``DefaultMessageStore``, whose files these are.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
-from threading import Lock
 
 from gateway.clock import Milliseconds
-from gateway.store.checkpoint import CheckpointFile, Marks
+from gateway.store.admission import Admission
+from gateway.store.appender import Appender, OnAllStored, OnStored
+from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
-from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.dispatch import HIDDEN, DelayOf, Dispatch
-from gateway.store.errors import DiskFull, StoreError, StoreInUse, StoreNotAccessible, WriteFailed
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.deletion import Deleted, Deletion
+from gateway.store.dispatch import DelayOf, Dispatch
+from gateway.store.durable_offset import durable_max_offset
+from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
+from gateway.store.figures import StoreFigures
+from gateway.store.files import DiskSpace, FileLayer, RealFiles
+from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
-from gateway.store.group_commit import GroupCommit, InThread, Soon, at_once, in_this_thread
+from gateway.store.group_commit import GroupCommit, InThread, Later, Soon, at_once, in_this_thread, never
 from gateway.store.index import KeyIndex
+from gateway.store.index_entries import KeyKind
+from gateway.store.indexing import DispatchedLog, Indexing
 from gateway.store.log_batch import LogBatch
-from gateway.store.log_scan import LogScan
 from gateway.store.paths import StorePaths
-from gateway.store.put_result import Dispatched, PutResult, PutStatus
-from gateway.store.queue_ends import forget_queue_ends, save_queue_ends
+from gateway.store.progress import StoreProgress
+from gateway.store.publication import Listener, Publication
+from gateway.store.put_result import WaitFor
+from gateway.store.queue_ends import load_queue_ends, save_queue_ends
 from gateway.store.queue_reader import AcceptsCode, AcceptsRecord, QueueReader
-from gateway.store.recovery import Progress, Recovery, RecoveryReport
-from gateway.store.retention import LogFileAge, expired_files, refusal_reason
+from gateway.store.recovery import Progress, Recovery
+from gateway.store.recovery_report import RecoveryReport
+from gateway.store.retention import refusal_reason, space_text
+from gateway.store.store_directories import make_directories
+from gateway.store.store_lock import StoreLock
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
+from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
-from wire.errors import LocalError
-from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName
-from wire.message.record import OutgoingMessage, StoredMessage, build_record
+from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("store")
-
-OnStored = Callable[[PutResult], None]
-OnAllStored = Callable[[list[PutResult]], None]
-Listener = Callable[[list[Dispatched]], None]
-
-PAGE_BYTES = 4096
-INDEX_SLICE = 128
-"""Messages indexed in one reactor turn: more than most turns store, and no request waits for long behind it."""
-LOCK_TEXT = b"lock"
 
 
 class MessageStore:
@@ -60,6 +61,8 @@ class MessageStore:
     :param delay_of: delay of a level in milliseconds, for the queues of the schedule topic.
     :param soon: runs a function at the end of this reactor turn.
     :param in_thread: runs blocking work in one thread, in order.
+    :param later: runs a function after a time, on the reactor's thread.
+    :param registry: gets the store's metrics.
     """
 
     def __init__(
@@ -72,13 +75,19 @@ class MessageStore:
         delay_of: DelayOf | None = None,
         soon: Soon = at_once,
         in_thread: InThread = in_this_thread,
+        later: Later = never,
+        registry: Registry | None = None,
     ) -> None:
         self._settings = settings
-        self._clock_ms = clock_ms
-        self._soon = soon
         self._files = files = RealFiles() if files is None else files
         self._paths = paths = StorePaths(directory, settings.commit_log_directory)
-        self._log = CommitLog(files, paths, settings.mapped_file_size_commit_log)
+        self._figures = figures = StoreFigures(Registry() if registry is None else registry)
+        self._progress = progress = StoreProgress()
+        self._admission = admission = Admission()
+        self._lock = StoreLock(files, paths)
+        self._log = CommitLog(
+            files, paths, settings.mapped_file_size_commit_log, figures, ahead_bytes=settings.file_ahead_bytes
+        )
         self._queues = ConsumeQueues(files, paths, settings)
         self._dispatch = Dispatch(self._queues, delay_of)
         self._checkpoint = CheckpointFile(files, paths)
@@ -87,37 +96,61 @@ class MessageStore:
             paths,
             IndexShape(settings.max_hash_slot_num, settings.max_index_num),
             clock_ms,
-            read_from=self._read_from,
+            read_from=DispatchedLog(self._log, progress).messages_from,
             max_backlog=settings.max_index_backlog,
         )
-        self._reader = QueueReader(self._log)
-        self._group = GroupCommit(
-            sync=settings.sync_flush,
+        self._indexing = Indexing(self._index, self._log, soon, enabled=settings.message_index_enable)
+        self._reader = QueueReader(self._log, paths.root)
+        self._flushing = Flushing(
+            self._log,
+            self._queues,
+            self._index,
+            self._checkpoint,
+            self._lock,
+            progress,
+            admission,
+            settings,
+            clock_ms,
+            in_thread,
+        )
+        self._publication = Publication(
+            self._log,
+            self._dispatch,
+            self._indexing,
+            self._flushing,
+            progress,
+            admission,
+            figures,
+            in_thread,
+            lambda: space_text(self.deletion.disk_space()),
+        )
+        self._group = self._publication.group = GroupCommit(
             new_batch=self._log.new_batch,
             write=self._write,
-            stored=self._stored,
-            failed=self._failed,
+            sync=self._log.sync if settings.sync_flush else None,
+            stored=self._publication.stored,
+            failed=self._publication.failed,
+            hasty=self._publication.hasty,
+            overdue=self._publication.overdue,
             soon=soon,
             in_thread=in_thread,
+            later=later,
+            timeout_ms=settings.sync_flush_timeout_ms,
         )
-        self._listeners: list[Listener] = []
-        self._undispatched: list[LogBatch] = []
-        self._idle_callbacks: list[Callable[[], None]] = []
-        self._refusal: str | None = "the store is not open"
-        self._failure: str | None = None
-        self._last_stored_ms = 0
-        self._dispatched_end = 0
-        self._dispatched_ms = 0
-        self._flushed = 0
-        self._index_scheduled = False
-        self._max_append_bytes = 0  # known when the file size is
-        self._max_unwritten_bytes = settings.max_unwritten_bytes
-        self._flush_lock = Lock()
-        self._last_log_flush_ms = 0
-        self._last_queue_flush_ms = 0
-        self._lock_fd = -1
-        self.keep_from: Callable[[], int | None] | None = None
-        """Asked by retention: a commit log offset from which on nothing may be deleted yet."""
+        self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
+        self.deletion = Deletion(
+            files,
+            paths,
+            self._log,
+            self._queues,
+            self._index,
+            progress,
+            admission,
+            figures,
+            settings,
+            self._flushing.flush,
+        )
+        figures.watch(self._log, progress, admission)
 
     # --- opening and closing -------------------------------------------------------------------------------------
 
@@ -137,17 +170,14 @@ class MessageStore:
 
     def _open(self, progress: Progress | None) -> RecoveryReport:
         paths, files = self._paths, self._files
-        for directory in (paths.root, paths.commit_log, paths.consume_queue, paths.index):
-            files.make_directory(directory)
-        self._take_lock()
-        # A kill may have left files behind whose names are not on disk yet.
-        for directory in {paths.commit_log, paths.commit_log.parent, paths.root}:
-            files.fsync_directory(directory)
+        make_directories(files, paths)
+        self._lock.take()
         clean = not files.exists(paths.abort)
+        self.deletion.remove_leftovers()
         self._checkpoint.load()
         self._log.files.load()
-        self._max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
-        remarks = [*self._log.files.remarks, *self._queues.load()]
+        self._appender.max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
+        remarks = [*self._log.files.remarks, *self._load_queues(clean)]
         report = Recovery(
             files,
             paths,
@@ -158,285 +188,99 @@ class MessageStore:
             clean=clean,
             max_copy_bytes=self._settings.max_tail_copy_bytes,
             progress=progress,
+            deleted=self.deletion.deleted_topics,
         ).run()
-        self._dispatched_end = report.end_offset
-        marks = self._checkpoint.marks
-        if self._settings.message_index_enable:
-            remarks += self._index.load(
-                clean=clean,
-                checkpoint_ms=self._checkpoint.times.index_stored_at_ms,
-                mark=marks.index if marks is not None else None,
-                log_min=self._log.min_offset,
-                log_end=report.end_offset,
-            )
+        self._progress.dispatched_end = report.end_offset
+        remarks += self._load_index(clean, report.end_offset)
         report.remarks[:0] = remarks
         self._group.restart()
-        self._last_stored_ms = self._dispatched_ms = max(
+        self._appender.last_stored_ms = self._progress.dispatched_ms = max(
             self._checkpoint.times.log_stored_at_ms, report.last_stored_at_ms
         )
-        self._make_abort()
+        self._lock.mark_open()
         # Everything recovery relied on and wrote becomes durable before the first answer is given.
-        self._flushed = min(report.start_offset, report.end_offset)
+        self._progress.flushed = min(report.start_offset, report.end_offset)
         self.flush()
-        if self._failure is not None:
-            raise StoreError(self._failure)
-        self._refusal = None
-        self._check_space()
+        if self._admission.failure is not None:
+            raise StoreError(self._admission.failure)
+        self._admission.open()
+        self.look_at_space(self.deletion.disk_space())
         tell = log.error if report.durable_bytes_lost else log.warning
         for remark in report.remarks:
             tell("recovery", remark=remark)
-        self._build_index_soon()
+        self._indexing.build_soon()
         return report
 
-    def _take_lock(self) -> None:
-        self._lock_fd = self._files.open(self._paths.lock, create=True)
-        if not self._files.lock(self._lock_fd):
-            holder = self._files.pread(self._lock_fd, 64, len(LOCK_TEXT)).decode("ascii", "replace").strip()
-            self._files.close(self._lock_fd)
-            self._lock_fd = -1
-            raise StoreInUse(self._paths.root, f" ({holder})" if holder else "")
-        text = LOCK_TEXT + f" pid {os.getpid()}".encode()
-        self._files.truncate(self._lock_fd, 0)
-        self._files.pwrite(self._lock_fd, text, 0)
+    def _load_queues(self, clean: bool) -> list[str]:
+        if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
+            return self._queues.load()
+        ends, marks = load_queue_ends(self._files, self._paths), self._checkpoint.marks
+        untouched = clean and marks is not None and marks.queues == ends.log_end
+        return self._queues.load(ends, untouched=untouched)
 
-    def _make_abort(self) -> None:
-        fd = self._files.open(self._paths.abort, create=True)
-        try:
-            self._files.truncate(fd, 0)
-            self._files.pwrite(fd, str(os.getpid()).encode(), 0)
-            self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
-        self._files.fsync_directory(self._paths.root)
+    def _load_index(self, clean: bool, end_offset: int) -> list[str]:
+        if not self._settings.message_index_enable:
+            return []
+        marks = self._checkpoint.marks
+        return self._index.load(
+            clean=clean,
+            checkpoint_ms=self._checkpoint.times.index_stored_at_ms,
+            mark=marks.index if marks is not None else None,
+            log_min=self._log.min_offset,
+            log_end=end_offset,
+        )
 
     def close(self) -> None:
         """Bring everything to the disk and give the directory back; blocks.
 
         To be called when ``when_idle`` has come. Without a failure the next start needs no recovery.
         """
-        if self._lock_fd < 0:
+        if not self._lock.is_held:
             return
+        self._group.stop_watching()
         self._group.write_now()
-        self._refusal = self._refusal or "the store is closed"
-        self._dispatch_stored()
-        if self.flush() and not self._undispatched:
-            save_queue_ends(self._files, self._paths, self._queues)
-            self._files.unlink(self._paths.abort)
-            self._files.fsync_directory(self._paths.root)
+        self._admission.close()
+        self._publication.catch_up()
+        if self.flush() and self._publication.is_complete:
+            self._log.remove_files_ahead()
+            save_queue_ends(self._files, self._paths, self._queues, self._progress.dispatched_end)
+            self._lock.mark_closed()
         self._give_back()
 
     def _give_back(self) -> None:
         """Close what is open; the lock last."""
-        with self._flush_lock:
+        with self._flushing.in_turn:
             self._queues.close()
             self._checkpoint.close()
-            if self._lock_fd >= 0:
-                self._files.close(self._lock_fd)
-                self._lock_fd = -1
+            self._lock.release()
 
     def when_idle(self, callback: Callable[[], None]) -> None:
         """Call back once when nothing waits for the disk any more; at once when nothing does."""
-        if self._group.is_idle:
-            callback()
-        else:
-            self._idle_callbacks.append(callback)
+        self._publication.when_idle(callback)
 
     # --- appending -----------------------------------------------------------------------------------------------
 
-    def append(self, message: OutgoingMessage, on_stored: OnStored) -> None:
-        """Append one message; ``on_stored`` is told when it is stored, or at once when it is refused."""
-        commit_log, group = self._log, self._group
-        batch = group.gathering
-        position = commit_log.position
-        if self._refusal is not None or position - batch.start > self._max_unwritten_bytes:
-            on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
-            return
-        queue: ConsumeQueue | None = None
-        queue_offset = 0
-        if not message.sys_flag & HIDDEN:
-            queue = self._queues.find((message.topic, message.queue_id)) or self._queues.make(
-                message.topic, message.queue_id
-            )
-            queue_offset = queue.next_offset
-        stored_at_ms = self._now_ms()
-        try:
-            record = build_record(message, queue_offset, position, stored_at_ms)
-        except LocalError:
-            on_stored(PutResult(_illegal(message), message))
-            return
-        size = len(record)
-        if size > self._max_append_bytes:
-            on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
-            return
-        if size > commit_log.room:
-            commit_log.roll(batch)
-            position = commit_log.position
-            record = build_record(message, queue_offset, position, stored_at_ms)
-        elif not batch.writes:
-            commit_log.begin_write(batch)
-        result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
-        batch.buffers.append(record)
-        batch.end = commit_log.position = position + size
-        commit_log.room -= size
-        if queue is not None:
-            queue.next_offset = queue_offset + 1
-        batch.results.append(result)
-        batch.waiters.append((on_stored, result))
-        group.wake()
+    def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK) -> None:
+        """Append one message; ``on_stored`` is told once, as ``wait_for`` says, or at once when it is refused."""
+        self._appender.append(message, on_stored, wait_for)
 
-    def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored) -> None:
+    def append_all(
+        self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor = WaitFor.DISK
+    ) -> None:
         """Append messages of any topics as neighbours in one file, all or none of them.
 
-        ``on_stored`` gets their results in order, once all of them are stored, or at once when refused.
+        ``on_stored`` gets their results in order, once, as ``wait_for`` says, or at once when they are refused.
         """
-        commit_log, batch = self._log, self._group.gathering
-        if not messages or self._refusal is not None or batch.size > self._max_unwritten_bytes:
-            on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
-            return
-        packed = self._packed(messages, commit_log.position)
-        if isinstance(packed, PutStatus):
-            on_stored(_all_refused(packed, messages))
-            return
-        if sum(result.size for result, _ in packed) > commit_log.room:
-            commit_log.roll(batch)
-            packed = self._packed(messages, commit_log.position)
-            assert not isinstance(packed, PutStatus), "the same messages were fine a moment ago"
-        elif not batch.writes:
-            commit_log.begin_write(batch)
-        results = []
-        for result, record in packed:
-            batch.buffers.append(record)
-            commit_log.position += result.size
-            commit_log.room -= result.size
-            if result.queue is not None:
-                result.queue.next_offset = result.queue_offset + 1
-            results.append(result)
-        batch.end = commit_log.position
-        batch.results += results
-        batch.waiters.append((on_stored, results))
-        self._group.wake()
+        self._appender.append_all(messages, on_stored, wait_for)
 
-    def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> list[tuple[PutResult, bytes]] | PutStatus:
-        """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""
-        stored_at_ms = self._now_ms()
-        next_offsets: dict[ConsumeQueue, int] = {}
-        packed = []
-        start = position
-        for message in messages:
-            queue = None
-            queue_offset = 0
-            if not message.sys_flag & HIDDEN:
-                queue = self._queues.make(message.topic, message.queue_id)
-                queue_offset = next_offsets.get(queue, queue.next_offset)
-                next_offsets[queue] = queue_offset + 1
-            try:
-                record = build_record(message, queue_offset, position, stored_at_ms)
-            except LocalError:
-                return _illegal(message)
-            size = len(record)
-            if size > self._max_append_bytes:
-                return PutStatus.MESSAGE_ILLEGAL
-            result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
-            packed.append((result, record))
-            position += size
-        if position - start > self._log.largest_append:
-            return PutStatus.MESSAGE_ILLEGAL
-        return packed
-
-    def _now_ms(self) -> int:
-        """Store times never fall, so that a queue can be searched by time; a clock set back is waited out."""
-        now_ms = self._clock_ms()
-        if now_ms < self._last_stored_ms:
-            return self._last_stored_ms
-        self._last_stored_ms = now_ms
-        return now_ms
-
-    # --- the way of a batch --------------------------------------------------------------------------------------
+    def listen(self, listener: Listener) -> None:
+        """Tell ``listener`` of every batch that becomes visible, in order."""
+        self._publication.listen(listener)
 
     def _write(self, batch: LogBatch) -> None:
-        if self._failure is not None:  # a timed flush failed since these were gathered
-            raise WriteFailed(self._failure)
-        self._log.write(batch, sync=self._settings.sync_flush)
-
-    def _stored(self, batch: LogBatch) -> None:
-        if self._settings.sync_flush:
-            # Before it is visible: a flush in another thread must not find it not durable and move this mark too.
-            self._flushed = batch.end
-        self._log.visible_end = batch.end
-        if self._settings.sync_flush:
-            self._note_durable(batch)
-        self._undispatched.append(batch)
-        self._dispatch_stored()
-        self._answer(batch)
-
-    def _note_durable(self, batch: LogBatch) -> None:
-        try:
-            self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
-        except OSError as error:
-            # An older mark only makes recovery look at more; the batch itself is on disk.
-            log.error("checkpoint cannot be written", error=str(error))
-
-    def _dispatch_stored(self) -> None:
-        """Make stored batches visible, in order; a disk that has no room for the queues is tried again."""
-        while self._undispatched:
-            batch = self._undispatched[0]
-            try:
-                self._dispatch.write(batch.results)
-            except OSError as error:
-                log.error("consume queues cannot be written", error=str(error), waiting=len(self._undispatched))
-                return
-            del self._undispatched[0]
-            self._dispatched_end = batch.end
-            self._dispatched_ms = batch.results[-1].stored_at_ms
-            if self._settings.message_index_enable:
-                self._index.offer(batch.results)
-            self._tell(batch)
-        self._build_index_soon()
-
-    def _tell(self, batch: LogBatch) -> None:
-        for listener in self._listeners:
-            try:
-                listener(batch.results)
-            except Exception as error:  # noqa: BLE001 - a failing listener must not keep the senders' answers
-                log.error("listener failed", failure=error)
-
-    def _answer(self, batch: LogBatch) -> None:
-        for callback, result in batch.waiters:
-            try:
-                callback(result)
-            except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
-                log.error("callback failed", failure=error)
-        if self._idle_callbacks and self._group.is_idle:
-            waiting, self._idle_callbacks = self._idle_callbacks, []
-            for idle in waiting:
-                idle()
-
-    def _failed(self, batch: LogBatch, reason: BaseException) -> None:
-        """A batch did not reach the disk: what was gathered behind it has to go too."""
-        if isinstance(reason, DiskFull):
-            log.error("disk full", error=str(reason), messages=len(batch.results))
-            self._refusal = str(reason)
-            status = PutStatus.SERVICE_NOT_AVAILABLE
-        else:
-            self._fail(reason)
-            status = PutStatus.UNKNOWN_ERROR
-        self._log.move_to(batch.start)
-        gathered = self._group.restart()
-        for result in [*batch.results, *gathered.results]:
-            queue = result.queue
-            if queue is not None and result.queue_offset < queue.next_offset:
-                queue.next_offset = result.queue_offset
-        for refused, what in ((batch, status), (gathered, PutStatus.SERVICE_NOT_AVAILABLE)):
-            for result in refused.results:
-                result.status = what
-                result.queue_offset = result.commit_log_offset = -1
-            self._answer(refused)
-
-    def _fail(self, reason: BaseException) -> None:
-        """From now on nothing is acknowledged any more; only a restart, with its recovery, helps."""
-        if self._failure is None:
-            self._failure = self._refusal = f"the store failed: {reason}; restart the broker to recover"
-            log.error("store failed", error=str(reason), consequence="no message is taken until a restart")
+        if self._admission.failure is not None:  # a timed flush failed since these were gathered
+            raise WriteFailed(self._admission.failure)
+        self._log.write(batch)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -454,16 +298,33 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return self._reader.read(queue, offset, max_count, max_bytes, accepts, accepts_record)
 
+    def get_messages_now(
+        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int, accepts: AcceptsCode | None = None
+    ) -> GetResult | None:
+        """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
+
+        Where the system cannot tell what is in memory, the distance from the end of the log decides.
+        """
+        if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
+            return None
+        queue = self._queues.find((topic, queue_id))
+        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts)
+
+    def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
+        """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is not None:
+            self._reader.read_ahead(queue, offset)
+
     def is_cold(self, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether a message lies so far behind the end of the log that reading it may wait for the disk."""
-        end, hot = self._log.visible_end, self._settings.hot_bytes
-        if end - self._log.min_offset <= hot:
+        """Whether a message lies more than ``hot_bytes`` behind the end of the log."""
+        hot = self._settings.hot_bytes
+        if self._log.visible_end - self._log.min_offset <= hot:
             return False
         queue = self._queues.find((topic, queue_id))
         if queue is None or offset >= queue.max_offset:
             return False
-        unit = queue.unit(max(offset, queue.min_offset))
-        return unit is not None and end - unit[0] > hot
+        return not self._reader.is_near(queue, max(offset, queue.min_offset), hot)
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message whose record starts there; None when there is none."""
@@ -483,6 +344,19 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else queue.max_offset
 
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        """The offset the next appended message gets, those on their way to the disk counted; 0 for an unknown queue."""
+        queue = self._queues.find((topic, queue_id))
+        return 0 if queue is None else queue.next_offset
+
+    def durable_max_offset(self, topic: str, queue_id: int) -> int:
+        """The offset after the last message known to be on disk; with SYNC_FLUSH that is ``max_offset``."""
+        queue = self._queues.find((topic, queue_id))
+        if queue is None:
+            return 0
+        flushed = self._progress.flushed
+        return queue.max_offset if flushed >= self._progress.dispatched_end else durable_max_offset(queue, flushed)
+
     def stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
         """When a message was stored; −1 when there is none."""
         queue = self._queues.find((topic, queue_id))
@@ -498,36 +372,15 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else self._reader.offset_at_time(queue, timestamp_ms, upper=upper)
 
-    def query_by_key(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[StoredMessage]:
+    def query_by_key(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
+    ) -> list[StoredMessage]:
         """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread."""
-        found: list[StoredMessage] = []
-        for offset in self._index.find(topic, key, begin_ms, end_ms):
-            message = self._log.message_at(offset)
-            if (
-                message is not None
-                and message.topic == topic
-                and begin_ms <= message.stored_at_ms <= end_ms
-                and _has_key(message, key)
-            ):
-                found.append(message)
-                if len(found) >= max_count:
-                    break
-        return found
+        return self._indexing.find(topic, key, max_count, begin_ms, end_ms, kind)
 
     def queues(self) -> Iterator[tuple[str, int]]:
         """Topic and queue id of every queue that ever got a message."""
         return iter([(queue.topic, queue.queue_id) for queue in self._queues])
-
-    def listen(self, listener: Listener) -> None:
-        """Tell ``listener`` of every batch that becomes visible, in order."""
-        self._listeners.append(listener)
-
-    def delete_topic(self, topic: str) -> None:
-        """Delete the queues of a topic; its messages stay in the log until they expire."""
-        if any(queue.topic == topic for queue in self._queues):
-            # First: a queue that is listed and gone is taken for lost, and rebuilt.
-            forget_queue_ends(self._files, self._paths)
-            self._queues.remove_topic(topic)
 
     # --- figures -------------------------------------------------------------------------------------------------
 
@@ -544,149 +397,77 @@ class MessageStore:
     @property
     def flushed_offset(self) -> int:
         """Everything below this offset of the log is on disk."""
-        return self._flushed
+        return self._progress.flushed
+
+    @property
+    def dispatch_behind_bytes(self) -> int:
+        """Stored bytes that consumers do not see yet, because their queues could not be written."""
+        return max(self._log.visible_end - self._progress.dispatched_end, 0)
 
     @property
     def refusal(self) -> str | None:
         """Why nothing is taken now, or None."""
-        return self._refusal
+        return self._admission.refusal
+
+    @property
+    def figures(self) -> StoreFigures:
+        """What the store counts."""
+        return self._figures
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
         """Flush when the intervals say so; blocks, to be called in a thread every few hundred milliseconds."""
-        settings = self._settings
-        behind = self._dispatched_end - self._flushed
-        thorough = now_ms - self._last_log_flush_ms >= settings.flush_commit_log_thorough_interval_ms
-        log_due = behind >= settings.flush_commit_log_least_pages * PAGE_BYTES or (behind > 0 and thorough)
-        queues_due = now_ms - self._last_queue_flush_ms >= settings.flush_interval_consume_queue_ms
-        if not log_due and not (queues_due and self._has_unsaved):
-            return False
-        self._last_log_flush_ms = now_ms
-        if queues_due:
-            self._last_queue_flush_ms = now_ms
-            self.flush()
-        else:
-            with self._flush_lock:
-                self._flush_log(self._log.visible_end)
-        return True
-
-    @property
-    def _has_unsaved(self) -> bool:
-        marks = self._checkpoint.marks
-        return marks is None or marks.queues != self._dispatched_end or marks.index.scanned != self._index.scanned
+        return self._flushing.flush_due(now_ms)
 
     def flush(self) -> bool:
         """Bring everything visible to the disk: log, queues, index, checkpoint; blocks, for any thread.
 
         Whether all of it is there.
         """
-        with self._flush_lock:
-            if self._failure is not None or self._lock_fd < 0:
-                return False
-            # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
-            # dispatched is visible. No mark may point beyond the log that is made durable below.
-            index = self._index.snapshot()
-            stored_ms = self._dispatched_ms
-            end = self._dispatched_end
-            visible = self._log.visible_end
-            if not self._flush_log(visible):
-                return False
-            try:
-                self._queues.sync()
-                self._index.sync(index)
-                self._checkpoint.save(
-                    Marks(durable=visible, queues=end, index=index.mark),
-                    log_stored_at_ms=stored_ms,
-                    queues_stored_at_ms=stored_ms,
-                )
-            except OSError as error:
-                # Derived data: the next flush tries again, or the next start rebuilds it from the checkpoint before.
-                self._index.give_back(index)
-                log.error("flush of queues and index failed", error=str(error))
-                return False
-            return True
+        return self._flushing.flush()
 
-    def _flush_log(self, end: int) -> bool:
-        if end <= self._flushed:
-            return True
-        try:
-            self._log.sync_range(self._flushed, end)
-        except WriteFailed as error:
-            self._fail(error)
-            return False
-        self._flushed = end
-        return True
+    @property
+    def keep_from(self) -> Callable[[], int | None] | None:
+        """Asked by retention: a commit log offset from which on nothing may be deleted yet."""
+        return self.deletion.keep_from
+
+    @keep_from.setter
+    def keep_from(self, ask: Callable[[], int | None] | None) -> None:
+        self.deletion.keep_from = ask
 
     def delete_expired(self, now_ms: int, *, asked: bool = False) -> int:
-        """Delete what is older than its time and see whether there is space; how many log files went."""
-        self._check_space()
-        if self._undispatched:
-            self._dispatch_stored()
-        files = self._log.files
-        settled = min(self._dispatched_end, self._flushed)  # nothing below is on its way to the disk any more
-        sealed = [file for file in files.list[:-1] if file.start_offset + file.size <= settled]
-        ages = [LogFileAge(file.start_offset + file.size, self._files.modified_at_ms(file.path)) for file in sealed]
-        count = expired_files(
-            ages,
-            now_ms=now_ms,
-            hour=datetime.fromtimestamp(now_ms / 1000).hour,  # deleteWhen is local time
-            space=self._files.disk_space(self._paths.commit_log),
-            settings=self._settings,
-            keep_from=None if self.keep_from is None else self.keep_from(),
-            asked=asked,
-        )
-        for _ in range(count):
-            removed = files.remove_first()
-            log.info("commit log file deleted", path=removed.path)
+        """Delete what is older than its time and see whether there is space; how many log files went.
+
+        Blocks. A program with a reactor calls the steps of ``deletion`` itself, each in its thread.
+        """
+        survey = self.deletion.survey(now_ms, asked=asked)()
+        self.look_at_space(survey.space)
+        count = self.deletion.detach(survey)
         if count:
-            self._queues.remove_expired(self._log.min_offset)
-            self._index.remove_expired(self._log.min_offset)
-            self._check_space()
+            while self.deletion.remove_log_file(now_ms):
+                continue
+            self.deletion.remove_other_files()
+            self.look_at_space(self.deletion.disk_space())
         return count
 
-    def _check_space(self) -> None:
+    def look_at_space(self, space: DiskSpace) -> None:
         """Refuse messages while the disk is full, take them again when it is not."""
-        if self._failure is not None or self._lock_fd < 0:
-            return
-        reason = refusal_reason(self._files.disk_space(self._paths.commit_log), self._settings)
-        if reason != self._refusal:
-            if reason is None:
-                log.info("messages are taken again", before=self._refusal)
-            elif self._refusal is None:
-                log.error("messages are refused", reason=reason)
-            self._refusal = self._failure or reason
+        if self._lock.is_held:
+            self._admission.space_is(refusal_reason(space, self._settings))
+            if not self._publication.is_complete:
+                self._publication.catch_up()
 
-    def _build_index_soon(self) -> None:
-        if not self._index_scheduled and self._settings.message_index_enable and self._index.backlog:
-            self._index_scheduled = True
-            self._soon(self._build_index)
+    def delete_topic(self, topic: str, in_thread: InThread = in_this_thread, done: Deleted | None = None) -> None:
+        """Delete the queues of a topic; its messages stay in the log until they expire.
 
-    def _build_index(self) -> None:
-        self._index_scheduled = False
-        try:
-            built = self._index.build(INDEX_SLICE)
-        except OSError as error:
-            log.error("key index cannot be written", error=str(error))
-            return
-        if built:
-            self._build_index_soon()
-
-    def _read_from(self, offset: int) -> Iterator[StoredMessage]:
-        """The messages of the log from an offset on, as far as they are dispatched."""
-        start = max(offset, self._log.min_offset)
-        return iter(LogScan(self._log.files, start, self._dispatched_end, check_crc=False))
+        :param in_thread: runs the blocking parts; with the default the call blocks.
+        :param done: told when they are gone for good, or of the error that kept them.
+        :raises OSError: they could not be deleted, and there is no ``done`` to be told.
+        """
+        self.deletion.delete_topic(topic, in_thread, _raise_failure if done is None else done)
 
 
-def _illegal(message: OutgoingMessage) -> PutStatus:
-    too_long = len(message.properties) > MAX_PROPERTIES_BYTES
-    return PutStatus.PROPERTIES_SIZE_EXCEEDED if too_long else PutStatus.MESSAGE_ILLEGAL
-
-
-def _all_refused(status: PutStatus, messages: Sequence[OutgoingMessage]) -> list[PutResult]:
-    return [PutResult(status, message) for message in messages]
-
-
-def _has_key(message: StoredMessage, key: str) -> bool:
-    properties = message.property_map
-    return properties.get(PropertyName.UNIQ_KEY) == key or key in properties.get(PropertyName.KEYS, "").split(" ")
+def _raise_failure(failure: BaseException | None) -> None:
+    if failure is not None:
+        raise failure

@@ -6,6 +6,9 @@
     checkpoint  abort  lock                   how far things are durable; "was not closed"; "in use"
     recovered/<offset>.tail                   ours: what recovery cut off the end of the log
     gateway-queues                            ours: the queues and their ends at the last clean stop
+    gateway-index                             ours: the names of the index files
+    gateway-deleted                           ours: topics that were deleted, and where in the log that was
+    deleted/<number>                          ours: consume queues of a deleted topic while they are being removed
 
 An offset is written with 20 digits and is the offset of the file's first byte.
 """
@@ -17,6 +20,7 @@ from pathlib import Path
 
 OFFSET_DIGITS = 20
 INDEX_NAME_DIGITS = 17
+MAX_QUEUE_ID = 0x7FFFFFFF
 
 
 class StorePaths:
@@ -30,7 +34,10 @@ class StorePaths:
         "checkpoint",
         "commit_log",
         "consume_queue",
+        "deleted",
+        "deleted_topics",
         "index",
+        "index_names",
         "lock",
         "queue_ends",
         "recovered",
@@ -43,18 +50,22 @@ class StorePaths:
         self.consume_queue = root / "consumequeue"
         self.index = root / "index"
         self.recovered = root / "recovered"
+        self.deleted = root / "deleted"
         self.checkpoint = root / "checkpoint"
         self.abort = root / "abort"
         self.lock = root / "lock"
         self.queue_ends = root / "gateway-queues"
+        self.index_names = root / "gateway-index"
+        self.deleted_topics = root / "gateway-deleted"
 
     def queue(self, topic: str, queue_id: int) -> Path:
         """The directory of one consume queue."""
         return self.consume_queue / topic / str(queue_id)
 
-    def tail(self, commit_log_offset: int) -> Path:
-        """Where a torn tail that began at an offset is kept."""
-        return self.recovered / f"{offset_name(commit_log_offset)}.tail"
+    def tail(self, commit_log_offset: int, number: int = 1) -> Path:
+        """Where a torn tail that began at an offset is kept; ``number`` counts those that began at the same one."""
+        suffix = "" if number == 1 else f"-{number}"
+        return self.recovered / f"{offset_name(commit_log_offset)}{suffix}.tail"
 
 
 def offset_name(offset: int) -> str:
@@ -65,6 +76,11 @@ def offset_name(offset: int) -> str:
 def parse_offset_name(name: str) -> int | None:
     """The offset a file is named after; None when it is not one of ours."""
     return int(name) if len(name) == OFFSET_DIGITS and name.isascii() and name.isdigit() else None
+
+
+def is_queue_name(name: str) -> bool:
+    """Whether a directory of a topic is a consume queue: its number as it is written, without zeros in front."""
+    return name.isascii() and name.isdigit() and str(int(name)) == name and int(name) <= MAX_QUEUE_ID
 
 
 def index_name(created_at_ms: int) -> str:

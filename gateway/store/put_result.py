@@ -31,6 +31,17 @@ class PutStatus(Enum):
         return self is PutStatus.PUT_OK or self is PutStatus.FLUSH_DISK_TIMEOUT
 
 
+class WaitFor(Enum):
+    """What has to happen before a sender is told. With ASYNC_FLUSH there is no difference: told when written."""
+
+    DISK = "on disk"
+    """The outcome is final: on disk, or refused. For whoever acts on it."""
+    DISK_OR_TIMEOUT = "on disk, but no longer than syncFlushTimeout"
+    """Told FLUSH_DISK_TIMEOUT when the disk takes too long; the message is written and goes on to the disk."""
+    WRITE = "written"
+    """Told PUT_OK once the system has it (the sender's WAIT=false); readers still see it when it is on disk."""
+
+
 class PutResult:
     """Where a message was stored. A plain class: one is made for every message.
 

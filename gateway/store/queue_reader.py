@@ -1,21 +1,40 @@
 """Reads messages through a consume queue: which records, as few reads of the log as possible, where to go on.
 
-Statuses and next offsets follow upstream's ``DefaultMessageStore.getMessage``. Any thread may read.
+Statuses and next offsets follow upstream's ``DefaultMessageStore.getMessage``. Any thread may read: one that must not
+wait for the disk with ``read_now``, which knows what is in memory (upstream guesses by the distance from the log's
+end), any other with ``read``.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.get_result import GetResult, GetStatus
-from wire.disk.consume_queue import UNIT
+from gateway.store.read_check import ReadCheck, units_before
+from wire.disk.consume_queue import FILLER_SIZE, UNIT
 
+FRESH_BYTES = 32 * 1024 * 1024
+"""What was written last, or walked through by recovery just now, is in memory: the system is not asked, which would
+double the cost of a small read."""
+SPAN_GAP_BYTES = 8192
+"""Records this close to each other are read at once and cut apart: copying so much costs less than a system call."""
+SPAN_BYTES = 1024 * 1024
+"""Read at once at most, unless one range is larger."""
+AHEAD_UNITS = 2048
+"""Messages whose records ``read_ahead`` asks for at most."""
+AHEAD_BYTES = 4 * 1024 * 1024
+AHEAD_RANGES = 64
+AHEAD_GAP_BYTES = 64 * 1024
+"""Records this close to each other are asked for as one range."""
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
 
+Range = tuple[int, int]
+"""Commit log offsets of a first byte and of the one after the last."""
 AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
 
@@ -23,10 +42,11 @@ AcceptsRecord = Callable[[memoryview], bool]
 class QueueReader:
     """Reads from any queue of one log."""
 
-    __slots__ = ("_log",)
+    __slots__ = ("_check", "_log")
 
-    def __init__(self, log: CommitLog) -> None:
+    def __init__(self, log: CommitLog, root: Path | None = None) -> None:
         self._log = log
+        self._check = ReadCheck(log, log.files.directory.parent if root is None else root)
 
     def read(
         self,
@@ -36,11 +56,14 @@ class QueueReader:
         max_bytes: int,
         accepts: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
+        *,
+        examined: int | None = None,
     ) -> GetResult:
         """Up to ``max_count`` records and ``max_bytes`` bytes from ``offset`` on, but at least one record.
 
         :param accepts: looks at a tags code; None takes all.
         :param accepts_record: looks at a whole record; None takes all.
+        :param examined: look at so many messages at most.
         """
         outside = _outside(queue, offset)
         if outside is not None:
@@ -48,7 +71,7 @@ class QueueReader:
         assert queue is not None, "a missing queue is outside"
         filtered = accepts is not None or accepts_record is not None
         max_count = max(max_count, 1)
-        units = queue.read_units(offset, max(LEAST_EXAMINED, max_count) if filtered else max_count)
+        units = queue.read_units(offset, examined or (max(LEAST_EXAMINED, max_count) if filtered else max_count))
         if not units:
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
         while True:
@@ -62,30 +85,100 @@ class QueueReader:
             if parts is not None or self._log.min_offset == log_min:
                 break
             # Retention was quicker: choose again, or messages that still exist would be passed over with the others.
-        next_offset = offset + chosen.examined
-        if parts is None or (chosen.count == 0 and chosen.gone):
-            return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
-        if chosen.count == 0:
-            return _nothing(queue, GetStatus.NO_MATCHED_MESSAGE, next_offset)
-        return GetResult(
-            GetStatus.FOUND,
-            next_offset,
-            queue.min_offset,
-            queue.max_offset,
-            chosen.count,
-            chosen.total_bytes,
-            parts,
-        )
+        damage = self._damage(queue, offset, chosen, parts, units)
+        if damage is None:
+            return _found(queue, offset, chosen, parts)
+        whole, position, reason = damage
+        if not whole:
+            remark = self._check.remark(queue.topic, queue.queue_id, offset, (position, reason))
+            return _damaged(queue, offset, remark)
+        # Those before it, if any is wanted; the next read begins with it.
+        return self.read(queue, offset, whole, max_bytes, accepts, accepts_record, examined=whole)
+
+    def _damage(
+        self, queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None, units: bytes
+    ) -> tuple[int, int, str] | None:
+        """The first message that is not as it was stored: how many stand before it, its place, what is wrong."""
+        if chosen.gone and (odd := chosen.odd_unit(units)) is not None:
+            return odd
+        found = None if parts is None else self._check.find(queue, offset, chosen.ranges, parts, units)
+        if parts is None:
+            missing = (start for start, end in chosen.ranges if self._parts([(start, end)]) is None)
+            found = next(((start, "it does not lie in the commit log") for start in missing), None)
+        return None if found is None else (units_before(units, found[0]), *found)
+
+    def read_now(
+        self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, accepts: AcceptsCode | None
+    ) -> GetResult | None:
+        """As ``read``, as long as nothing of it waits for the disk; None when it would."""
+        outside = _outside(queue, offset)
+        if outside is not None:
+            return outside
+        assert queue is not None, "a missing queue is outside"
+        max_count = max(max_count, 1)
+        units = queue.read_units_now(offset, max_count if accepts is None else max(LEAST_EXAMINED, max_count))
+        if not units:
+            if units is None:
+                return None
+            return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
+        chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
+        chosen.take(units, accepts)
+        parts = self._parts_now(chosen.ranges)
+        if parts is None:
+            return None
+        if self._damage(queue, offset, chosen, parts, units) is not None:
+            return self.read(queue, offset, max_count, max_bytes, accepts)
+        return _found(queue, offset, chosen, parts)
+
+    def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
+        """The bytes of ranges of the log; None when the disk, or retention, has to be asked."""
+        log = self._log
+        fresh_from = max(log.checked_from, log.visible_end - FRESH_BYTES)
+        parts: list[bytes] = []
+        for start, end, inside in _spans(ranges, log.files.file_size):
+            file = log.files.find(start)
+            if file is None:
+                return None
+            position = start - file.start_offset
+            data = file.read(position, end - start) if start >= fresh_from else file.read_now(position, end - start)
+            if data is None or len(data) != end - start:
+                return None
+            _cut(parts, start, data, inside)
+        return parts
+
+    def read_ahead(self, queue: ConsumeQueue, offset: int) -> None:
+        """Ask for the records from ``offset`` on to be brought into memory, where a catching up consumer goes next.
+
+        Blocks for the consume queue, not for the records.
+        """
+        largest = self._log.files.file_size
+        start = end = -1
+        ranges, total = 0, 0
+        for position, size, _ in UNIT.iter_unpack(queue.read_units(offset, AHEAD_UNITS)):
+            if not 0 < size <= largest or ranges >= AHEAD_RANGES or total >= AHEAD_BYTES:
+                break
+            if end < 0 or not end <= position <= end + AHEAD_GAP_BYTES:
+                self._ask_for(start, end)
+                ranges += 1
+                start = end = position
+            total += position + size - end
+            end = position + size
+        self._ask_for(start, end)
+
+    def _ask_for(self, start: int, end: int) -> None:
+        while 0 <= start < end and (file := self._log.files.find(start)) is not None:
+            file.read_ahead(start - file.start_offset, end - start)
+            start = file.start_offset + file.size
 
     def _parts(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
         """The bytes of ranges of the log; None when retention took one away meanwhile."""
-        parts = []
-        for start, end in ranges:
+        parts: list[bytes] = []
+        for start, end, inside in _spans(ranges, self._log.files.file_size):
             file = self._log.files.find(start)
             data = b"" if file is None else file.read(start - file.start_offset, end - start)
             if len(data) != end - start:
                 return None
-            parts.append(data)
+            _cut(parts, start, data, inside)
         return parts
 
     def _filtered(
@@ -107,9 +200,18 @@ class QueueReader:
                 chosen.gone = True
             elif accepts_record(memoryview(record)):
                 parts.append(record)
+                chosen.ranges.append((position, position + size))
                 chosen.count += 1
                 chosen.total_bytes += size
         return parts
+
+    def is_near(self, queue: ConsumeQueue, offset: int, distance_bytes: int) -> bool:
+        """Whether a message lies at most so far behind the log's end; False when the disk would have to be asked."""
+        units = queue.read_units_now(offset, 1)
+        if not units:
+            return False
+        position: int = UNIT.unpack_from(units)[0]
+        return self._log.visible_end - position <= distance_bytes
 
     def stored_at_ms(self, queue: ConsumeQueue, offset: int) -> int:
         """When a queue's message was stored; −1 when there is none."""
@@ -165,6 +267,13 @@ class _Choice:
         """Whether a unit leads to no record: deleted, a filler, or a size that no record has."""
         return position < self._log_min or not 0 < size <= self._largest
 
+    def odd_unit(self, units: bytes) -> tuple[int, int, str] | None:
+        """The first of the examined units whose size no record has and no filler: its number, where it leads, why."""
+        for number, (position, size, _) in enumerate(UNIT.iter_unpack(units[: self.examined * UNIT.size])):
+            if position >= self._log_min and not 0 < size <= self._largest and size != FILLER_SIZE:
+                return number, position, f"its consume queue unit says it has {size} bytes"
+        return None
+
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
         count = total = examined = 0
@@ -191,6 +300,60 @@ class _Choice:
         if end >= 0:
             ranges.append((start, end))
         self.count, self.total_bytes, self.examined, self.ranges = count, total, examined, ranges
+
+
+def _spans(ranges: Sequence[Range], file_size: int) -> Sequence[tuple[int, int, Sequence[Range]]]:
+    """Ranges of the log that are read at once: (start, end, the ranges in it).
+
+    A queue's messages mostly lie between those of other queues.
+    """
+    if len(ranges) == 1:
+        return ((*ranges[0], ranges),)
+    spans: list[tuple[int, int, list[Range]]] = []
+    inside: list[Range] = []
+    start = end = file_end = -1
+    for each in ranges:
+        if 0 <= each[0] - end <= SPAN_GAP_BYTES and each[1] <= file_end and each[1] - start <= SPAN_BYTES:
+            end = each[1]
+            inside.append(each)
+            continue
+        if inside:
+            spans.append((start, end, inside))
+        start, end = each
+        file_end = (start // file_size + 1) * file_size
+        inside = [each]
+    if inside:
+        spans.append((start, end, inside))
+    return spans
+
+
+def _cut(parts: list[bytes], start: int, data: bytes, inside: Sequence[Range]) -> None:
+    """Add the ranges of a span, which starts at an offset of the log, to ``parts``."""
+    if len(inside) == 1:
+        parts.append(data)
+    else:
+        parts += [data[first - start : end - start] for first, end in inside]
+
+
+def _found(queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None) -> GetResult:
+    next_offset = offset + chosen.examined
+    if parts is None or (chosen.count == 0 and chosen.gone):
+        return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
+    if chosen.count == 0:
+        return _nothing(queue, GetStatus.NO_MATCHED_MESSAGE, next_offset)
+    return GetResult(
+        GetStatus.FOUND,
+        next_offset,
+        queue.min_offset,
+        queue.max_offset,
+        chosen.count,
+        chosen.total_bytes,
+        parts,
+    )
+
+
+def _damaged(queue: ConsumeQueue, offset: int, remark: str) -> GetResult:
+    return GetResult(GetStatus.MESSAGE_DAMAGED, offset, queue.min_offset, queue.max_offset, remark=remark)
 
 
 def _outside(queue: ConsumeQueue | None, offset: int) -> GetResult | None:

@@ -1,10 +1,10 @@
 """Opening a store that was closed, killed or damaged: find the end of the log, make the derived files agree with it.
 
     1  choose where to start: after the last message of the consume queues (clean), at the checkpoint (unclean)
-    2  forget consume queue units from there on
-    3  walk the log from there, checking every record, and write the units anew
-    4  where the records end: nothing behind → done; a torn tail → copy it aside and erase it; intact records behind
+    2  walk the log from there, once: check every record and gather consume queue units in memory
+    3  where the records end: nothing behind → done; a torn tail → copy it aside and erase it; intact records behind
        a damaged one that was durable → refuse to start, change nothing
+    4  forget the units that the queues have of that range, and write the gathered ones
     5  rebuild queues that lost files by walking the whole log
 
 Upstream: ``CommitLog.recoverNormally`` and ``recoverAbnormally``, which cut the log at the first bad record, whatever
@@ -13,58 +13,41 @@ follows, and keep no copy.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Container
 
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
-from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.dispatch import HIDDEN, Dispatch
-from gateway.store.errors import ForeignFile, LogDamaged
+from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.errors import ForeignFile
 from gateway.store.files import FileLayer
-from gateway.store.log_scan import LogScan, is_record_at, next_record
+from gateway.store.log_scan import LogScan, is_record_at
+from gateway.store.log_tail import LogTail
+from gateway.store.log_walk import MAX_COLLECTED_UNITS, LogWalk
 from gateway.store.paths import StorePaths
-from gateway.store.queue_ends import lost_queues
-from wire.disk.consume_queue import UNIT
-from wire.message.record import StoredMessage
+from gateway.store.recovery_report import RecoveryReport
+from gateway.store.unit_writer import UnitWriter
+from gateway.telemetry.logs import EventLog
+from wire.disk.unit_collector import QueueName, UnitCollector
+
+log = EventLog("store")
 
 PROGRESS_BYTES = 64 * 1024 * 1024
 """Progress is told this often."""
-_UNITS_PER_WRITE = 50_000
-_COPY_BYTES = 1024 * 1024
+PROGRESS_LINE_BYTES = 512 * 1024 * 1024
+"""And logged this often: about once a second."""
+_MIB = 1024 * 1024
 
 Progress = Callable[[int, int], None]
 """Told (bytes done, bytes in all) of a long walk."""
-QueueName = tuple[str, int]
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What opening found and did.
-
-    ``clean``: the store was closed properly. ``start_offset`` … ``end_offset``: the part of the log that was walked.
-    ``last_stored_at_ms``: when the newest message of that part was stored, or the last one before it; 0 when unknown.
-    ``torn_bytes`` at the end were cut; a copy is at ``torn_copy``. ``durable_bytes_lost`` of these, or beyond them,
-    had been reported as on disk.
-    """
-
-    clean: bool
-    start_offset: int = 0
-    end_offset: int = 0
-    last_stored_at_ms: int = 0
-    records: int = 0
-    units: int = 0
-    torn_bytes: int = 0
-    torn_copy: Path | None = None
-    durable_bytes_lost: int = 0
-    rebuilt_queues: int = 0
-    remarks: list[str] = field(default_factory=list)
 
 
 class Recovery:
-    """One recovery; everything it needs, and ``run``."""
+    """One recovery; everything it needs, and ``run``.
+
+    :param max_units: consume queue units gathered in memory at a time.
+    """
 
     def __init__(
         self,
@@ -78,44 +61,57 @@ class Recovery:
         clean: bool,
         max_copy_bytes: int,
         progress: Progress | None,
+        deleted: DeletedTopics | None = None,
+        max_units: int = MAX_COLLECTED_UNITS,
     ) -> None:
-        self._files = files
         self._paths = paths
         self._log = log
         self._queues = queues
+        self._dispatch = dispatch
         self._checkpoint = checkpoint
-        self._max_copy_bytes = max_copy_bytes
         self._progress = progress
-        self._units = UnitWriter(queues, dispatch)
+        self._deleted = DeletedTopics(files, paths) if deleted is None else deleted
+        self._max_units = max_units
+        self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes)
+        self._units = UnitWriter(queues)
         self.report = RecoveryReport(clean=clean)
 
     def run(self) -> RecoveryReport:
         """Recover; afterwards the log stands at its end and the queues agree with it.
 
-        :raises LogDamaged: nothing was changed.
+        :raises LogDamaged: the log was not changed.
         :raises ForeignFile: the commit log is gone as a whole.
         """
-        report, log = self.report, self._log
-        lost = set(self._queues.lost)
-        if not self._checkpoint.is_foreign:  # another broker may have deleted topics
-            lost |= lost_queues(self._files, self._paths, self._queues)
+        report, commit_log, queues = self.report, self._log, self._queues
         self._refuse_missing_log()
+        remark = self._deleted.load()
+        if remark is not None:
+            report.remarks.append(remark)
         start = report.start_offset = self._start()
-        scan = LogScan(log.files, start)
-        # The log is judged before anything is changed, so it is walked before the queues are cut.
-        self._check(scan)
-        report.end_offset = scan.end
-        self._settle_tail(scan)
-        if not report.clean or self._queues.covered_end() > start:
-            self._queues.cut(start)
-        self._rebuild_units(start, scan.end, None)
-        lost |= self._units.lost
-        if lost:
-            self._rebuild_lost(lost, scan.end)
+        # The log is judged before anything is changed.
+        walk = self._walk(start, None, None)
+        end = report.end_offset = walk.end
+        report.records = walk.collector.records
+        report.last_stored_at_ms = max(report.last_stored_at_ms, walk.collector.last_stored_at_ms)
+        self._tail.settle(walk.end, walk.problem, report)
+        if not report.clean or queues.covered_end() > start:
+            marks = self._checkpoint.marks
+            if marks is not None and start < marks.queues:
+                self._checkpoint.distrust_queues(start)
+            queues.cut(start)
+        if start <= commit_log.min_offset:
+            self._clear(queues.lost)  # this walk rebuilds them with all others
+            self._apply(walk, None)
+        else:
+            self._apply(walk, None)
+            self._rebuild(queues.lost | self._units.lost, end)
         report.units = self._units.written
-        log.move_to(scan.end)
-        log.visible_end = scan.end
-        self._queues.correct_min(log.min_offset)
+        report.remarks += self._units.remarks
+        commit_log.move_to(end)
+        commit_log.visible_end = end
+        commit_log.checked_from = start
+        self._deleted.trim(commit_log.min_offset, end)
+        queues.correct_min(commit_log.min_offset)
         return report
 
     # --- where to start ------------------------------------------------------------------------------------------
@@ -156,13 +152,14 @@ class Recovery:
 
     def _last_units_hold(self, covered: int) -> bool:
         for queue in self._queues:
-            unit = queue.unit(queue.max_offset - 1) if queue.max_offset else None
-            if unit is not None and unit[0] + unit[1] == covered:
-                if not is_record_at(self._log.files, unit[0]):
-                    return False
-                last = next(iter(LogScan(self._log.files, unit[0])), None)
-                self.report.last_stored_at_ms = 0 if last is None else last.stored_at_ms
-                return True
+            if queue.max_offset == 0 or queue.covered_end() != covered:
+                continue
+            unit = queue.unit(queue.max_offset - 1)
+            if unit is None or not is_record_at(self._log.files, unit[0]):
+                return False
+            last = next(iter(LogScan(self._log.files, unit[0])), None)
+            self.report.last_stored_at_ms = 0 if last is None else last.stored_at_ms
+            return True
         return False
 
     def _is_boundary(self, offset: int) -> bool:
@@ -187,157 +184,79 @@ class Recovery:
 
     # --- the walk ------------------------------------------------------------------------------------------------
 
-    def _check(self, scan: LogScan) -> None:
-        told = scan.end
-        for message in scan:
-            self.report.records += 1
-            if message.stored_at_ms > self.report.last_stored_at_ms:
-                self.report.last_stored_at_ms = message.stored_at_ms
-            if self._progress is not None and scan.end - told >= PROGRESS_BYTES:
-                told = scan.end
-                self._progress(told - self.report.start_offset, scan.limit - self.report.start_offset)
+    def _walk(
+        self, start: int, limit: int | None, only: Container[QueueName] | None, *, judging: bool = True
+    ) -> LogWalk:
+        """Walk once and gather units; a judging walk goes on to the end when there are too many of them."""
+        collector = UnitCollector(
+            unit_code=self._dispatch.unit_code,
+            special_topics=(SCHEDULE_TOPIC,),
+            only=only,
+            deleted=self._deleted.offsets,
+            check_crc=judging and only is None,
+        )
+        walk = LogWalk(
+            self._log.files, start, limit, collector, check_crc=judging and only is None, max_units=self._max_units
+        )
+        walk.run(WalkProgress(walk, self._progress), stop_when_full=not judging)
+        return walk
 
-    def _rebuild_units(self, start: int, end: int, only: set[QueueName] | None) -> None:
-        whole = start == self._log.min_offset
-        for message in LogScan(self._log.files, start, end, check_crc=False):
-            if not message.sys_flag & HIDDEN and (only is None or (message.topic, message.queue_id) in only):
-                self._units.add(message, may_begin=whole)
-        self._units.flush()
+    def _apply(self, walk: LogWalk, only: Container[QueueName] | None) -> None:
+        """Write the units of a walk, and those it had no room for: these by walking over their part again."""
+        from_begin = walk.start <= self._log.min_offset
+        end = walk.end
+        self._units.write(walk.collector.queues(), from_begin=from_begin)
+        while walk.collected_end < end:
+            walk = self._walk(walk.collected_end, end, only, judging=False)
+            self._units.write(walk.collector.queues(), from_begin=from_begin)
 
-    def _rebuild_lost(self, lost: set[QueueName], end: int) -> None:
+    def _rebuild(self, lost: set[QueueName], end: int) -> None:
+        if not lost:
+            return
+        log.info("rebuilding consume queues from the whole commit log", queues=len(lost))
+        walk = self._walk(self._log.min_offset, end, lost)
+        if walk.end < end:
+            self._tail.refuse(walk.end, walk.problem)
+        self._clear(lost)
+        self._apply(walk, lost)
+
+    def _clear(self, lost: set[QueueName]) -> None:
+        if not lost:
+            return
+        # What is erased here was durable: a start after a crash in between must not take it for granted.
+        self._checkpoint.distrust_queues(self._log.min_offset)
         for name in lost:
             self._queues.make(*name).clear()
         self.report.rebuilt_queues = len(lost)
         self.report.remarks.append(f"{len(lost)} consume queues had lost files and were rebuilt from the commit log")
-        self._rebuild_units(self._log.min_offset, end, lost)
 
-    # --- the tail ------------------------------------------------------------------------------------------------
 
-    def _settle_tail(self, scan: LogScan) -> None:
-        data_end = self._data_end(scan.end)
-        marks = self._checkpoint.marks
-        if data_end > scan.end:
-            self._refuse_damage(scan)
-            self._cut_tail(scan.end, data_end, scan.problem or "nothing is written here")
-        if marks is not None and marks.durable > scan.end:
-            self.report.durable_bytes_lost = marks.durable - scan.end
-            self.report.remarks.append(
-                f"the commit log ends at {scan.end}, but {marks.durable} bytes had been on disk: "
-                f"{self.report.durable_bytes_lost} bytes of acknowledged messages are lost"
-            )
-            self._checkpoint.forget()
+class WalkProgress:
+    """Tells of a walk now and then. A plain class: it is called for every megabyte."""
 
-    def _data_end(self, end: int) -> int:
-        """The offset after the last byte that is not zero, at least ``end``."""
-        for file in reversed(self._log.files.list):
-            if file.start_offset + file.size <= end:
-                break
-            start = max(end - file.start_offset, 0)
-            found = file.data_end(start)
-            if found > start:
-                return file.start_offset + found
-        return end
+    __slots__ = ("_log_at", "_progress", "_tell_at", "_walk")
 
-    def _refuse_damage(self, scan: LogScan) -> None:
-        """A damaged record is a torn write only if it was not yet durable, or nothing intact follows it."""
-        follower = next_record(self._log.files, scan.end)
-        if follower is None or not self._was_durable(scan.end, follower):
+    def __init__(self, walk: LogWalk, progress: Progress | None) -> None:
+        self._walk = walk
+        self._progress = progress
+        self._tell_at = walk.start + PROGRESS_BYTES
+        self._log_at = walk.start + PROGRESS_LINE_BYTES
+
+    def __call__(self, end: int) -> None:
+        """The walk has come to ``end``."""
+        if end < self._tell_at:
             return
-        file = self._log.files.find(scan.end)
-        assert file is not None, "there is data at or behind the end"
-        raise LogDamaged(
-            file.path,
-            scan.end - file.start_offset,
-            scan.end,
-            scan.problem or "nothing is written here",
-            f"intact records follow from offset {follower} on",
-        )
-
-    def _was_durable(self, damaged: int, follower: int) -> bool:
-        marks = self._checkpoint.marks
-        if marks is not None:
-            return damaged < marks.durable
-        flushed_ms = self._checkpoint.times.log_stored_at_ms
-        message = next(iter(LogScan(self._log.files, follower)), None)
-        return flushed_ms == 0 or (message is not None and message.stored_at_ms <= flushed_ms)
-
-    def _cut_tail(self, end: int, data_end: int, problem: str) -> None:
-        report = self.report
-        report.torn_bytes = data_end - end
-        report.torn_copy = self._keep_copy(end, data_end)
-        kept = min(report.torn_bytes, self._max_copy_bytes)
-        report.remarks.append(
-            f"{report.torn_bytes} bytes at the end of the commit log were cut at offset {end} ({problem}); "
-            f"the first {kept} of them are kept in {report.torn_copy}"
-        )
-        self._log.files.remove_after(max(end - 1, self._log.min_offset))
-        file = self._log.files.find(end)
-        if file is not None:
-            file.erase(end - file.start_offset)
-
-    def _keep_copy(self, end: int, data_end: int) -> Path:
-        self._files.make_directory(self._paths.recovered)
-        path = self._paths.tail(end)
-        fd = self._files.open(path, create=True)
-        try:
-            self._files.truncate(fd, 0)
-            position = end
-            stop = min(data_end, end + self._max_copy_bytes)
-            while position < stop and (file := self._log.files.find(position)) is not None:
-                at = position - file.start_offset
-                data = file.read(at, min(_COPY_BYTES, stop - position, file.size - at))
-                self._files.pwrite(fd, data, position - end)
-                position += len(data)
-            self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
-        self._files.fsync_directory(self._paths.recovered)
-        return path
-
-
-class UnitWriter:
-    """Writes the units of messages found in the log; notices queues that miss some."""
-
-    def __init__(self, queues: ConsumeQueues, dispatch: Dispatch) -> None:
-        self._queues = queues
-        self._dispatch = dispatch
-        self._waiting: dict[ConsumeQueue, bytearray] = {}
-        self._first: dict[ConsumeQueue, int] = {}
-        self._count = 0
-        self.lost: set[QueueName] = set()
-        self.written = 0
-
-    def add(self, message: StoredMessage, *, may_begin: bool) -> None:
-        """Add one message; in log order.
-
-        :param may_begin: whether a queue without units may begin at any offset, because the walk began with the log.
-        """
-        queue = self._queues.make(message.topic, message.queue_id)
-        waiting = self._waiting.get(queue)
-        expected = queue.max_offset if waiting is None else self._first[queue] + len(waiting) // UNIT.size
-        if message.queue_offset != expected:
-            if message.queue_offset > expected and (expected > 0 or not may_begin):
-                self.lost.add((message.topic, message.queue_id))
-                return
-            if message.queue_offset < expected:
-                # The topic was deleted and made again: the later messages are the queue.
-                self.flush()
-                queue.clear()
-            waiting = None
-        if waiting is None:
-            waiting = self._waiting[queue] = bytearray()
-            self._first[queue] = message.queue_offset
-        code = self._dispatch.unit_code(message.topic, message.property_map, message.stored_at_ms)
-        waiting += UNIT.pack(message.commit_log_offset, message.total_size, code)
-        self._count += 1
-        if self._count >= _UNITS_PER_WRITE:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what waits."""
-        for queue, units in self._waiting.items():
-            self._queues.write(queue, self._first[queue], bytes(units))
-        self.written += self._count
-        self._count = 0
-        self._waiting.clear()
-        self._first.clear()
+        walk = self._walk
+        done, total = end - walk.start, walk.limit - walk.start
+        self._tell_at = end + PROGRESS_BYTES
+        if self._progress is not None:
+            self._progress(done, total)
+        if end >= self._log_at:
+            self._log_at = end + PROGRESS_LINE_BYTES
+            log.info(
+                "recovering the commit log",
+                done_mib=done // _MIB,
+                of_at_most_mib=total // _MIB,
+                percent=100 * done // total,
+                records=walk.collector.records,
+            )

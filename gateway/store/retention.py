@@ -1,20 +1,23 @@
 """When messages are deleted and when new ones are refused for lack of space. Pure decisions.
 
-Upstream: ``DefaultMessageStore.CleanCommitLogService``, with one difference: the disk ratios count only while less
-than ``disk_free_floor_bytes`` are free. A laptop with hundreds of gigabytes left on a well filled disk is not short
-of space, and upstream's refusal there is a frequent complaint.
+Upstream: ``DefaultMessageStore.CleanCommitLogService``, with one difference: of a large partition only
+``disk_measured_bytes`` are looked at. A laptop with hundreds of gigabytes on a well filled disk is not short of
+space, and upstream's refusal there is a frequent complaint (``docs/decisions/0008``).
+
+    short of space at ratio r  ⇔  free < (100 − r) % of min(size of the partition, disk_measured_bytes)
+
+On partitions up to ``disk_measured_bytes`` that is upstream's ``used > r %``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from gateway.store.files import DiskSpace
 from gateway.store.store_settings import StoreSettings
 
-MAX_FILES_PER_ROUND = 10
-"""As upstream: deleting a file of a gigabyte takes a while on some file systems."""
 _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
 
@@ -27,19 +30,86 @@ class LogFileAge:
     modified_at_ms: int
 
 
-def is_short(space: DiskSpace, percent: int, settings: StoreSettings) -> bool:
-    """Whether the partition is used above a ratio, and little enough is left for that to matter."""
-    return space.used_percent > percent and space.free_bytes < settings.disk_free_floor_bytes
+class SpaceSettings(Protocol):
+    """What the rule is made of; the store's own settings and the gateway's have it."""
+
+    @property
+    def disk_max_used_space_ratio(self) -> int: ...  # noqa: D102
+
+    @property
+    def disk_space_clean_forcibly_ratio(self) -> int: ...  # noqa: D102
+
+    @property
+    def disk_space_warning_level_ratio(self) -> int: ...  # noqa: D102
+
+    @property
+    def disk_measured_bytes(self) -> int: ...  # noqa: D102
+
+    @property
+    def clean_file_forcibly_enable(self) -> bool: ...  # noqa: D102
+
+    @property
+    def file_reserved_time_hours(self) -> int: ...  # noqa: D102
 
 
-def refusal_reason(space: DiskSpace, settings: StoreSettings) -> str | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceRule:
+    """The ratios as free bytes on one partition: below each, something happens."""
+
+    delete_old_bytes: int
+    """Below it what is older than fileReservedTime goes at any hour."""
+    delete_any_bytes: int
+    """Below it the oldest files go whatever their age; 0 when cleanFileForciblyEnable is false."""
+    refuse_bytes: int
+    """Below it nothing more is stored."""
+
+
+def space_rule(total_bytes: int, settings: SpaceSettings) -> SpaceRule:
+    """The rule for a partition of a size."""
+    measured = min(total_bytes, settings.disk_measured_bytes)
+    by_force = settings.disk_space_clean_forcibly_ratio if settings.clean_file_forcibly_enable else 100
+    return SpaceRule(
+        delete_old_bytes=_left_above(settings.disk_max_used_space_ratio, measured),
+        delete_any_bytes=_left_above(by_force, measured),
+        refuse_bytes=_left_above(settings.disk_space_warning_level_ratio, measured),
+    )
+
+
+def _left_above(percent: int, measured_bytes: int) -> int:
+    return (100 - percent) * measured_bytes // 100
+
+
+def headroom_bytes(space: DiskSpace, settings: SpaceSettings) -> int:
+    """How much more fits before messages are refused; negative while they are."""
+    return space.free_bytes - space_rule(space.total_bytes, settings).refuse_bytes
+
+
+def refusal_reason(space: DiskSpace, settings: SpaceSettings) -> str | None:
     """Why nothing more is stored, with the numbers; None while there is space."""
-    if not is_short(space, settings.disk_space_warning_level_ratio, settings):
+    rule = space_rule(space.total_bytes, settings)
+    if space.free_bytes >= rule.refuse_bytes:
         return None
     return (
-        f"disk full: {space.used_percent:.0f} % used, {space.free_bytes // _MIB} MiB free; refused above "
-        f"{settings.disk_space_warning_level_ratio} % while less than "
-        f"{settings.disk_free_floor_bytes // _MIB} MiB are free"
+        f"disk full: {space_text(space)}; messages are refused below {_mib(rule.refuse_bytes)} "
+        f"(diskSpaceWarningLevelRatio {settings.disk_space_warning_level_ratio} %)"
+    )
+
+
+def space_text(space: DiskSpace) -> str:
+    """``"512 MiB of 10240 MiB free, 95 % used"``."""
+    return f"{_mib(space.free_bytes)} of {_mib(space.total_bytes)} free, {space.used_percent:.0f} % used"
+
+
+def rule_text(space: DiskSpace, settings: SpaceSettings) -> str:
+    """What the settings come to on a partition, for people."""
+    rule = space_rule(space.total_bytes, settings)
+    if not (rule.refuse_bytes or rule.delete_old_bytes):
+        return f"{space_text(space)}; space is not watched (gateway.diskMeasuredBytes=0)"
+    by_force = f"of any age below {_mib(rule.delete_any_bytes)}, " if rule.delete_any_bytes else ""
+    return (
+        f"{space_text(space)}; commit log files older than {settings.file_reserved_time_hours} h are deleted at any "
+        f"hour below {_mib(rule.delete_old_bytes)} free, {by_force}"
+        f"and messages are refused below {_mib(rule.refuse_bytes)}"
     )
 
 
@@ -60,16 +130,21 @@ def expired_files(
     :param keep_from: an offset from which on nothing may go, whatever the age; None for no such.
     :param asked: an operator asked for it (DELETE_EXPIRED_COMMITLOG).
     """
-    by_space = is_short(space, settings.disk_max_used_space_ratio, settings)
-    whatever_age = is_short(space, settings.disk_space_clean_forcibly_ratio, settings)
+    rule = space_rule(space.total_bytes, settings)
+    whatever_age = space.free_bytes < rule.delete_any_bytes
+    by_space = space.free_bytes < rule.delete_old_bytes
     if not (asked or by_space or whatever_age or hour in settings.delete_hours):
         return 0
     oldest_kept_ms = now_ms - settings.file_reserved_time_hours * _HOUR_MS
     count = 0
-    for file in files[:MAX_FILES_PER_ROUND]:
+    for file in files[: settings.delete_file_batch_max]:
         if keep_from is not None and file.end_offset > keep_from:
             break
         if not whatever_age and file.modified_at_ms > oldest_kept_ms:
             break
         count += 1
     return count
+
+
+def _mib(count: int) -> str:
+    return f"{count // _MIB} MiB"

@@ -7,13 +7,15 @@ Apache RocketMQ 5.x exports where they mean the same thing.
     held = registry.gauge("rocketmq_gateway_held_pulls", "Pull requests that wait for a message")
     held.value += 1                                          # hot path: a plain attribute
 
+    registry.watch("rocketmq_storage_size", "Bytes of the commit log", lambda: log.size)    # asked when read
+
     answers = registry.counter("rocketmq_rpc_total", "Requests answered, by code")
     answers.at(request_code="SEND_MESSAGE").value += 1      # one series per label set, bounded
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -72,6 +74,20 @@ class Metric(Series):
             yield Sample(self.name, self.kind, labels, series.value)
 
 
+class Watched(Metric):
+    """A level that is somebody else's number: asked for when the metrics are read, in the reader's thread."""
+
+    __slots__ = ("_ask",)
+
+    def __init__(self, name: str, sentence: str, ask: Callable[[], int | float]) -> None:
+        super().__init__(name, sentence, MetricKind.GAUGE)
+        self._ask = ask
+
+    def samples(self) -> Iterator[Sample]:
+        """The level as it is now."""
+        yield Sample(self.name, self.kind, (), self._ask())
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One number as it was when it was read."""
@@ -92,11 +108,15 @@ class Registry:
 
     def counter(self, name: str, sentence: str) -> Metric:
         """Declare a number that only rises; GatewayError when the name is taken."""
-        return self._declare(name, sentence, MetricKind.COUNTER)
+        return self._declare(Metric(name, sentence, MetricKind.COUNTER))
 
     def gauge(self, name: str, sentence: str) -> Metric:
         """Declare a number that goes both ways; GatewayError when the name is taken."""
-        return self._declare(name, sentence, MetricKind.GAUGE)
+        return self._declare(Metric(name, sentence, MetricKind.GAUGE))
+
+    def watch(self, name: str, sentence: str, ask: Callable[[], int | float]) -> None:
+        """Declare a level that is asked for when it is read; GatewayError when the name is taken."""
+        self._declare(Watched(name, sentence, ask))
 
     def samples(self) -> Iterator[Sample]:
         """Every number, in the order of declaration."""
@@ -107,8 +127,8 @@ class Registry:
         """What each metric means, by name."""
         return {name: metric.sentence for name, metric in self._metrics.items()}
 
-    def _declare(self, name: str, sentence: str, kind: MetricKind) -> Metric:
-        if name in self._metrics:
-            raise GatewayError(f"the metric {name} is declared twice")
-        metric = self._metrics[name] = Metric(name, sentence, kind)
+    def _declare(self, metric: Metric) -> Metric:
+        if metric.name in self._metrics:
+            raise GatewayError(f"the metric {metric.name} is declared twice")
+        self._metrics[metric.name] = metric
         return metric

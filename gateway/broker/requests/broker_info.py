@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.store.message_store import MessageStore
+    from gateway.telemetry.metrics import Registry
 
 
 class BrokerInfo:
@@ -32,6 +33,7 @@ class BrokerInfo:
 
     :param version_text: shown as the broker's version.
     :param delay_offsets: next offset and end of each delay level's queue.
+    :param registry: the metrics, shown by their names beside upstream's figures.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class BrokerInfo:
         clock_ms: Milliseconds,
         version_text: str,
         delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
+        registry: Registry,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -50,6 +53,7 @@ class BrokerInfo:
         self._clock_ms = clock_ms
         self._version_text = version_text
         self._delay_offsets = delay_offsets
+        self._registry = registry
         self._booted_ms = clock_ms()
 
     def register(self, dispatch: Dispatch) -> None:
@@ -99,6 +103,8 @@ class BrokerInfo:
             "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
             **self._traffic(),
             **self._queues(),
+            "dispatchBehindBytes": store.dispatch_behind_bytes,
+            **{sample.name: sample.value for sample in self._registry.samples() if not sample.labels},
         }
         for level, (offset, end) in self._delay_offsets().items():
             figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
@@ -130,7 +136,7 @@ class BrokerInfo:
         }
         timer = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), 0)
         rates = dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), 0.0)
-        return {**waiting, **timer, **rates, "dispatchBehindBytes": 0, "pageCacheLockTimeMills": 0}
+        return {**waiting, **timer, **rates, "pageCacheLockTimeMills": 0}
 
 
 def _duration(elapsed_ms: int) -> str:

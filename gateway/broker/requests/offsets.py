@@ -11,7 +11,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
-from wire.headers.declare import parse_header
+from wire.headers.declare import read_header
 from wire.headers.offsets import (
     GetEarliestMsgStoretimeRequest,
     GetEarliestMsgStoretimeResponse,
@@ -27,6 +27,7 @@ from wire.headers.offsets import (
 )
 
 if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from gateway.store.message_store import MessageStore
 
 BOUNDARY_UPPER = "UPPER"
+COMMITTED = "committed"
 
 
 class OffsetRequests:
@@ -41,11 +43,20 @@ class OffsetRequests:
     GET_MAX_OFFSET (30), GET_MIN_OFFSET (31) and GET_EARLIEST_MSG_STORETIME (32).
     """
 
-    def __init__(self, *, store: MessageStore, topics: Topics, groups: Groups, offsets: ConsumerOffsets) -> None:
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        cold_reads: ColdReads,
+    ) -> None:
         self._store = store
         self._topics = topics
         self._groups = groups
         self._offsets = offsets
+        self._cold_reads = cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -61,7 +72,7 @@ class OffsetRequests:
     def update(self, request: Request) -> None:
         """Remember a group's offset in a queue; mostly one-way and every few seconds for each queue."""
         try:
-            header = parse_header(UpdateConsumerOffsetRequest, request.command.ext_fields)
+            header = read_header(UpdateConsumerOffsetRequest, request.command)
         except FieldError as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
         group, topic = header.consumer_group, header.topic
@@ -97,23 +108,39 @@ class OffsetRequests:
             f"{header.topic}; its consumeFromWhere decides where it begins",
         )
 
-    def search(self, _request: Request, header: SearchOffsetRequest) -> Answer:
-        """The offset of the first message stored at a time or after it, or (UPPER) the last one up to it."""
+    async def search(self, _request: Request, header: SearchOffsetRequest) -> Answer:
+        """The offset of the first message stored at a time or after it, or (UPPER) the last one up to it.
+
+        Halving looks at messages all over the log, so it runs in a thread.
+        """
         upper = str(header.boundary_type or "").upper() == BOUNDARY_UPPER
-        offset = self._store.offset_at_time(header.topic, header.queue_id, header.timestamp, upper)
+        offset = await self._cold_reads.result(
+            lambda: self._store.offset_at_time(header.topic, header.queue_id, header.timestamp, upper)
+        )
         return Answer(header=SearchOffsetResponse(offset=offset))
 
-    def max_offset(self, _request: Request, header: GetMaxOffsetRequest) -> Answer:
-        """The offset the next message of a queue will get."""
-        return Answer(header=GetMaxOffsetResponse(offset=self._store.max_offset(header.topic, header.queue_id)))
+    def max_offset(self, request: Request, header: GetMaxOffsetRequest) -> Answer:
+        """The end of a queue: of what is on disk (``committed`` true), of what was accepted (false), or, when a client
+        does not say (4.9), of what consumers see. With SYNC_FLUSH the first and the last are the same.
+        """
+        store, topic, queue_id = self._store, header.topic, header.queue_id
+        if COMMITTED not in request.command.ext_fields:
+            offset = store.max_offset(topic, queue_id)
+        elif header.committed:
+            offset = store.durable_max_offset(topic, queue_id)
+        else:
+            offset = store.next_offset(topic, queue_id)
+        return Answer(header=GetMaxOffsetResponse(offset=offset))
 
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
         """The offset of the first message a queue still has; -1 for an unknown queue."""
         return Answer(header=GetMinOffsetResponse(offset=self._store.min_offset(header.topic, header.queue_id)))
 
-    def earliest_store_time(self, _request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
+    async def earliest_store_time(self, _request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """When the first message a queue still has was stored; -1 when there is none."""
-        timestamp = self._store.earliest_stored_at_ms(header.topic, header.queue_id)
+        timestamp = await self._cold_reads.result(
+            lambda: self._store.earliest_stored_at_ms(header.topic, header.queue_id)
+        )
         return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
     def _begins_at_zero(self, topic: str, queue_id: int) -> bool:

@@ -1,12 +1,12 @@
 """PULL_MESSAGE and LITE_PULL_MESSAGE: reading a queue, with long polling.
 
 Checks, codes and the correction of offsets follow upstream's ``PullMessageProcessor``. A pull that finds
-nothing is held when it asks to be. The hot end of the log is read at once, cold ranges in a thread.
+nothing is held when it asks to be. What is in memory is read at once, anything else in a thread, with smaller limits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -19,12 +19,13 @@ from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.frame import build_frame_head
-from wire.headers.declare import build_header, parse_header
+from wire.headers.declare import build_header, read_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
 from wire.message.tags import TagExpression, parse_tag_expression
 
 if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.membership.consumers import Consumers
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 log = EventLog("pull")
 
-InThread = Callable[[Callable[[], GetResult], Callable[[GetResult | BaseException], None]], None]
-
 CODE_OF: Mapping[GetStatus, ResponseCode] = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -46,6 +45,7 @@ CODE_OF: Mapping[GetStatus, ResponseCode] = {
     GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
     GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.MESSAGE_DAMAGED: ResponseCode.SYSTEM_ERROR,
 }
 """The two statuses of an empty or missing queue depend on the offset, see ``_code``."""
 
@@ -79,7 +79,7 @@ class PullMessage:
         held: HeldPulls,
         limits: PullLimits,
         clock: Milliseconds,
-        in_thread: InThread,
+        cold_reads: ColdReads,
         traffic: Traffic,
     ) -> None:
         self._store = store
@@ -90,7 +90,7 @@ class PullMessage:
         self._held = held
         self._limits = limits
         self._clock = clock
-        self._in_thread = in_thread
+        self._cold_reads = cold_reads
         self._traffic = traffic
 
     def register(self, dispatch: Dispatch) -> None:
@@ -100,7 +100,7 @@ class PullMessage:
 
     def pull(self, request: Request) -> None:
         """Check, read, and answer or hold."""
-        header = parse_header(PullMessageRequest, request.command.ext_fields)
+        header = read_header(PullMessageRequest, request.command)
         accepts = self._checked(request, header)
         if header.sys_flag & PullFlag.COMMIT_OFFSET:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -113,18 +113,31 @@ class PullMessage:
         limits = self._limits
         wanted_bytes = header.max_msg_bytes or limits.max_bytes
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        if self._store.is_cold(topic, queue_id, offset):
-            count = max(1, min(header.max_msg_nums, limits.max_count_cold))
-            size = min(wanted_bytes, limits.max_bytes_cold)
-            self._in_thread(
-                lambda: self._store.get_messages(topic, queue_id, offset, count, size, accepts),
-                lambda result: self._cold_answer(request, header, accepts, may_hold, result),
-            )
-            return
         count = max(1, min(header.max_msg_nums, limits.max_count))
         size = min(wanted_bytes, limits.max_bytes)
-        result = self._store.get_messages(topic, queue_id, offset, count, size, accepts)
-        self._answer_or_hold(request, header, accepts, may_hold, result)
+        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts)
+        if result is None:
+            self._cold_read(request, header, accepts, may_hold)
+        else:
+            self._answer_or_hold(request, header, accepts, may_hold, result)
+
+    def _cold_read(
+        self, request: Request, header: PullMessageRequest, accepts: TagFilter | None, may_hold: bool
+    ) -> None:
+        limits, store = self._limits, self._store
+        topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
+        count = max(1, min(header.max_msg_nums, limits.max_count_cold))
+        size = min(header.max_msg_bytes or limits.max_bytes, limits.max_bytes_cold)
+
+        def read() -> GetResult | None:
+            if request.channel.closed:  # it may have waited for a thread for a while
+                return None
+            result = store.get_messages(topic, queue_id, offset, count, size, accepts)
+            if result.status is GetStatus.FOUND:
+                store.read_ahead(topic, queue_id, result.next_begin_offset)
+            return result
+
+        self._cold_reads.read(read, lambda result: self._cold_answer(request, header, accepts, may_hold, result))
 
     def _cold_answer(
         self,
@@ -132,11 +145,11 @@ class PullMessage:
         header: PullMessageRequest,
         accepts: TagFilter | None,
         may_hold: bool,
-        result: GetResult | BaseException,
+        result: GetResult | BaseException | None,
     ) -> None:
         if isinstance(result, BaseException):
             self._failed(request, header, result)
-        else:
+        elif result is not None:
             self._answer_or_hold(request, header, accepts, may_hold, result)
 
     def _failed(self, request: Request, header: PullMessageRequest, error: BaseException) -> None:
@@ -170,6 +183,8 @@ class PullMessage:
                 self._read(request, header, accepts, may_hold=False)
             except OSError as error:  # must not reach the other held pulls, nor the senders that woke them
                 self._failed(request, header, error)
+            except RequestRefused as refusal:
+                request.answer(refusal.code, remark=refusal.remark)
 
         held = HeldPull(header.queue_offset, accepts, self._clock() + hold_ms, resume)
         return self._held.hold(header.topic, header.queue_id, held)
@@ -185,7 +200,7 @@ class PullMessage:
             topic_sys_flag=0 if topic is None else topic.topic_sys_flag,
             group_sys_flag=0 if group is None else group.group_sys_flag,
         )
-        response = request.command.response(code, result.status.name, build_header(header))
+        response = request.command.response(code, result.remark or result.status.name, build_header(header))
         if code == ResponseCode.SUCCESS:
             self._traffic.found_pulls += 1
             self._traffic.given_messages += result.count

@@ -1,7 +1,7 @@
 """QUERY_MESSAGE and VIEW_MESSAGE_BY_ID: messages by key, and one message by its place in the log.
 
-Upstream: ``QueryMessageProcessor``. Both read anywhere in the log, so they read in a thread. Results by key
-are not compared with the key itself: clients sort hash collisions out.
+Upstream: ``QueryMessageProcessor``. Both read anywhere in the log, so they read in a thread. Hash collisions are sorted
+out here, and not left to clients as upstream does.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.broker.requests.awaiting import thread_result
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.store.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 
 if TYPE_CHECKING:
-    from gateway.metadata.write_behind import InThread
+    from gateway.broker.cold_reads import ColdReads
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings.store import StoreSettings
     from gateway.store.message_store import MessageStore
@@ -40,10 +40,10 @@ class Found:
 class QueryMessages:
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
-    def __init__(self, *, store: MessageStore, settings: StoreSettings, in_thread: InThread) -> None:
+    def __init__(self, *, store: MessageStore, settings: StoreSettings, cold_reads: ColdReads) -> None:
         self._store = store
         self._settings = settings
-        self._in_thread = in_thread
+        self._cold_reads = cold_reads
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -51,10 +51,14 @@ class QueryMessages:
         dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view)
 
     async def query(self, _request: Request, header: QueryMessageRequest) -> Answer:
-        """The records whose KEYS or unique id hash like the key, stored within the two times."""
+        """The newest records that have the key, stored within the two times, in the order of the log.
+
+        The key is a unique id when the request says so, a tag with ``indexType`` T (5.5), and either a unique id or
+        one of KEYS otherwise.
+        """
         wanted = self._settings.default_query_max_num if header.unique_key_query else header.max_num
         count = max(1, min(wanted, self._settings.max_msgs_num_batch))
-        found = await thread_result(self._in_thread, lambda: self._found(header, count))
+        found = await self._cold_reads.result(lambda: self._found(header, count))
         if not found.records:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -72,7 +76,7 @@ class QueryMessages:
     async def view(self, _request: Request, header: ViewMessageRequest) -> Answer:
         """The record at an offset of the commit log, as message ids contain it."""
         offset = header.offset
-        record = await thread_result(self._in_thread, lambda: self._store.record_at(offset))
+        record = await self._cold_reads.result(lambda: self._store.record_at(offset))
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return Answer(body=bytes(record))
@@ -80,7 +84,7 @@ class QueryMessages:
     def _found(self, header: QueryMessageRequest, count: int) -> Found:
         """Runs in a thread."""
         messages = self._store.query_by_key(
-            header.topic, header.key, count, header.begin_timestamp, header.end_timestamp
+            header.topic, header.key, count, header.begin_timestamp, header.end_timestamp, _kind(header)
         )
         records: list[bytes] = []
         size = last_stored_at_ms = last_offset = 0
@@ -94,4 +98,11 @@ class QueryMessages:
             records.append(bytes(record))
             last_stored_at_ms = max(last_stored_at_ms, message.stored_at_ms)
             last_offset = max(last_offset, message.commit_log_offset)
-        return Found(b"".join(records), last_stored_at_ms, last_offset)
+        # The newest are found first; clients are used to the order of the log (DefaultMessageStore.queryMessage sorts).
+        return Found(b"".join(reversed(records)), last_stored_at_ms, last_offset)
+
+
+def _kind(header: QueryMessageRequest) -> KeyKind:
+    if header.unique_key_query:
+        return KeyKind.UNIQUE
+    return {"U": KeyKind.UNIQUE, "T": KeyKind.TAG}.get(header.index_type or "", KeyKind.ANY)

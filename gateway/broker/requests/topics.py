@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
@@ -27,6 +28,7 @@ from wire.headers.topics import (
 if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
+    from gateway.metadata.write_behind import InThread
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.store.message_store import MessageStore
 
@@ -40,10 +42,11 @@ class TopicRequests:
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
     """
 
-    def __init__(self, *, topics: Topics, offsets: ConsumerOffsets, store: MessageStore) -> None:
+    def __init__(self, *, topics: Topics, offsets: ConsumerOffsets, store: MessageStore, in_thread: InThread) -> None:
         self._topics = topics
         self._offsets = offsets
         self._store = store
+        self._in_thread = in_thread
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -97,7 +100,7 @@ class TopicRequests:
         check_topic_name(header.topic)
         if self._topics.delete(header.topic):
             self._offsets.remove_topic(header.topic)
-            self._store.delete_topic(header.topic)
+            await delete_queues(self._store, header.topic, self._in_thread)
             await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
             await saved(self._topics.persist, f"deletion of topic {header.topic}")
         return Answer()

@@ -52,3 +52,20 @@ def test_a_slow_job_is_not_started_again_and_stopping_waits_for_it() -> None:
     waits[0].callback(None)
     assert stopped == [None]
     assert clock.getDelayedCalls() == []
+
+
+def test_a_job_that_waits_for_time_to_pass_is_hurried_when_the_jobs_stop() -> None:
+    clock = Clock()
+    waits: list[Deferred[None]] = []
+    ended: list[str] = []
+
+    async def slow() -> None:
+        waits.append(Deferred())
+        await waits[-1]
+        ended.append("run")
+
+    upkeep = Upkeep(clock, [Job(name="slow", interval_ms=1_000, run=slow, hurry=lambda: waits[-1].callback(None))])
+    upkeep.start()
+    clock.advance(1)
+    ensureDeferred(upkeep.stop()).addCallback(lambda _: ended.append("stopped"))
+    assert ended == ["run", "stopped"]

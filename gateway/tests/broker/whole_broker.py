@@ -16,6 +16,7 @@ from gateway.broker.parts import BrokerParts
 from gateway.broker.upkeep import Upkeep
 from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.settings import Settings
+from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import subscription_to_tags
@@ -33,7 +34,7 @@ SMALL_FILES: dict[str, Any] = {
     "mapped_file_size_consume_queue": 20_000,
     "max_hash_slot_num": 100,
     "max_index_num": 1_000,
-    "disk_free_floor_bytes": 0,
+    "disk_measured_bytes": 0,
 }
 LEVELS = "1s 5s 10s 30s"
 
@@ -52,6 +53,7 @@ class WholeBroker:
         self._start_ms = start_ms
         self._changed = changed
         self.in_thread: InThread = in_this_thread
+        self.in_log_thread: InThread = log_work_in_this_thread
         self.conversation = Conversation()
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(
@@ -59,7 +61,7 @@ class WholeBroker:
             self.reactor,
             self.clock,
             soon=lambda function: self.reactor.callLater(0, function),  # type: ignore[arg-type]
-            in_log_thread=in_this_thread,
+            in_log_thread=lambda work, done: self.in_log_thread(work, done),
             in_thread=lambda work, done: self.in_thread(work, done),
             listen_port=lambda: 10911,
         )

@@ -14,6 +14,7 @@ from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
+from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
@@ -37,7 +38,7 @@ class Delays:
             "mapped_file_size_consume_queue": 20_000,
             "max_hash_slot_num": 100,
             "max_index_num": 1_000,
-            "disk_free_floor_bytes": 0,
+            "disk_measured_bytes": 0,
         }
         values = StoreSettings(flush_disk_type="ASYNC_FLUSH", **{**small, **settings})
         self.store = MessageStore(directory, values, self.now_ms)
@@ -196,18 +197,18 @@ def test_a_message_without_a_place_it_may_go_to_is_dropped_and_the_next_comes(
 
 def damage(monkeypatch: pytest.MonkeyPatch, delays: Delays, offset: int) -> None:
     """Let one delayed record be read with a wrong magic."""
-    real = delays.store.get_messages
+    real = delays.store.get_messages_now
 
-    def damaged(topic: str, queue_id: int, start: int, *rest: Any) -> GetResult:
+    def damaged(topic: str, queue_id: int, start: int, *rest: Any) -> GetResult | None:
         result = real(topic, queue_id, start, *rest)
-        if result.status is not GetStatus.FOUND or start > offset:
+        if result is None or result.status is not GetStatus.FOUND or start > offset:
             return result
         data = bytearray(b"".join(result.parts))
         at = sum(message.total_size for message in parse_records(bytes(data))[: offset - start])
         data[at + 4 : at + 8] = b"oops"
         return GetResult(result.status, result.next_begin_offset, 0, 9, result.count, len(data), [bytes(data)])
 
-    monkeypatch.setattr(delays.store, "get_messages", damaged)
+    monkeypatch.setattr(delays.store, "get_messages_now", damaged)
 
 
 def test_a_damaged_record_is_passed_over_and_all_others_come(delays: Delays, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,11 +220,11 @@ def test_a_damaged_record_is_passed_over_and_all_others_come(delays: Delays, mon
     assert delays.delivered() == [b"a", b"c"]
 
 
-@pytest.mark.parametrize("hot_bytes", [1 << 20, 1])
+@pytest.mark.parametrize("in_memory", [True, False])
 def test_a_read_that_fails_is_tried_again_and_reaches_nobody_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hot_bytes: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
-    delays = Delays(tmp_path / "store", hot_bytes=hot_bytes)
+    delays = Delays(tmp_path / "store")
     delays.service.start()
 
     def fails(*_: object) -> GetResult:
@@ -237,14 +238,16 @@ def test_a_read_that_fails_is_tried_again_and_reaches_nobody_else(
 
     delays.in_thread = in_thread
     monkeypatch.setattr(delays.store, "get_messages", fails)
+    monkeypatch.setattr(delays.store, "get_messages_now", fails if in_memory else lambda *_: None)
     assert delays.delay(b"a", 1).status is PutStatus.PUT_OK
     monkeypatch.undo()
     delays.wait(RETRY_MS / 1000 + 0.1)
     assert delays.delivered() == [b"a"]
 
 
-def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path) -> None:
-    delays = Delays(tmp_path / "store", hot_bytes=1)
+def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RealFiles, "pread_now", lambda *_: None)
+    delays = Delays(tmp_path / "store")
     waiting: list[Callable[[], None]] = []
     delays.in_thread = lambda work, done: waiting.append(lambda: done(work()))
     delays.delay(b"a", 1)

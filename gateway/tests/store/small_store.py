@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from twisted.internet.task import Clock as TaskClock
+
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.files import Buffer, DiskSpace, RealFiles
 from gateway.store.get_result import GetStatus
-from gateway.store.group_commit import InThread, Soon, at_once, in_this_thread
+from gateway.store.group_commit import Cancel, InThread, Later, Soon, at_once, in_this_thread, never
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.store_settings import StoreSettings
@@ -28,6 +30,7 @@ SMALL = StoreSettings(
     max_hash_slot_num=16,
     max_index_num=64,
     max_message_size=4096,
+    file_ahead_bytes=0,
 )
 ASYNC = replace(SMALL, flush_disk_type="ASYNC_FLUSH")
 GIB = 1024**3
@@ -75,6 +78,15 @@ class Executor:
             self.run_turn()
             if self.threads:
                 self.work()()
+
+
+def later_by(clock: TaskClock) -> Later:
+    """``Later`` by a clock that is moved by hand."""
+
+    def later(delay_ms: int, function: Callable[[], None]) -> Cancel:
+        return clock.callLater(delay_ms / 1000, function).cancel
+
+    return later
 
 
 class Disk(RealFiles):
@@ -159,6 +171,7 @@ def small_store(
     disk: RealFiles | None = None,
     soon: Soon = at_once,
     in_thread: InThread = in_this_thread,
+    later: Later = never,
     delay_of: Callable[[int], int | None] | None = None,
 ) -> MessageStore:
     return MessageStore(
@@ -168,6 +181,7 @@ def small_store(
         files=disk or Disk(),
         soon=soon,
         in_thread=in_thread,
+        later=later,
         delay_of=delay_of,
     )
 

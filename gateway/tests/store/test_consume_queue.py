@@ -117,13 +117,15 @@ def test_a_file_of_a_wrong_size_gives_up_the_queue(tmp_path: Path, size: int) ->
     queue = _queue(tmp_path)
     remarks = queue.load(sorted(path.name for path in (tmp_path / "T" / "0").iterdir()))
     assert "the queue is rebuilt" in remarks[0]
-    assert (queue.starts, queue.max_offset) == ([], 0)
+    assert (queue.is_damaged, queue.max_offset) == (True, 0)
+    queue.clear()
+    assert (queue.is_damaged, queue.starts, list((tmp_path / "T" / "0").iterdir())) == (False, [], [])
 
 
 def test_a_missing_file_in_between_gives_up_the_queue(tmp_path: Path) -> None:
     _queue(tmp_path).write_units(0, _units(0, 25))
     (tmp_path / "T" / "0" / f"{200:020d}").unlink()
-    assert _loaded(tmp_path).starts == []
+    assert _loaded(tmp_path).is_damaged
 
 
 def test_the_minimum_moves_past_deleted_messages_and_files_below_it_go(tmp_path: Path) -> None:
@@ -132,6 +134,40 @@ def test_the_minimum_moves_past_deleted_messages_and_files_below_it_go(tmp_path:
     for commit_log_min, expected in ((0, 0), (100, 1), (150, 2), (2400, 24), (2500, 25), (9999, 25), (0, 25)):
         queue.correct_min(commit_log_min)
         assert queue.min_offset == expected
-    assert queue.remove_expired() == 2
+    assert len(queue.take_expired()) == 2
     assert queue.starts == [400], "never the last one"
     assert _loaded(tmp_path).max_offset == 25
+
+
+@pytest.mark.parametrize("how", ["restored", "cut"])
+def test_what_was_known_of_a_first_unit_does_not_outlive_it(tmp_path: Path, how: str) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(0, _units(0, 3))
+    queue = _loaded(tmp_path)
+    queue.cut(0)
+    if how == "restored":
+        state = queue.state()
+        queue = _queue(tmp_path)
+        queue.restore(state)
+    queue.write_units(0, _units(50, 2))
+    queue.correct_min(4000)
+    assert (queue.min_offset, queue.max_offset) == (0, 2)
+
+
+def test_a_file_that_does_not_go_on_where_the_one_before_ends_gives_up_the_queue(tmp_path: Path) -> None:
+    _queue(tmp_path).write_units(0, _units(0, 20))
+    directory = tmp_path / "T" / "0"
+    (directory / f"{400:020d}").write_bytes((directory / f"{0:020d}").read_bytes())
+    queue = _queue(tmp_path)
+    (remark,) = queue.load(sorted(path.name for path in directory.iterdir()))
+    assert "does not go on where the file before ends" in remark
+    assert queue.is_damaged
+
+
+def test_a_foreign_file_in_the_place_of_the_next_one_is_emptied_first(tmp_path: Path) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(0, _units(0, 10))
+    path = tmp_path / "T" / "0" / f"{200:020d}"
+    path.write_bytes(b"\x01" * 200)
+    queue.write_units(10, _units(10, 1))
+    assert path.read_bytes() == _unit(10).ljust(200, b"\x00")

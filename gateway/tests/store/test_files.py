@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,77 @@ def test_missing_things_are_no_error_where_that_is_said(tmp_path: Path) -> None:
 def test_used_percent_of_nothing_is_zero() -> None:
     assert DiskSpace(0, 0).used_percent == 0
     assert DiskSpace(200, 50).used_percent == 75
+
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def evicted(tmp_path: Path) -> Iterator[tuple[RealFiles, int]]:
+    """A file of 4 MiB of which nothing is in memory."""
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    files.pwrite(fd, bytes(range(256)) * (4 * MIB // 256), 0)
+    if not files.sees_memory or files.pread_now(fd, 10, 0) is None or not files.sees_memory:
+        pytest.skip("this file system cannot tell what is in memory; ext4, xfs and btrfs can")
+    os.fsync(fd)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    yield files, fd
+    files.close(fd)
+
+
+def test_what_is_not_in_memory_is_not_waited_for(evicted: tuple[RealFiles, int]) -> None:
+    files, fd = evicted
+    assert files.pread_now(fd, 4096, 3 * MIB) is None
+    assert files.pread(fd, 4096, 3 * MIB) == bytes(range(256)) * 16
+    assert files.pread_now(fd, 4096, 3 * MIB) == bytes(range(256)) * 16
+
+
+def test_what_is_partly_in_memory_is_not_waited_for(evicted: tuple[RealFiles, int]) -> None:
+    files, fd = evicted
+    files.pread(fd, 100, 0)
+    assert files.pread_now(fd, 100, 0) is not None
+    assert files.pread_now(fd, 4 * MIB, 0) is None
+
+
+def test_what_was_asked_for_comes_into_memory(evicted: tuple[RealFiles, int]) -> None:
+    files, fd = evicted
+    files.read_ahead(fd, MIB, MIB)
+    files.pread(fd, MIB, MIB)  # waits for it
+    assert len(files.pread_now(fd, MIB, MIB) or b"") == MIB
+
+
+def test_beyond_the_end_of_a_file_there_is_nothing_now(evicted: tuple[RealFiles, int]) -> None:
+    files, fd = evicted
+    assert files.pread_now(fd, 10, 4 * MIB) is None
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.ENOSYS])
+def test_a_system_that_cannot_tell_reads_as_always(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuses(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    files = RealFiles()
+    fd = files.open(tmp_path / "a", create=True)
+    files.pwrite(fd, b"0123456789", 0)
+    monkeypatch.setattr(os, "preadv", refuses)
+    assert files.pread_now(fd, 5, 2) == b"23456"
+    assert not files.sees_memory
+    monkeypatch.delattr(os, "preadv")
+    assert files.pread_now(fd, 5, 2) == b"23456"
+    monkeypatch.delattr(os, "posix_fadvise")
+    files.read_ahead(fd, 0, 10)
+    files.close(fd)
+
+
+def test_a_bad_sector_is_an_error_also_without_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    files = RealFiles()
+    monkeypatch.setattr(os, "preadv", fails)
+    with pytest.raises(OSError, match="Input/output"):
+        files.pread_now(0, 5, 0)
+    assert files.sees_memory

@@ -2,47 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
+from twisted.internet.task import Clock
 
 from gateway.store.errors import DiskFull
-from gateway.store.group_commit import GroupCommit, at_once, in_this_thread
+from gateway.store.group_commit import GroupCommit, in_this_thread, never
+from gateway.store.group_commit import at_once as run_at_once
 from gateway.store.log_batch import LogBatch
+from gateway.store.put_result import WaitFor
 from gateway.tests.store.small_store import Executor
+
+TIMEOUT_S = 5
 
 
 class Log:
-    """What a group commit tells."""
+    """What a group commit tells; its clock is moved by hand."""
 
-    def __init__(self, *, sync: bool = True, fails: Exception | None = None) -> None:
+    def __init__(
+        self, *, sync: bool = True, fails: Exception | None = None, fails_in: str = "write", at_once: bool = False
+    ) -> None:
         self.executor = Executor()
+        self.clock = Clock()
         self.told: list[str] = []
+        self.threads_when_stored: list[int] = []
+        self.on_stored: Callable[[], None] | None = None
+        self.on_hasty: Callable[[], None] | None = None
         self._made = 0
-        self._fails = fails
+        self._fails = {fails_in: fails} if fails is not None else {}
         self.group = GroupCommit(
-            sync=sync,
             new_batch=self._new_batch,
-            write=self._write,
-            stored=lambda batch: self.told.append(f"stored {batch.start} with {len(batch.waiters)}"),
+            write=lambda batch: self._act("write", batch),
+            sync=(lambda batch: self._act("sync", batch)) if sync else None,
+            stored=self._stored,
             failed=self._failed,
-            soon=self.executor.soon,
-            in_thread=self.executor.in_thread,
+            hasty=self._hasty,
+            overdue=lambda batch: self.told.append(f"overdue {batch.start}"),
+            soon=run_at_once if at_once else self.executor.soon,
+            in_thread=in_this_thread if at_once else self.executor.in_thread,
+            later=self._later,
+            timeout_ms=TIMEOUT_S * 1000,
         )
+
+    def _stored(self, batch: LogBatch) -> None:
+        self.told.append(f"stored {batch.start} with {len(batch.waiters)}")
+        self.threads_when_stored.append(len(self.executor.threads))
+        if self.on_stored is not None:
+            self.on_stored()
+
+    def _hasty(self, batch: LogBatch) -> None:
+        self.told.append(f"hasty {batch.start}")
+        if self.on_hasty is not None:
+            self.on_hasty()
+
+    def _later(self, delay_ms: int, function: Callable[[], None]) -> Callable[[], None]:
+        call = self.clock.callLater(delay_ms / 1000, function)
+        return call.cancel
 
     def _new_batch(self) -> LogBatch:
         self._made += 1
         return LogBatch(self._made)
 
-    def _write(self, batch: LogBatch) -> None:
-        if self._fails is not None:
-            raise self._fails
-        self.told.append(f"write {batch.start}")
+    def _act(self, what: str, batch: LogBatch) -> None:
+        if what in self._fails:
+            raise self._fails[what]
+        self.told.append(f"{what} {batch.start}")
+        batch.is_written = True
 
     def _failed(self, batch: LogBatch, reason: BaseException) -> None:
         gathered = self.group.restart()
         self.told.append(f"failed {batch.start} and {len(gathered.waiters)}: {reason}")
 
-    def add(self) -> None:
-        self.group.gathering.waiters.append((lambda _: None, []))
+    def add(self, *, hasty: bool = False) -> None:
+        batch = self.group.gathering
+        batch.waiters.append((lambda _: None, [], WaitFor.WRITE if hasty else WaitFor.DISK))
+        batch.has_hasty = batch.has_hasty or hasty
         self.group.wake()
 
 
@@ -52,7 +87,7 @@ def test_all_of_one_turn_is_one_batch() -> None:
         log.add()
     assert len(log.executor.turn) == 1
     log.executor.run()
-    assert log.told == ["write 1", "stored 1 with 3"]
+    assert log.told == ["write 1", "sync 1", "stored 1 with 3"]
     assert log.group.is_idle
 
 
@@ -66,7 +101,41 @@ def test_what_comes_while_one_is_in_flight_goes_next_without_a_further_turn() ->
     log.executor.work()()
     assert len(log.executor.threads) == 1
     log.executor.work()()
-    assert log.told == ["write 1", "stored 1 with 1", "write 2", "stored 2 with 2"]
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1", "write 2", "sync 2", "stored 2 with 2"]
+
+
+def test_the_next_batch_is_on_its_way_before_the_senders_of_the_one_before_are_told() -> None:
+    log = Log()
+    log.add()
+    log.executor.run_turn()
+    log.add()
+    log.executor.work()()
+    assert log.threads_when_stored == [1]
+    log.executor.run()
+    assert log.threads_when_stored == [1, 0]
+
+
+def test_batches_are_told_in_order_also_by_an_executor_that_runs_at_once() -> None:
+    log = Log(at_once=True)
+    adds: Iterator[Callable[[], None]] = iter([lambda: log.add(hasty=True), log.add, log.add])
+
+    def more() -> None:
+        for add in adds:
+            add()
+            break
+
+    log.on_stored = more
+    log.add(hasty=True)
+    told = [line for line in log.told if line.startswith("stored")]
+    assert told == [f"stored {number} with 1" for number in (1, 2, 3, 4)]
+    assert log.group.is_idle
+
+
+def test_what_a_callback_between_write_and_sync_appends_is_stored_after_its_batch() -> None:
+    log = Log(at_once=True)
+    log.on_hasty = lambda: log.add() if log.told.count("hasty 1") == 1 and len(log.told) < 3 else None
+    log.add(hasty=True)
+    assert [line for line in log.told if line.startswith("stored")] == ["stored 1 with 1", "stored 2 with 1"]
 
 
 def test_async_batches_are_written_at_the_end_of_the_turn_in_this_thread() -> None:
@@ -93,16 +162,114 @@ def test_closing_writes_at_once_what_is_gathered() -> None:
     log = Log()
     log.add()
     log.group.write_now()
-    assert log.told == ["write 1", "stored 1 with 1"]
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
     log.executor.run()  # the turn that was asked for finds nothing to do
-    assert log.told == ["write 1", "stored 1 with 1"]
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
     log.group.write_now()
     assert log.group.is_idle
 
 
+# -- answers before the disk has it -----------------------------------------------------------------------------
+
+
+def test_who_waits_for_the_write_only_is_told_before_the_sync_begins_and_the_others_after_it() -> None:
+    log = Log()
+    log.add(hasty=True)
+    log.add()
+    log.executor.run_turn()
+    assert len(log.executor.threads) == 2, "the sync does not wait for the reactor"
+    log.executor.work()()
+    assert log.told == ["write 1", "hasty 1"]
+    log.executor.work()()
+    assert log.told == ["write 1", "hasty 1", "sync 1", "stored 1 with 2"]
+
+
+def test_nobody_is_told_early_of_a_write_that_failed_and_nothing_is_synced() -> None:
+    log = Log(fails=DiskFull("no room"))
+    log.add(hasty=True)
+    log.executor.run()
+    assert log.told == ["failed 1 and 0: no room"]
+
+
+def test_a_write_that_fails_unexpectedly_is_not_followed_by_a_sync_that_succeeds() -> None:
+    log = Log(fails=ValueError("a bug"))
+    log.add(hasty=True)
+    log.executor.run_turn()
+    for _ in range(2):
+        work, on_result = log.executor.threads.popleft()
+        with pytest.raises(ValueError, match="a bug") as raised:
+            work()
+        on_result(raised.value)
+    assert log.told == ["failed 1 and 0: a bug"]
+
+
+# -- a disk that does not answer --------------------------------------------------------------------------------
+
+
+def written_and_waiting() -> Log:
+    """A batch that was written, and whose sync does not come back."""
+    log = Log()
+    log.add()
+    log.executor.run_turn()
+    batch = log.group.in_flight
+    assert batch is not None
+    batch.is_written = True
+    return log
+
+
+def test_a_batch_whose_sync_does_not_come_back_is_overdue_after_the_timeout() -> None:
+    log = written_and_waiting()
+    log.clock.advance(TIMEOUT_S - 0.001)
+    assert log.told == []
+    log.clock.advance(0.001)
+    assert log.told == ["overdue 1"]
+    log.executor.run()
+    assert log.told[-1] == "stored 1 with 1"
+    log.clock.advance(TIMEOUT_S)
+    assert log.told[-1] == "stored 1 with 1"
+    assert log.clock.getDelayedCalls() == []
+
+
+def test_a_batch_that_is_not_even_written_is_not_called_stored() -> None:
+    log = Log()
+    log.add()
+    log.executor.run_turn()
+    log.clock.advance(3 * TIMEOUT_S)
+    assert log.told == []
+
+
+def test_many_batches_share_one_timer_and_none_is_overdue_before_its_time() -> None:
+    log = Log()
+    for _ in range(100):
+        log.add()
+        log.executor.run()
+        log.clock.advance(0.04)
+        assert len(log.clock.getDelayedCalls()) == 1
+    log.add()
+    log.executor.run_turn()
+    batch = log.group.in_flight
+    assert batch is not None
+    batch.is_written = True
+    log.clock.advance(1)  # the timer of the first batch
+    assert not any(told.startswith("overdue") for told in log.told)
+    log.clock.advance(TIMEOUT_S)
+    assert log.told[-1] == "overdue 101"
+
+
+def test_closing_takes_the_timer_back() -> None:
+    log = written_and_waiting()
+    log.group.stop_watching()
+    assert log.clock.getDelayedCalls() == []
+    log.group.stop_watching()
+
+
+def test_without_a_reactor_nothing_is_ever_overdue() -> None:
+    never(1, lambda: pytest.fail("time does not pass"))()
+
+
 def test_executors_of_programs_without_reactor_run_at_once() -> None:
     ran: list[object] = []
-    at_once(lambda: ran.append("soon"))
+    run_at_once(lambda: ran.append("soon"))
     in_this_thread(lambda: 7, ran.append)
     error = OSError("broken")
 

@@ -366,7 +366,7 @@ def test_a_partition_above_the_limit_refuses_with_the_numbers(tmp_path: Path) ->
     store.delete_expired(START_MS)
     assert put(store, b"refused").status is PutStatus.SERVICE_NOT_AVAILABLE
     assert store.refusal is not None
-    assert "97 % used, 3072 MiB free" in store.refusal
+    assert "3072 MiB of 102400 MiB free, 97 % used" in store.refusal
     disk.space = DiskSpace(100 * GIB, 50 * GIB)
     store.delete_expired(START_MS)
     assert put(store, b"taken").status is PutStatus.PUT_OK

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
+from gateway.store.consume_queue import ConsumeQueue, QueueFiles
+from gateway.store.files import RealFiles
 from gateway.store.open_files import OpenFiles
 from gateway.tests.store.small_store import Disk
+from wire.disk.consume_queue import UNIT
 
 
 def test_the_file_used_longest_ago_is_closed_when_there_are_too_many(tmp_path: Path) -> None:
@@ -39,3 +43,55 @@ def test_a_file_that_is_missing_is_an_error_and_takes_no_place(tmp_path: Path) -
     with pytest.raises(FileNotFoundError):
         files.open("a", tmp_path / "a")
     assert len(files) == 0
+
+
+QUEUES = 80_000
+
+
+def test_eighty_thousand_queues_are_served_with_a_few_descriptors(tmp_path: Path) -> None:
+    """Each is written and read once and then again in another order; a few busy ones stay open meanwhile."""
+    disk = Disk()
+    shared = QueueFiles(disk, tmp_path, 40, 64)
+    for name in range(QUEUES // 400):  # the directories of one topic are the dear part of this test
+        (tmp_path / "T" / str(name)).mkdir(parents=True)
+    queues = [ConsumeQueue(shared, "T", number % (QUEUES // 400)) for number in range(QUEUES)]
+    for number, queue in enumerate(queues):
+        queue.starts = [0]
+        if number < QUEUES // 400:
+            queue.starts = []
+            queue.write_units(0, UNIT.pack(number, 100, 0))
+        queue.max_offset = 1
+    busy = queues[:8]
+    opened = len(disk.calls)
+    for number in range(0, QUEUES, 7):
+        queue = queues[number * 31 % QUEUES]
+        assert queue.unit(0) == (queue.queue_id, 100, 0)
+        for other in busy:
+            assert other.read_units_now(0, 1) is not None or number == 0
+            other.unit(0)
+    assert disk.most_open <= 64 + 1
+    assert len(shared.open_files) <= 64
+    assert len(disk.calls) == opened, "reading makes no file"
+
+
+def test_many_threads_share_the_files_without_a_descriptor_closed_under_them(tmp_path: Path) -> None:
+    disk = RealFiles()
+    files = OpenFiles(disk, 2)
+    for number in range(10):
+        (tmp_path / str(number)).write_bytes(b"%d" % number)
+    wrong: list[object] = []
+
+    def read(seed: int) -> None:
+        for step in range(400):
+            number = (seed * 7 + step * step) % 10
+            file = files.get(number) or files.open(number, tmp_path / str(number))
+            if disk.pread(file.fd, 1, 0) != b"%d" % number:
+                wrong.append(number)
+
+    threads = [Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len(files) <= 2

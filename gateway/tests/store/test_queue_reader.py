@@ -7,10 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
+from gateway.store import queue_reader
+from gateway.store.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
-from gateway.tests.store.small_store import SMALL, START_MS, Clock, bodies, message, opened, overwrite, put
+from gateway.tests.store.small_store import SMALL, START_MS, Clock, Disk, bodies, message, opened, overwrite, put
 from wire.disk.consume_queue import FILLER, UNIT
 from wire.message.record import parse_records
 from wire.message.tags import tags_code
@@ -161,7 +165,7 @@ def test_retention_in_the_middle_of_a_read_does_not_skip_messages_that_exist(tmp
     assert not (tmp_path / "commitlog" / f"{0:020d}").exists(), "a reader makes no file"
 
 
-@pytest.mark.parametrize("unit", [FILLER, UNIT.pack(0, 1 << 30, 0), UNIT.pack(0, -5, 0)])
+@pytest.mark.parametrize("unit", [FILLER, UNIT.pack(0, 1 << 30, 0), UNIT.pack(0, -5, 0), UNIT.pack(1 << 40, 99, 0)])
 @pytest.mark.parametrize("by_record", [False, True])
 def test_a_unit_that_leads_nowhere_costs_no_memory_and_hides_no_other(
     tmp_path: Path, unit: bytes, by_record: bool
@@ -172,9 +176,14 @@ def test_a_unit_that_leads_nowhere_costs_no_memory_and_hides_no_other(
     overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 20, unit)
     accepts = (lambda _: True) if by_record else None
     result = store.get_messages("T", 0, 0, 32, ALL, None, accepts)
-    if result.next_begin_offset < 3:
-        assert result.count == 1
-        result = store.get_messages("T", 0, result.next_begin_offset, 32, ALL, None, accepts)
+    if unit != FILLER and not (by_record and unit == UNIT.pack(1 << 40, 99, 0)):
+        assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 1)
+        result = store.get_messages("T", 0, 1, 32, ALL, None, accepts)
+        assert (result.status, result.next_begin_offset) == (GetStatus.MESSAGE_DAMAGED, 1)
+        assert result.remark.startswith("message 1 of T/0 is damaged (")
+        result = store.get_messages("T", 0, 2, 32, ALL, None, accepts)
+    elif result.next_begin_offset == 1:
+        result = store.get_messages("T", 0, 1, 32, ALL, None, accepts)
     assert (result.status, result.next_begin_offset) == (GetStatus.FOUND, 3)
 
 
@@ -225,3 +234,173 @@ def test_after_retention_times_begin_with_what_is_left(tmp_path: Path) -> None:
     assert store.offset_at_time("T", 0, 0) == low
     assert store.offset_at_time("T", 0, START_MS + 11) == 11
     assert len(bodies(store)) == 12 - low
+
+
+# -- by time, against a model -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    steps=st.lists(st.sampled_from([0, 0, 0, 1, 2, 7]), max_size=40),
+    gone=st.integers(0, 3),
+    asked=st.lists(st.integers(-2, 90), min_size=1, max_size=12),
+)
+def test_an_offset_by_time_is_what_looking_at_each_message_gives(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], gone: int, asked: list[int]
+) -> None:
+    """LOWER: the first stored at the time or later, else the end. UPPER: the last stored at it or earlier, else 0."""
+    clock = Clock()
+    directory = tmp_path_factory.mktemp("store")
+    store = opened(directory, replace(SMALL, mapped_file_size_consume_queue=100), clock=clock)
+    times: list[int] = []
+    for after in steps:
+        clock.now_ms += after
+        put(store, message(b"x" * 700, queue_id=len(times) % 2))
+        put(store, message(b"x" * 700, topic="Other"))
+        times.append(clock.now_ms)
+    for _ in range(min(gone, len(store._log.files.list) - 1)):
+        store._log.files.remove_first()
+    store._queues.correct_min(store.min_commit_log_offset)
+    for queue_id in (0, 1, 2):
+        low, high = max(store.min_offset("T", queue_id), 0), store.max_offset("T", queue_id)
+        own = dict(enumerate(times[queue_id::2])) if queue_id < 2 else {}
+        kept = {offset: at for offset, at in own.items() if offset >= low}
+        assert sorted(kept) == list(range(low, high))
+        for after in asked:
+            moment = START_MS + after
+            lower = min([offset for offset, at in kept.items() if at >= moment], default=high)
+            upper = max([offset for offset, at in kept.items() if at <= moment], default=0)
+            assert store.offset_at_time("T", queue_id, moment) == lower
+            assert store.offset_at_time("T", queue_id, moment, upper=True) == upper
+        assert store.earliest_stored_at_ms("T", queue_id) == kept.get(low, -1)
+    store.close()
+
+
+# -- what is in memory ------------------------------------------------------------------------------------------
+
+
+class Memory(Disk):
+    """A disk of which only the named kinds of files are in memory; keeps what was asked for ahead."""
+
+    def __init__(self, *held: str) -> None:
+        super().__init__()
+        self.held = held
+        self.ahead: list[tuple[str, int, int]] = []
+
+    def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
+        return self.pread(fd, count, offset) if self.open_fds[fd].parts[-2] in self.held else None
+
+    def read_ahead(self, fd: int, offset: int, count: int) -> None:
+        self.ahead.append((self.open_fds[fd].name, offset, count))
+
+
+def _filled(directory: Path, disk: Disk, count: int = 20) -> MessageStore:
+    """A store that was opened again: nothing of it was written just now."""
+    store = opened(directory)
+    for number in range(count):
+        put(store, message(b"%02d" % number * 100, TAGS="A"))
+        put(store, message(b"-" * 300, topic="Other"))
+    store.close()
+    return opened(directory, disk=disk)
+
+
+def test_what_is_not_open_or_not_in_memory_is_not_read_now(tmp_path: Path) -> None:
+    for held in ((), ("commitlog",), ("0",)):
+        directory = tmp_path / "-".join(("s", *held))
+        store = _filled(directory, Memory(*held))
+        assert store.get_messages_now("T", 0, 3, 5, ALL) is None, "no file is open yet"
+        assert store.get_messages("T", 0, 3, 5, ALL).count == 5
+        assert store.get_messages_now("T", 0, 3, 5, ALL) is None, held
+
+
+def test_what_is_in_memory_is_read_now_and_is_the_same(tmp_path: Path) -> None:
+    store = _filled(tmp_path, Memory("commitlog", "0"))
+    wanted = tags_code("A")
+    for offset, accepts in ((3, None), (0, lambda code: code == wanted), (0, lambda code: code != wanted)):
+        slow = store.get_messages("T", 0, offset, 5, ALL, accepts)
+        now = store.get_messages_now("T", 0, offset, 5, ALL, accepts)
+        assert now is not None
+        assert (now.status, now.next_begin_offset, list(now.parts)) == (
+            slow.status,
+            slow.next_begin_offset,
+            list(slow.parts),
+        )
+
+
+@pytest.mark.parametrize("offset", [-1, 20, 21, 1 << 60])
+def test_an_offset_without_a_message_needs_no_disk(tmp_path: Path, offset: int) -> None:
+    store = _filled(tmp_path, Memory())
+    now = store.get_messages_now("T", 0, offset, 5, ALL)
+    slow = store.get_messages("T", 0, offset, 5, ALL)
+    assert now is not None
+    assert (now.status, now.next_begin_offset) == (slow.status, slow.next_begin_offset)
+    assert store.get_messages_now("Unknown", 0, 0, 5, ALL) is not None
+
+
+def test_what_was_written_last_is_read_without_asking_what_is_in_memory(tmp_path: Path) -> None:
+    store = _filled(tmp_path, Memory("0"))
+    store.get_messages("T", 0, 0, 1, ALL)
+    assert store.get_messages_now("T", 0, 0, 1, ALL) is None
+    put(store, message(b"new"))
+    now = store.get_messages_now("T", 0, 20, 1, ALL)
+    assert now is not None
+    assert now.count == 1
+
+
+def test_a_log_file_that_retention_took_is_left_to_the_thread(tmp_path: Path) -> None:
+    store = _filled(tmp_path, Memory("commitlog", "0"))
+    assert store.get_messages("T", 0, 0, 1, ALL).count == 1
+    store._log.files.remove_first()
+    now = store.get_messages_now("T", 0, 0, 1, ALL)
+    assert now is None or now.status is GetStatus.MESSAGE_WAS_REMOVING
+
+
+def test_reading_ahead_asks_for_the_next_records_in_as_few_ranges_as_their_distance_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = Memory()
+    store = _filled(tmp_path, disk)
+    store.get_messages("T", 0, 0, 20, ALL)
+    store.read_ahead("T", 0, 5)
+    units = [unit for offset in range(5, 10) if (unit := store._queues.make("T", 0).unit(offset))]
+    end = units[-1][0] + units[-1][1]
+    asked = [(int(name) + start, int(name) + start + count) for name, start, count in disk.ahead]
+    assert asked[0][0] == units[0][0], "from the next message on"
+    assert asked[-1][1] >= end or len(asked) > 1
+    assert sum(stop - start for start, stop in asked) >= sum(size for _, size, _ in units)
+    assert len(asked) <= 1 + units[-1][0] // 8192, "neighbours are one range, a file's end begins another"
+    disk.ahead.clear()
+    monkeypatch.setattr(queue_reader, "AHEAD_GAP_BYTES", 0)
+    monkeypatch.setattr(queue_reader, "AHEAD_RANGES", 3)
+    store.read_ahead("T", 0, 0)
+    assert len(disk.ahead) == 3
+    disk.ahead.clear()
+    monkeypatch.setattr(queue_reader, "AHEAD_BYTES", 1)
+    store.read_ahead("T", 0, 0)
+    assert len(disk.ahead) == 1
+    store.read_ahead("Unknown", 0, 0)
+    store.read_ahead("T", 0, 20)
+    assert len(disk.ahead) == 1
+
+
+def test_the_page_cache_itself_is_asked(tmp_path: Path) -> None:
+    files = RealFiles()
+    store = opened(tmp_path / "s")
+    for _ in range(20):
+        put(store, b"x" * 3000)
+    store.close()
+    store = opened(tmp_path / "s", disk=files)
+    first = store.get_messages("T", 0, 0, 1, ALL)
+    if not files.sees_memory or store.get_messages_now("T", 0, 0, 1, ALL) is None:
+        pytest.skip("this file system cannot tell what is in memory; ext4, xfs and btrfs can")
+    for path in (tmp_path / "s").rglob("*"):
+        if path.is_file():
+            fd = os.open(path, os.O_RDWR)
+            os.fsync(fd)
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+    assert store.get_messages_now("T", 0, 0, 1, ALL) is None
+    assert list(store.get_messages("T", 0, 0, 1, ALL).parts) == list(first.parts)
+    now = store.get_messages_now("T", 0, 0, 1, ALL)
+    assert now is not None
+    assert list(now.parts) == list(first.parts)

@@ -459,6 +459,7 @@ def test_hidden_records_take_part_in_recovery_but_in_no_queue(tmp_path: Path) ->
 
 def test_progress_is_told_of_a_long_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gateway.store.recovery.PROGRESS_BYTES", 1000)
+    monkeypatch.setattr("gateway.store.log_walk.CHUNK_BYTES", 700)
     _fill(tmp_path / "s", 60, close=False)
     directory = killed(tmp_path / "s")
     (directory / "checkpoint").unlink()

@@ -47,3 +47,14 @@ def test_every_metric_says_what_it_means() -> None:
     registry = Registry()
     registry.counter("x", "Counts x")
     assert registry.sentences() == {"x": "Counts x"}
+
+
+def test_a_level_of_somebody_else_is_asked_for_when_it_is_read() -> None:
+    registry = Registry()
+    log = [1]
+    registry.watch("log_bytes", "Bytes of the log", lambda: sum(log))
+    log.append(41)
+    assert list(registry.samples()) == [Sample("log_bytes", MetricKind.GAUGE, (), 42)]
+    assert registry.sentences() == {"log_bytes": "Bytes of the log"}
+    with pytest.raises(GatewayError, match="declared twice"):
+        registry.gauge("log_bytes", "Again")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
@@ -49,6 +50,9 @@ class StandInStore:
     def __init__(self) -> None:
         self.kept: dict[tuple[str, int], StoredQueue] = {}
         self.searched: list[tuple[str, int, int, bool]] = []
+        self.on_the_way = 0
+        self.not_durable = 0
+        self.failure: OSError | None = None
 
     def put(self, topic: str, queue_id: int, *stored_at_ms: int, first: int = 0, cold: bool = False) -> None:
         """Let a queue hold messages of these store times."""
@@ -77,9 +81,20 @@ class StandInStore:
         self.searched.append((topic, queue_id, timestamp_ms, upper))
         return 7
 
-    def delete_topic(self, topic: str) -> None:
+    def next_offset(self, topic: str, queue_id: int) -> int:
+        return self.max_offset(topic, queue_id) + self.on_the_way
+
+    def durable_max_offset(self, topic: str, queue_id: int) -> int:
+        return self.max_offset(topic, queue_id) - self.not_durable
+
+    def delete_topic(self, topic: str, in_thread: Any, done: Any) -> None:
         for key in [key for key in self.kept if key[0] == topic]:
             del self.kept[key]
+        in_thread(self.failing, done)
+
+    def failing(self) -> None:
+        if self.failure is not None:
+            raise self.failure
 
 
 class SmallBroker:
@@ -140,9 +155,15 @@ class SmallBroker:
         for requests in (
             HeartbeatRequests(heartbeats=self.heartbeats),
             ConnectedClients(producers=self.producers, consumers=self.consumers),
-            OffsetRequests(store=self.store, topics=self.topics, groups=self.groups, offsets=self.offsets),
+            OffsetRequests(
+                store=self.store,
+                topics=self.topics,
+                groups=self.groups,
+                offsets=self.offsets,
+                cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
+            ),
             LockRequests(locks=self.locks),
-            TopicRequests(topics=self.topics, offsets=self.offsets, store=self.store),
+            TopicRequests(topics=self.topics, offsets=self.offsets, store=self.store, in_thread=self._in_thread),
             GroupRequests(groups=self.groups, offsets=self.offsets),
             StatisticsRequests(
                 store=self.store,

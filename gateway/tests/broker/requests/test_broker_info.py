@@ -12,6 +12,7 @@ from gateway.broker.requests.broker_info import BrokerInfo
 from gateway.broker.requests.throughput import Throughput, Totals
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
+from gateway.telemetry.metrics import Registry
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
@@ -30,8 +31,11 @@ def peer(tmp_path: Path) -> Peer:
         min_commit_log_offset=0,
         max_commit_log_offset=5000,
         flushed_offset=4000,
+        dispatch_behind_bytes=12,
         message_at=lambda offset: SimpleNamespace(stored_at_ms=777),
     )
+    registry = Registry()
+    registry.counter("rocketmq_gateway_log_syncs_total", "Syncs").value = 17
     server = Conversation()
     info = BrokerInfo(
         settings=Settings(store_path_root_dir=tmp_path, broker_name="broker=a"),
@@ -40,6 +44,7 @@ def peer(tmp_path: Path) -> Peer:
         clock_ms=lambda: now_ms[0],
         version_text="test-1",
         delay_offsets=lambda: {1: (3, 7)},
+        registry=registry,
     )
     info.register(server.dispatch)
     now_ms[0] += 90_061_000
@@ -67,6 +72,8 @@ def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:
         "scheduleMessageOffset_1": "3,7",
         "msgPutTotalTodayNow": "600",
         "msgPutTotalTodayMorning": "0",
+        "dispatchBehindBytes": "12",
+        "rocketmq_gateway_log_syncs_total": "17",
     }
     assert {name: table[name] for name in expected} == expected
     for name in (

@@ -122,3 +122,16 @@ def test_missing_and_non_numeric_fields_are_named_in_the_error(
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert answer.remark is not None
     assert "field" in answer.remark
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"), [({}, "5"), ({"committed": "true"}, "3"), ({"committed": "false"}, "9")]
+)
+def test_the_end_of_a_queue_is_that_of_what_is_seen_on_disk_or_accepted(
+    known: SmallBroker, fields: dict[str, str], expected: str
+) -> None:
+    known.stand_in.put("t", 0, 1, 2, 3, 4, 5)
+    known.stand_in.not_durable = 2
+    known.stand_in.on_the_way = 4
+    answer = known.connect().ask(RequestCode.GET_MAX_OFFSET, fields={**QUEUE, **fields})
+    assert answer.ext_fields == {"offset": expected}

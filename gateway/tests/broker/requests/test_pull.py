@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
@@ -289,36 +290,112 @@ def test_a_held_pull_that_cannot_be_read_keeps_nobody_else_from_their_answers(
     client, other, producer = filled(broker, "a"), broker.connect(), broker.connect()
     for consumer in (client, other):
         broker.ask_all(consumer, PULL, pulling(1, sys_flag=SUSPEND))
-    real, calls = broker.parts.store.get_messages, []
+    real, calls = broker.parts.store.get_messages_now, []
 
-    def fails_once(*args: Any, **kwargs: Any) -> GetResult:
+    def fails_once(*args: Any, **kwargs: Any) -> GetResult | None:
         calls.append(args)
         if len(calls) == 1:
             raise OSError(5, "Input/output error")
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(broker.parts.store, "get_messages", fails_once)
+    monkeypatch.setattr(broker.parts.store, "get_messages_now", fails_once)
     assert broker.send(producer).code == ResponseCode.SUCCESS
     assert [answer.code for answer in client.received()] == [ResponseCode.SYSTEM_ERROR]
     assert [answer.code for answer in other.received()] == [ResponseCode.SUCCESS]
 
 
+# -- what is not in memory --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nothing_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RealFiles, "pread_now", lambda *_: None)
+
+
+class Threads:
+    """Cold reads that end when told to."""
+
+    def __init__(self, broker: WholeBroker) -> None:
+        self.waiting: list[Callable[[], None]] = []
+        broker.parts._cold_reads._in_thread = lambda work, done: self.waiting.append(lambda: done(work()))
+
+    def end_one(self) -> None:
+        self.waiting.pop(0)()
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
 def test_cold_messages_are_read_in_a_thread_with_smaller_limits(tmp_path: Path) -> None:
-    broker = WholeBroker(tmp_path / "store", hot_bytes=1, max_transfer_count_on_message_in_disk=2)
+    broker = WholeBroker(tmp_path / "store", max_transfer_count_on_message_in_disk=2)
     client = filled(broker, *"abcd")
-    waiting: list[Callable[[], None]] = []
-    broker.in_thread = lambda work, done: waiting.append(lambda: done(work()))
+    threads = Threads(broker)
     assert broker.ask_all(client, PULL, pulling()) == []
-    waiting.pop()()
+    threads.end_one()
     broker.turn()
     [answer] = client.received()
     assert bodies(answer) == [b"a", b"b"]
 
 
-def test_a_failed_cold_read_is_a_system_error(tmp_path: Path) -> None:
+def test_messages_in_memory_are_read_at_once_however_far_behind(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store", hot_bytes=1)
+    client = filled(broker, *"abcd")
+    threads = Threads(broker)
+    assert bodies(broker.ask(client, PULL, pulling())) == [b"a", b"b", b"c", b"d"]
+    assert threads.waiting == []
+
+
+def test_where_the_system_cannot_tell_the_distance_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RealFiles, "sees_memory", False)
+    broker = WholeBroker(tmp_path / "store", hot_bytes=400)
+    client = filled(broker, *"abcdef")
+    threads = Threads(broker)
+    assert bodies(broker.ask(client, PULL, pulling(5))) == [b"f"]
+    assert broker.ask_all(client, PULL, pulling(0)) == []
+    assert len(threads.waiting) == 1
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_failed_cold_read_is_a_system_error(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
     client = filled(broker, "a", "b")
     broker.in_thread = lambda work, done: done(OSError(5, "Input/output error"))
     answer = broker.ask(client, PULL, pulling())
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "Input/output error" in (answer.remark or "")
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_more_cold_reads_than_may_wait_are_refused_as_busy_and_the_others_are_answered(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", cold_read_threads=1, cold_reads_limit=2)
+    client = filled(broker, "a")
+    threads = Threads(broker)
+    for _ in range(3):
+        assert broker.ask_all(client, PULL, pulling()) == []
+    assert len(threads.waiting) == 1, "one runs, two wait"
+    refused = broker.ask(client, PULL, pulling())
+    assert refused.code == ResponseCode.SYSTEM_BUSY
+    assert "gateway.coldReadsLimit" in (refused.remark or "")
+    for _ in range(3):
+        threads.end_one()
+        broker.turn()
+    assert [bodies(answer) for answer in client.received()] == [[b"a"]] * 3
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_cold_read_is_not_done_for_a_client_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "a")
+    threads = Threads(broker)
+    broker.ask_all(client, PULL, pulling())
+    client.transport.loseConnection()
+    monkeypatch.setattr(broker.parts.store, "get_messages", None)  # would fail when called
+    threads.end_one()
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_pull_that_is_woken_for_messages_out_of_memory_is_answered_too(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client, producer = filled(broker, "a"), broker.connect()
+    broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND))
+    assert broker.send(producer, body=b"b").code == ResponseCode.SUCCESS
+    broker.turn()
+    assert [bodies(answer) for answer in client.received()] == [[b"b"]]

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.query import MAX_ANSWER_BYTES, QueryMessages
 from gateway.metadata.write_behind import in_this_thread
 from gateway.settings import StoreSettings
+from gateway.store.index_entries import KeyKind
 from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -28,7 +30,7 @@ class IndexedStore:
 
     def query_by_key(self, *query: Any) -> list[Any]:
         self.queries.append(query)
-        found = list(self.records.items())[: query[2]]
+        found = sorted(self.records.items(), reverse=True)[: query[2]]
         return [
             SimpleNamespace(commit_log_offset=offset, total_size=len(record), stored_at_ms=1000 + offset)
             for offset, record in found
@@ -44,9 +46,11 @@ class Queried:
     def __init__(self, in_thread: Any = in_this_thread) -> None:
         self.store = IndexedStore()
         self.server = Conversation()
-        QueryMessages(store=cast("MessageStore", self.store), settings=StoreSettings(), in_thread=in_thread).register(
-            self.server.dispatch
-        )
+        QueryMessages(
+            store=cast("MessageStore", self.store),
+            settings=StoreSettings(),
+            cold_reads=ColdReads(in_thread, threads=1, limit=1),
+        ).register(self.server.dispatch)
         self.peer = self.server.connect()
 
     def query(self, **changed: str) -> RemotingCommand:
@@ -69,12 +73,12 @@ def queried() -> Queried:
     return Queried()
 
 
-def test_the_records_of_a_key_are_given_one_after_the_other(queried: Queried) -> None:
+def test_the_records_of_a_key_are_given_in_the_order_of_the_log(queried: Queried) -> None:
     queried.store.records = {0: b"first", 5: b"second"}
     answer = queried.query()
     assert answer.body == b"firstsecond"
     assert answer.ext_fields == {"indexLastUpdateTimestamp": "1005", "indexLastUpdatePhyoffset": "5"}
-    assert queried.store.queries == [("t", "k", 10, 5, 9)]
+    assert queried.store.queries == [("t", "k", 10, 5, 9, KeyKind.ANY)]
 
 
 def test_a_key_without_messages_is_not_found(queried: Queried) -> None:
@@ -93,6 +97,23 @@ def test_a_query_gives_one_to_sixty_four_messages(queried: Queried, asked: str, 
 def test_a_query_by_unique_id_has_its_own_number(queried: Queried) -> None:
     queried.query(maxNum="1", _UNIQUE_KEY_QUERY="true")
     assert queried.store.queries[0][2] == 32
+
+
+@pytest.mark.parametrize(
+    ("fields", "kind"),
+    [
+        ({}, KeyKind.ANY),
+        ({"indexType": "K"}, KeyKind.ANY),
+        ({"indexType": "U"}, KeyKind.UNIQUE),
+        ({"indexType": "T"}, KeyKind.TAG),
+        ({"indexType": "?"}, KeyKind.ANY),
+        ({"_UNIQUE_KEY_QUERY": "true", "indexType": "T"}, KeyKind.UNIQUE),
+        ({"_UNIQUE_KEY_QUERY": "false", "indexType": "T", "lastKey": "x"}, KeyKind.TAG),
+    ],
+)
+def test_a_query_says_what_kind_of_key_it_has(queried: Queried, fields: dict[str, str], kind: KeyKind) -> None:
+    queried.query(**fields)
+    assert queried.store.queries[0][5] is kind
 
 
 def test_large_messages_do_not_make_an_answer_larger_than_a_frame(queried: Queried) -> None:

@@ -133,6 +133,6 @@ def test_a_read_only_broker_takes_nothing_back(tmp_path: Path) -> None:
 
 
 def test_a_failed_store_is_told_so_that_the_client_sends_the_message_itself(failing: Failing) -> None:
-    failing.broker.parts.store._refusal = "disk full"
+    failing.broker.parts.store._admission.refusal = "disk full"
     answer = failing.send_back()
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "SERVICE_NOT_AVAILABLE")

@@ -1,0 +1,96 @@
+"""Deleting expired messages round by round, each step of it where it may block.
+
+What goes is decided by ``gateway.store.retention``; the steps are those of ``gateway.store.deletion``. Here is only
+their order, the pause between two files (a file of a gigabyte takes a while on some file systems, and the log is on
+the same disk), and the rounds that an operator asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+from gateway.broker.requests.awaiting import thread_result
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.metadata.write_behind import InThread
+    from gateway.store.message_store import MessageStore
+
+ASKED_ROUNDS = 20
+"""What one DELETE_EXPIRED_COMMITLOG grants (upstream ``DefaultMessageStore.executeDeleteFilesManually``)."""
+
+
+class Expiry:
+    """Rounds of deletion; they never overlap.
+
+    :param pause_ms: after the deletion of a commit log file.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        clock_ms: Milliseconds,
+        reactor: IReactorTime,
+        in_thread: InThread,
+        pause_ms: int,
+    ) -> None:
+        self._store = store
+        self._clock_ms = clock_ms
+        self._reactor = reactor
+        self._in_thread = in_thread
+        self._pause_ms = pause_ms
+        self._asked_rounds = 0
+        self._pause: tuple[IDelayedCall, Deferred[None]] | None = None
+        self._hurries = False
+
+    def ask(self) -> None:
+        """An operator wants space: the next rounds do not wait for the hour of deletion."""
+        self._asked_rounds = ASKED_ROUNDS
+
+    def hurry(self) -> None:
+        """The broker stops: no more pauses, and no more files than the one being deleted."""
+        self._hurries = True
+        if self._pause is not None:
+            call, waiting = self._pause
+            self._pause = None
+            call.cancel()
+            waiting.callback(None)
+
+    async def round(self) -> None:
+        """Look at the disk, and delete what has to go."""
+        store, deletion = self._store, self._store.deletion
+        asked = self._asked_rounds > 0
+        if asked:
+            self._asked_rounds -= 1
+        survey = await thread_result(self._in_thread, deletion.survey(self._clock_ms(), asked=asked))
+        store.look_at_space(survey.space)
+        deletion.detach(survey)
+        # Also what an earlier round could not remove.
+        while deletion.has_log_files and not self._hurries:
+            if not await thread_result(self._in_thread, lambda: deletion.remove_log_file(self._clock_ms())):
+                break
+            await self._wait()
+        await self.remove_other_files()
+        if survey.files:
+            store.look_at_space(await thread_result(self._in_thread, deletion.disk_space))
+
+    async def remove_other_files(self) -> None:
+        """Remove queue and index files that only know deleted messages."""
+        if self._store.deletion.has_other_files:
+            await thread_result(self._in_thread, self._store.deletion.remove_other_files)
+
+    async def _wait(self) -> None:
+        if not self._hurries:
+            waiting: Deferred[None] = Deferred()
+            self._pause = self._reactor.callLater(self._pause_ms / 1000, self._resume), waiting
+            await waiting
+
+    def _resume(self) -> None:
+        assert self._pause is not None, "called once for each pause"
+        _, waiting = self._pause
+        self._pause = None
+        waiting.callback(None)

@@ -1,0 +1,63 @@
+"""Requests of operators for disk space: delete expired messages now, and what is left of queues.
+
+Upstream: ``AdminBrokerProcessor``. One difference: a consume queue whose messages are all expired keeps its last
+file, because without it its offsets would begin at 0 again, and groups would skip or repeat messages.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.broker.requests.deleting import delete_queues
+from gateway.remoting.dispatch import Answer
+from wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from gateway.metadata.topics import Topics
+    from gateway.metadata.write_behind import InThread
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+
+class Expiry(Protocol):
+    """The rounds of deletion, as far as operators are concerned."""
+
+    def ask(self) -> None:
+        """Let the next rounds delete what is expired, whatever the hour."""
+
+    async def remove_other_files(self) -> None:
+        """Remove the queue files that were taken out of sight."""
+
+
+class CleaningRequests:
+    """Answers CLEAN_EXPIRED_CONSUMEQUEUE (306), CLEAN_UNUSED_TOPIC (316) and DELETE_EXPIRED_COMMITLOG (329)."""
+
+    def __init__(self, *, store: MessageStore, topics: Topics, expiry: Expiry, in_thread: InThread) -> None:
+        self._store = store
+        self._topics = topics
+        self._expiry = expiry
+        self._in_thread = in_thread
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, self.delete_expired)
+        dispatch.answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, self.clean_queues)
+        dispatch.answers(RequestCode.CLEAN_UNUSED_TOPIC, None, self.clean_topics)
+
+    def delete_expired(self, _request: Request, _header: None) -> Answer:
+        """Let the next rounds delete what is expired, whatever the hour; answered before they do."""
+        self._expiry.ask()
+        return Answer()
+
+    async def clean_queues(self, _request: Request, _header: None) -> Answer:
+        """Delete consume queue files that only know deleted messages."""
+        self._store.deletion.detach_queue_files()
+        await self._expiry.remove_other_files()
+        return Answer()
+
+    async def clean_topics(self, _request: Request, _header: None) -> Answer:
+        """Delete the queues of topics that do not exist any more."""
+        for topic in sorted({topic for topic, _ in self._store.queues()}):
+            if self._topics.get(topic) is None and not self._topics.is_system(topic):
+                await delete_queues(self._store, topic, self._in_thread)
+        return Answer()

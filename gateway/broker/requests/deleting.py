@@ -1,0 +1,29 @@
+"""Deleting the queues of a topic, as something a request can wait for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred
+
+from gateway.errors import RequestRefused
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.metadata.write_behind import InThread
+    from gateway.store.message_store import MessageStore
+
+
+async def delete_queues(store: MessageStore, topic: str, in_thread: InThread) -> None:
+    """Delete the queues of a topic; returns when that is on disk.
+
+    :raises RequestRefused: SYSTEM_ERROR: it is not.
+    """
+    waiting: Deferred[BaseException | None] = Deferred()
+    store.delete_topic(topic, in_thread, waiting.callback)
+    failure = await waiting
+    if failure is not None:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the queues of topic {topic} are not deleted on disk ({failure}); they may come back at the next start",
+        )

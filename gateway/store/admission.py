@@ -1,0 +1,53 @@
+"""Whether messages are taken now, and why not.
+
+Three states: open; refusing (no space, not open yet, closed), which passes; failed, which only a restart ends. After
+a failed sync the kernel may have dropped the pages and call the next sync good, so nothing is tried again.
+"""
+
+from __future__ import annotations
+
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("store")
+
+
+class Admission:
+    """A plain class: ``refusal`` is looked at for every message. ``fail`` may be called in any thread."""
+
+    __slots__ = ("failure", "refusal")
+
+    def __init__(self) -> None:
+        self.refusal: str | None = "the store is not open"
+        """Why nothing is taken now, with the numbers; None while messages are taken."""
+        self.failure: str | None = None
+        """Why nothing will be taken any more."""
+
+    def open(self) -> None:
+        """Take messages, unless the store failed."""
+        self.refusal = self.failure
+
+    def close(self) -> None:
+        """Take no more messages."""
+        self.refusal = self.refusal or "the store is closed"
+
+    def refuse(self, reason: str) -> None:
+        """No space: take nothing until ``space_is`` says that there is some again."""
+        if self.failure is None:
+            if self.refusal is None:
+                log.error("messages are refused", reason=reason)
+            self.refusal = reason
+
+    def space_is(self, reason: str | None) -> None:
+        """What a look at the disk found: why there is no space, or None when there is."""
+        if reason is not None:
+            self.refuse(reason)
+        elif self.refusal is not None and self.failure is None:
+            log.info("messages are taken again", before=self.refusal)
+            self.refusal = None
+
+    def fail(self, reason: object) -> None:
+        """From now on nothing is acknowledged any more; only a restart, with its recovery, helps."""
+        if self.failure is None:
+            self.failure = f"the store failed: {reason}; restart the broker to recover"
+            log.error("store failed", error=str(reason), consequence="no message is taken until a restart")
+        self.refusal = self.failure

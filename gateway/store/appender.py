@@ -1,0 +1,193 @@
+"""Appending: a message gets its offsets, is packed as a record and joins the batch that is gathered.
+
+On the reactor's thread only, which alone gives out offsets. Nothing is on disk here yet, and nothing is visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from gateway.clock import Milliseconds
+from gateway.store.admission import Admission
+from gateway.store.commit_log import CommitLog
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.dispatch import HIDDEN
+from gateway.store.figures import StoreFigures
+from gateway.store.group_commit import GroupCommit
+from gateway.store.log_batch import LogBatch
+from gateway.store.put_result import PutResult, PutStatus, WaitFor
+from gateway.store.store_settings import StoreSettings
+from wire.errors import LocalError
+from wire.message.properties import MAX_PROPERTIES_BYTES
+from wire.message.record import OutgoingMessage, build_record
+
+OnStored: TypeAlias = Callable[[PutResult], None]
+OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
+
+_WRITE = WaitFor.WRITE
+
+
+class Appender:
+    """Fills ``group.gathering``. A plain class: ``append`` runs for every message.
+
+    ``max_append_bytes`` is set when the file size is known; ``last_stored_ms`` by recovery.
+    """
+
+    __slots__ = (
+        "_admission",
+        "_clock_ms",
+        "_figures",
+        "_group",
+        "_log",
+        "_max_unwritten_bytes",
+        "_queues",
+        "last_stored_ms",
+        "max_append_bytes",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        group: GroupCommit,
+        admission: Admission,
+        figures: StoreFigures,
+        settings: StoreSettings,
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._group = group
+        self._admission = admission
+        self._figures = figures
+        self._clock_ms = clock_ms
+        self._max_unwritten_bytes = settings.max_unwritten_bytes
+        self.max_append_bytes = 0
+        self.last_stored_ms = 0
+
+    def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor) -> None:
+        """See ``MessageStore.append``."""
+        commit_log, group = self._log, self._group
+        batch = group.gathering
+        position = commit_log.position
+        if self._admission.refusal is not None or position - batch.start > self._max_unwritten_bytes:
+            self._figures.refused_messages.value += 1
+            on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
+            return
+        queue: ConsumeQueue | None = None
+        queue_offset = 0
+        if not message.sys_flag & HIDDEN:
+            queue = self._queues.find((message.topic, message.queue_id)) or self._queues.make(
+                message.topic, message.queue_id
+            )
+            queue_offset = queue.next_offset
+        stored_at_ms = self._now_ms()
+        try:
+            record = build_record(message, queue_offset, position, stored_at_ms)
+        except LocalError:
+            on_stored(PutResult(_illegal(message), message))
+            return
+        size = len(record)
+        if size > self.max_append_bytes:
+            on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
+            return
+        if size > commit_log.room:
+            commit_log.roll(batch)
+            position = commit_log.position
+            record = build_record(message, queue_offset, position, stored_at_ms)
+        elif not batch.writes:
+            commit_log.begin_write(batch)
+        result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+        batch.buffers.append(record)
+        batch.end = commit_log.position = position + size
+        commit_log.room -= size
+        if queue is not None:
+            queue.next_offset = queue_offset + 1
+        batch.results.append(result)
+        batch.waiters.append((on_stored, result, wait_for))
+        if wait_for is _WRITE:
+            batch.has_hasty = True
+        group.wake()
+
+    def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
+        """See ``MessageStore.append_all``."""
+        commit_log, batch = self._log, self._group.gathering
+        if not messages or self._admission.refusal is not None or batch.size > self._max_unwritten_bytes:
+            self._figures.refused_messages.value += len(messages)
+            on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
+            return
+        packed = self._packed(messages, commit_log.position)
+        if isinstance(packed, PutStatus):
+            on_stored(_all_refused(packed, messages))
+            return
+        if sum(result.size for result, _ in packed) > commit_log.room:
+            commit_log.roll(batch)
+            packed = self._packed(messages, commit_log.position)
+            assert not isinstance(packed, PutStatus), "the same messages were fine a moment ago"
+        elif not batch.writes:
+            commit_log.begin_write(batch)
+        results = self._take(batch, packed)
+        batch.waiters.append((on_stored, results, wait_for))
+        if wait_for is _WRITE:
+            batch.has_hasty = True
+        self._group.wake()
+
+    def _take(self, batch: LogBatch, packed: Sequence[tuple[PutResult, bytes]]) -> list[PutResult]:
+        commit_log = self._log
+        results = []
+        for result, record in packed:
+            batch.buffers.append(record)
+            commit_log.position += result.size
+            commit_log.room -= result.size
+            if result.queue is not None:
+                result.queue.next_offset = result.queue_offset + 1
+            results.append(result)
+        batch.end = commit_log.position
+        batch.results += results
+        return results
+
+    def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> list[tuple[PutResult, bytes]] | PutStatus:
+        """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""
+        stored_at_ms = self._now_ms()
+        next_offsets: dict[ConsumeQueue, int] = {}
+        packed = []
+        start = position
+        for message in messages:
+            queue = None
+            queue_offset = 0
+            if not message.sys_flag & HIDDEN:
+                queue = self._queues.make(message.topic, message.queue_id)
+                queue_offset = next_offsets.get(queue, queue.next_offset)
+                next_offsets[queue] = queue_offset + 1
+            try:
+                record = build_record(message, queue_offset, position, stored_at_ms)
+            except LocalError:
+                return _illegal(message)
+            size = len(record)
+            if size > self.max_append_bytes:
+                return PutStatus.MESSAGE_ILLEGAL
+            result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+            packed.append((result, record))
+            position += size
+        if position - start > self._log.largest_append:
+            return PutStatus.MESSAGE_ILLEGAL
+        return packed
+
+    def _now_ms(self) -> int:
+        """Store times never fall, so that a queue can be searched by time; a clock set back is waited out."""
+        now_ms = self._clock_ms()
+        if now_ms < self.last_stored_ms:
+            return self.last_stored_ms
+        self.last_stored_ms = now_ms
+        return now_ms
+
+
+def _illegal(message: OutgoingMessage) -> PutStatus:
+    too_long = len(message.properties) > MAX_PROPERTIES_BYTES
+    return PutStatus.PROPERTIES_SIZE_EXCEEDED if too_long else PutStatus.MESSAGE_ILLEGAL
+
+
+def _all_refused(status: PutStatus, messages: Sequence[OutgoingMessage]) -> list[PutResult]:
+    return [PutResult(status, message) for message in messages]

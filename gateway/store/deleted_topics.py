@@ -1,0 +1,103 @@
+"""Which messages of the log belong to topics that were deleted: the log itself does not say.
+
+Without it a recovery that reads messages from before a deletion would bring the topic back. A small file of ours: one
+line a topic with the commit log offset below which its messages are gone, and a checksum over all lines. It is synced
+before the queues are removed, and forgets what the log does not reach back to.
+
+    #1 <crc32 of the lines>
+    topic <tab> offset
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from threading import Lock
+
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths
+
+_HEAD = "#1 "
+MAX_TOPICS = 100_000
+"""Deletions remembered; of more, those farthest back in the log are forgotten."""
+
+
+class DeletedTopics:
+    """The file and its content; any thread may delete, one at a time.
+
+    A file that cannot be read counts as empty: at worst a deleted topic comes back, no message is lost.
+    """
+
+    def __init__(self, files: FileLayer, paths: StorePaths) -> None:
+        self._files = files
+        self._paths = paths
+        self._lock = Lock()
+        self._offsets: dict[str, int] = {}
+
+    @property
+    def offsets(self) -> Mapping[str, int]:
+        """Topic to the commit log offset from which on messages are of a topic made anew."""
+        return self._offsets
+
+    def load(self) -> str | None:
+        """Read the file; a remark when it is there and unreadable."""
+        files, path = self._files, self._paths.deleted_topics
+        if not files.exists(path):
+            return None
+        fd = files.open(path)
+        try:
+            data = files.pread(fd, files.size(fd), 0)
+        finally:
+            files.close(fd)
+        try:
+            self._offsets = _parse(data)
+        except ValueError as error:
+            return f"{path} is not used ({error}): messages of topics deleted just before may come back"
+        return None
+
+    def delete(self, topic: str, log_end: int) -> None:
+        """All messages of a topic below an offset are gone; on disk when this returns.
+
+        :param log_end: what is stored; never beyond, or messages of a topic made anew would be taken for old ones.
+        :raises OSError: it could not be written.
+        """
+        with self._lock:
+            offsets = {**self._offsets, topic: log_end}
+            while len(offsets) > MAX_TOPICS:
+                del offsets[min(offsets, key=offsets.__getitem__)]
+            self._save(offsets)
+
+    def trim(self, log_min: int, log_end: int) -> None:
+        """Forget what the log does not have; what it lost with its end does not hold for what is written there next."""
+        with self._lock:
+            ends = {topic: min(offset, log_end) for topic, offset in self._offsets.items()}
+            kept = {topic: offset for topic, offset in ends.items() if offset > log_min}
+            if kept != self._offsets:
+                self._save(kept)
+
+    def _save(self, offsets: dict[str, int]) -> None:
+        files, target = self._files, self._paths.deleted_topics
+        temporary = target.with_suffix(".new")
+        files.unlink(temporary)
+        fd = files.open(temporary, create=True)
+        try:
+            files.pwrite(fd, _build(offsets), 0)
+            files.fdatasync(fd)
+        finally:
+            files.close(fd)
+        files.rename(temporary, target)
+        files.fsync_directory(self._paths.root)
+        self._offsets = offsets
+
+
+def _build(offsets: Mapping[str, int]) -> bytes:
+    lines = "".join(f"{topic}\t{offset}\n" for topic, offset in offsets.items()).encode()
+    return f"{_HEAD}{zlib.crc32(lines)}\n".encode() + lines
+
+
+def _parse(data: bytes) -> dict[str, int]:
+    head, _, lines = data.partition(b"\n")
+    if head != f"{_HEAD}{zlib.crc32(lines)}".encode():
+        raise ValueError("its checksum is wrong")
+    fields = (line.split("\t") for line in lines.decode().splitlines())
+    return {topic: int(offset) for topic, offset in fields}

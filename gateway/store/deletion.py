@@ -1,0 +1,270 @@
+"""Deleting what is expired, and the queues of deleted topics, without the reactor waiting for a disk.
+
+    survey      in a thread    disk space, ages of files, which go, and what the minimum of each queue is then
+    detach      on the reactor from here on readers and offsets know nothing of what goes
+    remove      in a thread    one commit log file a call, oldest first; then queue and index files
+
+A kill in between leaves files behind that the next start lists again: deleted messages return until the next round.
+A commit log file that cannot be removed keeps the later ones waiting, so that never one is missing in between.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from threading import Lock
+
+from gateway.store.admission import Admission
+from gateway.store.commit_log import CommitLog
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.figures import StoreFigures
+from gateway.store.files import DiskSpace, FileLayer
+from gateway.store.group_commit import InThread
+from gateway.store.index import KeyIndex
+from gateway.store.mapped_file import MappedFile
+from gateway.store.paths import StorePaths
+from gateway.store.progress import StoreProgress
+from gateway.store.queue_ends import forget_queue_ends
+from gateway.store.retention import LogFileAge, expired_files, headroom_bytes
+from gateway.store.store_settings import StoreSettings
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("store")
+
+Deleted = Callable[[BaseException | None], None]
+"""Told when a topic's queues are gone, or why they are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a look at disk and files found: the commit log files to go, and the minimum of queues afterwards."""
+
+    space: DiskSpace
+    files: Sequence[MappedFile] = ()
+    minima: Sequence[tuple[ConsumeQueue, int]] = field(default=())
+
+
+class Deletion:
+    """The parts of a round of deletion; ``MessageStore.delete_expired`` does them one after the other.
+
+    :param flush: brings log and queues to the disk; blocks.
+    """
+
+    def __init__(
+        self,
+        files: FileLayer,
+        paths: StorePaths,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: KeyIndex,
+        progress: StoreProgress,
+        admission: Admission,
+        figures: StoreFigures,
+        settings: StoreSettings,
+        flush: Callable[[], object],
+    ) -> None:
+        self._flush = flush
+        self._files = files
+        self._paths = paths
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._progress = progress
+        self._admission = admission
+        self._figures = figures
+        self._settings = settings
+        self._log_files: deque[Path] = deque()
+        self._other_files: deque[Path] = deque()
+        self._failed_ms = -settings.redelete_hanged_file_interval_ms
+        self._index_min = 0  # the index knows of no deletion beyond this begin of the log
+        self._one_topic = Lock()  # deletions of several topics may run in several threads
+        self.deleted_topics = DeletedTopics(files, paths)
+        self.keep_from: Callable[[], int | None] | None = None
+        """Asked on the reactor's thread: a commit log offset from which on nothing may be deleted yet."""
+
+    # --- expired messages ----------------------------------------------------------------------------------------
+
+    def survey(self, now_ms: int, *, asked: bool = False) -> Callable[[], Survey]:
+        """Note on the reactor's thread what may go; the returned function blocks and decides what does.
+
+        :param asked: an operator asked for it: the hour of the day does not matter.
+        """
+        settled = min(self._progress.dispatched_end, self._progress.flushed)
+        sealed = [file for file in self._log.files.list[:-1] if file.start_offset + file.size <= settled]
+        keep_from = self._kept_from()
+        return lambda: self._survey(sealed, keep_from, now_ms, asked)
+
+    def _survey(self, sealed: list[MappedFile], keep_from: int | None, now_ms: int, asked: bool) -> Survey:
+        space = self.disk_space()
+        batch = sealed[: self._settings.delete_file_batch_max]
+        count = expired_files(
+            [LogFileAge(file.start_offset + file.size, self._modified_at_ms(file.path)) for file in batch],
+            now_ms=now_ms,
+            hour=datetime.fromtimestamp(now_ms / 1000).hour,  # deleteWhen is local time
+            space=space,
+            settings=self._settings,
+            keep_from=keep_from,
+            asked=asked,
+        )
+        if not count:
+            return Survey(space)
+        # What lets a file go has to be on disk first: the outcome of a half message, and where each queue ends.
+        # A flush that finds no room for derived files is no reason to stay: deleting is what makes room.
+        self._flush()
+        if self._admission.failure is not None:
+            return Survey(space)
+        log_min = batch[count - 1].start_offset + batch[count - 1].size
+        minima = [(queue, minimum) for queue in self._queues if (minimum := _min_for(queue, log_min)) is not None]
+        return Survey(space, batch[:count], minima)
+
+    def _modified_at_ms(self, path: Path) -> int:
+        try:
+            return self._files.modified_at_ms(path)
+        except FileNotFoundError:  # somebody else deleted it
+            return 0
+
+    def detach(self, survey: Survey) -> int:
+        """Take what goes out of everybody's sight; how many commit log files. On the reactor's thread."""
+        log_files, keep_from = self._log.files, self._kept_from()
+        count = len(survey.files)
+        if not count or log_files.list[:count] != list(survey.files):
+            return 0
+        if keep_from is not None and survey.files[-1].start_offset + survey.files[-1].size > keep_from:
+            return 0
+        for _ in range(count):
+            self._log_files.append(log_files.take_first().path)
+        for queue, minimum in survey.minima:
+            if self._queues.find((queue.topic, queue.queue_id)) is queue and queue.min_offset < minimum:
+                queue.min_offset = minimum
+                self._other_files.extend(queue.take_expired())
+        return count
+
+    def detach_queue_files(self) -> int:
+        """Take all queue files that only know deleted messages out of sight; how many. On the reactor's thread."""
+        expired = self._queues.take_expired()
+        self._other_files.extend(expired)
+        return len(expired)
+
+    @property
+    def has_log_files(self) -> bool:
+        """Whether detached commit log files wait to be removed."""
+        return bool(self._log_files)
+
+    @property
+    def has_other_files(self) -> bool:
+        """Whether there is something for ``remove_other_files`` to do."""
+        return bool(self._other_files) or self._index_min != self._log.min_offset
+
+    def remove_log_file(self, now_ms: int) -> bool:
+        """Remove the oldest detached commit log file; blocks. Whether there are more to remove now."""
+        if not self._log_files or 0 <= now_ms - self._failed_ms < self._settings.redelete_hanged_file_interval_ms:
+            return False
+        path = self._log_files[0]
+        try:
+            self._files.unlink(path)
+        except OSError as error:
+            self._failed_ms = now_ms
+            log.error("commit log file cannot be deleted", path=path, error=str(error))
+            return False
+        self._log_files.popleft()
+        self._figures.deleted_files.value += 1
+        log.info("commit log file deleted", path=path)
+        try:
+            self._files.fsync_directory(path.parent)
+        except OSError as error:
+            self._admission.fail(f"sync of {path.parent} failed: {error}")
+        return bool(self._log_files)
+
+    def remove_other_files(self) -> None:
+        """Remove detached queue files, and index files that only know deleted messages; blocks."""
+        while self._other_files:
+            path = self._other_files.popleft()
+            try:
+                self._files.unlink(path)
+            except OSError as error:
+                log.error("consume queue file cannot be deleted", path=path, error=str(error))
+        log_min = self._log.min_offset
+        try:
+            self._index.remove_expired(log_min)
+            self._index_min = log_min
+        except OSError as error:
+            log.error("index file cannot be deleted", error=str(error))
+
+    def disk_space(self) -> DiskSpace:
+        """Of the partition with the commit log or that with the queues, whichever is shorter of space; blocks."""
+        spaces = [self._files.disk_space(path) for path in (self._paths.commit_log, self._paths.root)]
+        return min(spaces, key=lambda space: headroom_bytes(space, self._settings))
+
+    def _kept_from(self) -> int | None:
+        return None if self.keep_from is None else self.keep_from()
+
+    # --- deleted topics ------------------------------------------------------------------------------------------
+
+    def delete_topic(self, topic: str, in_thread: InThread, done: Deleted) -> None:
+        """Delete the queues of a topic; ``done`` when that is on disk. To be called on the reactor's thread.
+
+        Their directory is moved away at once, so that the topic can be made anew while the old files go. A kill before
+        ``done`` may bring the topic back.
+        """
+        if not any(queue.topic == topic for queue in self._queues):
+            done(None)
+            return
+        try:
+            away = self._move_away(topic)
+        except OSError as error:
+            done(error)
+            return
+        log_end = self._log.visible_end
+        in_thread(
+            lambda: self._remove_topic(topic, log_end, away),
+            lambda result: done(result if isinstance(result, BaseException) else None),
+        )
+
+    def _move_away(self, topic: str) -> Path | None:
+        source = self._paths.consume_queue / topic
+        if not self._files.exists(source):  # no unit was written yet
+            self._queues.detach_topic(topic)
+            return None
+        self._files.make_directory(self._paths.deleted)
+        taken = self._files.list(self._paths.deleted)
+        number = 1 + max((int(name) for name in taken if name.isdecimal()), default=0)
+        away = self._paths.deleted / str(number)
+        self._files.rename(source, away)
+        self._queues.detach_topic(topic)
+        return away
+
+    def _remove_topic(self, topic: str, log_end: int, away: Path | None) -> None:
+        with self._one_topic:
+            # First: a queue that is listed and gone is taken for lost, and rebuilt; so is one the log has messages of.
+            forget_queue_ends(self._files, self._paths)
+            self.deleted_topics.delete(topic, log_end)
+        for directory in (self._paths.deleted, self._paths.consume_queue):
+            self._files.fsync_directory(directory)
+        if away is not None:
+            self._remove_queues(away)
+
+    def remove_leftovers(self) -> None:
+        """Finish what a kill interrupted; blocks."""
+        for name in self._files.list(self._paths.deleted):
+            self._remove_queues(self._paths.deleted / name)
+
+    def _remove_queues(self, topic_directory: Path) -> None:
+        for queue in self._files.list(topic_directory):
+            for name in self._files.list(topic_directory / queue):
+                self._files.unlink(topic_directory / queue / name)
+            self._files.remove_directory(topic_directory / queue)
+        self._files.remove_directory(topic_directory)
+
+
+def _min_for(queue: ConsumeQueue, log_min: int) -> int | None:
+    """What the minimum of a queue becomes; None when it stays, or the queue is being deleted."""
+    try:
+        minimum = queue.min_for(log_min)
+    except OSError:
+        return None
+    return minimum if minimum > queue.min_offset else None

@@ -1,0 +1,73 @@
+"""What the store counts about itself, as metrics.
+
+Names follow the metrics Apache RocketMQ 5.x exports (``StoreMetricsConstant``) where they mean the same thing.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from gateway.store.admission import Admission
+from gateway.store.progress import StoreProgress
+from gateway.telemetry.metrics import Registry
+
+
+class LogOffsets(Protocol):
+    """The commit log, as far as it is counted."""
+
+    @property
+    def min_offset(self) -> int:
+        """The offset of the oldest byte kept."""
+
+    @property
+    def visible_end(self) -> int:
+        """Consumers see nothing from here on."""
+
+    @property
+    def position(self) -> int:
+        """Where the next record goes."""
+
+
+class StoreFigures:
+    """The store's metrics; each is counted where it happens, as ``figure.value += 1``."""
+
+    __slots__ = ("deleted_files", "flush_timeouts", "log_syncs", "refused_messages", "registry", "stored_messages")
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.stored_messages = registry.counter("rocketmq_gateway_stored_messages_total", "Messages stored and visible")
+        self.log_syncs = registry.counter("rocketmq_gateway_log_syncs_total", "Syncs (fdatasync) of commit log files")
+        self.flush_timeouts = registry.counter(
+            "rocketmq_gateway_flush_timeouts_total", "Messages answered FLUSH_DISK_TIMEOUT (syncFlushTimeout)"
+        )
+        self.refused_messages = registry.counter(
+            "rocketmq_gateway_refused_messages_total", "Messages refused: no space, store closed or failed"
+        )
+        self.deleted_files = registry.counter(
+            "rocketmq_gateway_deleted_log_files_total", "Commit log files deleted as expired or for space"
+        )
+
+    def watch(self, log: LogOffsets, progress: StoreProgress, admission: Admission) -> None:
+        """Show the levels that others keep, as they are when the metrics are read."""
+        watch = self.registry.watch
+        watch("rocketmq_storage_size", "Bytes of the commit log", lambda: log.position - log.min_offset)
+        watch(
+            "rocketmq_storage_flush_behind_bytes",
+            "Bytes consumers may see that are not known to be on disk",
+            lambda: max(log.visible_end - progress.flushed, 0),
+        )
+        watch(
+            "rocketmq_storage_dispatch_behind_bytes",
+            "Stored bytes whose consume queues could not be written yet",
+            lambda: max(log.visible_end - progress.dispatched_end, 0),
+        )
+        watch(
+            "rocketmq_gateway_store_refusing",
+            "1 while messages are refused: no space, not open, or failed",
+            lambda: int(admission.refusal is not None),
+        )
+        watch(
+            "rocketmq_gateway_store_failed",
+            "1 after a failed write or sync: nothing is acknowledged until a restart",
+            lambda: int(admission.failure is not None),
+        )

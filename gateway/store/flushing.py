@@ -1,0 +1,205 @@
+"""Bringing to the disk what is written: the commit log by interval (ASYNC_FLUSH), queues, index and checkpoint always.
+
+With SYNC_FLUSH the log itself is durable before a batch gets here. A failed sync is never tried again: the kernel may
+have dropped the pages, so the store stops acknowledging and the next start recovers. Only a lack of space while
+derived files are *written* is tried again, because the same bytes are then written once more.
+
+Upstream: ``FlushRealTimeService``, ``FlushConsumeQueueService``, ``StoreCheckpoint``.
+"""
+
+from __future__ import annotations
+
+import errno
+from threading import Lock
+
+from gateway.clock import Milliseconds
+from gateway.store.admission import Admission
+from gateway.store.checkpoint import CheckpointFile, Marks
+from gateway.store.commit_log import NO_SPACE, CommitLog
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.errors import WriteFailed
+from gateway.store.group_commit import InThread
+from gateway.store.index import KeyIndex
+from gateway.store.log_batch import LogBatch
+from gateway.store.progress import StoreProgress
+from gateway.store.store_lock import StoreLock
+from gateway.store.store_settings import StoreSettings
+from gateway.telemetry.logs import EventLog
+from wire.disk.consume_queue import UNIT_BYTES
+
+log = EventLog("store")
+
+PAGE_BYTES = 4096
+"""What upstream's least pages are counted in (``MappedFile.OS_PAGE_SIZE``)."""
+NOT_OPENED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""Nothing was tried yet: it passes and loses nothing."""
+NOT_WRITTEN = NOT_OPENED | NO_SPACE
+"""Of files that are written anew at the next flush."""
+
+
+class Flushing:
+    """Moves ``progress.flushed`` and the checkpoint on. ``flush`` and ``flush_due`` block, for any thread."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        queues: ConsumeQueues,
+        index: KeyIndex,
+        checkpoint: CheckpointFile,
+        lock: StoreLock,
+        progress: StoreProgress,
+        admission: Admission,
+        settings: StoreSettings,
+        clock_ms: Milliseconds,
+        in_thread: InThread,
+    ) -> None:
+        self._log = log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._lock = lock
+        self._progress = progress
+        self._admission = admission
+        self._settings = settings
+        self._sync = settings.sync_flush
+        self._clock_ms = clock_ms
+        self._in_thread = in_thread
+        self._last_log_flush_ms = 0
+        self._last_queue_flush_ms = 0
+        self._last_thorough_ms = 0
+        self._is_woken = False
+        self.in_turn = Lock()
+        """Held by whoever flushes, and while files are given back."""
+
+    # --- with every batch, on the reactor's thread ---------------------------------------------------------------
+
+    def before_visible(self, batch: LogBatch) -> None:
+        """SYNC_FLUSH: the batch is on disk. A flush in another thread must not find it visible and not durable."""
+        if self._sync:
+            self._progress.flushed = batch.end
+
+    def after_visible(self, batch: LogBatch) -> None:
+        """Note in the checkpoint what is durable, or wake the flush that waits for messages."""
+        if self._sync:
+            try:
+                self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+            except OSError as error:
+                # An older mark only makes recovery look at more; the batch itself is on disk.
+                log.error("checkpoint cannot be written", error=str(error))
+        elif not self._settings.flush_commit_log_timed:
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
+            self._is_woken = True
+            self._in_thread(lambda: self._flush_log_due(self._clock_ms()), self._woken)
+
+    def _woken(self, _result: object) -> None:
+        self._is_woken = False
+        if self._enough_pages:
+            self._wake()
+
+    # --- by interval, in a thread --------------------------------------------------------------------------------
+
+    def flush_due(self, now_ms: int) -> bool:
+        """Flush when the intervals say so; to be called every few hundred milliseconds. Whether it did."""
+        settings, progress = self._settings, self._progress
+        if _passed(self._last_queue_flush_ms, now_ms, settings.flush_interval_consume_queue_ms) and self._has_unsaved:
+            unsaved_bytes = (progress.dispatched_count - progress.saved_count) * UNIT_BYTES
+            enough = unsaved_bytes >= settings.flush_consume_queue_least_pages * PAGE_BYTES
+            thorough = _passed(self._last_thorough_ms, now_ms, settings.flush_consume_queue_thorough_interval_ms)
+            if enough or thorough:
+                self._last_queue_flush_ms = self._last_log_flush_ms = self._last_thorough_ms = now_ms
+                return self.flush(due_only=True)
+        return self._flush_log_due(now_ms)
+
+    def _flush_log_due(self, now_ms: int) -> bool:
+        thorough = _passed(self._last_log_flush_ms, now_ms, self._settings.flush_commit_log_thorough_interval_ms)
+        if not (self._enough_pages or (thorough and self._behind > 0)):
+            return False
+        self._last_log_flush_ms = now_ms
+        with self.in_turn:
+            return self._flush_log(self._log.visible_end)
+
+    @property
+    def _behind(self) -> int:
+        return self._log.visible_end - self._progress.flushed
+
+    @property
+    def _enough_pages(self) -> bool:
+        behind = self._behind
+        return behind > 0 and behind >= self._settings.flush_commit_log_least_pages * PAGE_BYTES
+
+    @property
+    def _has_unsaved(self) -> bool:
+        marks = self._checkpoint.marks
+        return (
+            marks is None
+            or marks.queues != self._progress.dispatched_end
+            or (marks.index.scanned != self._index.scanned and self._index.flush_is_due)
+        )
+
+    # --- everything ----------------------------------------------------------------------------------------------
+
+    def flush(self, *, due_only: bool = False) -> bool:
+        """Bring everything visible to the disk: log, queues, index, checkpoint. Whether all of it is there.
+
+        :param due_only: leave out the key index, whose flush writes the most, until its own interval is over.
+        """
+        with self.in_turn:
+            if self._admission.failure is not None or not self._lock.is_held:
+                return False
+            # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
+            # dispatched is visible. No mark may point beyond the log that is made durable below.
+            index = self._index.snapshot(due_only=due_only)
+            progress = self._progress
+            count, stored_ms, end = progress.dispatched_count, progress.dispatched_ms, progress.dispatched_end
+            visible = self._log.visible_end
+            if not (self._flush_log(visible) and self._sync_queues()):
+                self._index.give_back(index)
+                return False
+            try:
+                self._index.sync(index)
+                self._checkpoint.save(
+                    Marks(durable=visible, queues=end, index=index.mark),
+                    log_stored_at_ms=stored_ms,
+                    queues_stored_at_ms=stored_ms,
+                )
+            except OSError as error:
+                self._index.give_back(index)
+                self._judge("flush of index and checkpoint", error, NOT_WRITTEN)
+                return False
+            progress.saved_count = count
+            return True
+
+    def _flush_log(self, end: int) -> bool:
+        if end <= self._progress.flushed:
+            return True
+        if self._admission.failure is not None:
+            return False
+        try:
+            self._log.sync_range(self._progress.flushed, end)
+        except WriteFailed as error:
+            self._admission.fail(error)
+            return False
+        self._progress.flushed = end
+        return True
+
+    def _sync_queues(self) -> bool:
+        try:
+            self._queues.sync()
+        except OSError as error:
+            self._judge("sync of the consume queues", error, NOT_OPENED)
+            return False
+        return True
+
+    def _judge(self, what: str, error: OSError, passing: frozenset[int]) -> None:
+        if error.errno in passing:
+            log.error("flush did not end, it is tried again", what=what, error=str(error))
+        else:
+            self._admission.fail(f"{what} failed: {error}")
+
+
+def _passed(since_ms: int, now_ms: int, interval_ms: int) -> bool:
+    """Whether an interval is over; also when the clock was set back, which must not stop the flushing for a day."""
+    return not 0 <= now_ms - since_ms < interval_ms

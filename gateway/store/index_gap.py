@@ -1,0 +1,72 @@
+"""The part of the log that a lost index file knew about: found when the store opens, filled again afterwards.
+
+A file is lost when ``index_names`` lists it, it is not there, and a later one is: what is missing at the end is simply
+built again. The new files take the names of the lost ones, which stay marked as lost until they are whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import groupby
+
+from gateway.store.index_file import IndexFile
+from wire.disk.index_file import FIRST_ENTRY
+
+
+class IndexGap:
+    """What is to be read again, and how far that got.
+
+    ``lost``: names of the missing files; ``behind``: the file after them; ``made``: the files made instead;
+    ``next_offset`` … ``last_offset``: records still to be looked at.
+    """
+
+    __slots__ = ("_before", "behind", "last_offset", "lost", "made", "next_offset")
+
+    def __init__(self, lost: Sequence[str], before: IndexFile | None, behind: IndexFile, log_min: int) -> None:
+        self.lost = lost
+        self.behind = behind
+        self.made: list[IndexFile] = []
+        self._before = before
+        # The first and last message may have some of their keys in the neighbouring files.
+        self.next_offset = max(before.end_offset if before is not None else 0, log_min)
+        self.last_offset = behind.begin_offset
+
+    def may_know(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether messages of the gap may have been stored within [begin_ms, end_ms]."""
+        gap_begin_ms = self._before.end_ms if self._before is not None else 0
+        return gap_begin_ms <= end_ms and begin_ms <= self.behind.begin_ms
+
+    def is_known(self, key_hash: int, offset: int, lock: AbstractContextManager[object]) -> bool:
+        """Whether a neighbouring file has an entry already."""
+        neighbour = self.behind
+        if offset != self.last_offset:
+            if self._before is None or offset != self._before.end_offset:
+                return False
+            neighbour = self._before
+        return any(found is not None and found[0] == offset for found in neighbour.find(key_hash, lock))
+
+    @property
+    def is_unsaved(self) -> bool:
+        """Whether some of it is in memory only."""
+        return any(file.dirty for file in self.made)
+
+
+def find_gaps(names: Mapping[str, bool], present: Sequence[IndexFile], log_min: int) -> list[IndexGap]:
+    """The gaps, oldest first.
+
+    :param names: see ``index_names``; files made anew behind the last of them count as well.
+    """
+    used = {file.path.name: file for file in present if file.next_entry > FIRST_ENTRY}
+    missing = [name for name in names if name not in used]
+    gaps = []
+
+    def neighbours(name: str) -> tuple[IndexFile | None, IndexFile | None]:
+        before = [file for other, file in used.items() if other < name]
+        behind = [file for other, file in used.items() if other > name]
+        return (before[-1] if before else None), (behind[0] if behind else None)
+
+    for (before, behind), lost in groupby(missing, key=neighbours):
+        if behind is not None and behind.begin_offset >= log_min:
+            gaps.append(IndexGap(list(lost), before, behind, log_min))
+    return gaps

@@ -1,0 +1,42 @@
+"""The names of the index files, to notice that one of them was lost since.
+
+A lost older file leaves no trace: the others still answer, only with less. One name a line, with the word ``lost``
+behind it while the file is being made again. Missing or unreadable: nothing is known, nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths, is_index_name
+
+_LOST = "lost"
+
+
+def save_index_names(files: FileLayer, paths: StorePaths, names: Mapping[str, bool]) -> None:
+    """Replace the list durably: whether each file is whole; blocks."""
+    text = "".join(f"{name}\n" if whole else f"{name} {_LOST}\n" for name, whole in sorted(names.items()))
+    temporary = paths.index_names.with_suffix(".new")
+    files.unlink(temporary)
+    fd = files.open(temporary, create=True)
+    try:
+        files.pwrite(fd, text.encode(), 0)
+        files.fdatasync(fd)
+    finally:
+        files.close(fd)
+    files.rename(temporary, paths.index_names)
+    files.fsync_directory(paths.root)
+
+
+def load_index_names(files: FileLayer, paths: StorePaths) -> dict[str, bool]:
+    """The names of the last ``save_index_names`` and whether each file was whole, oldest first."""
+    if not files.exists(paths.index_names):
+        return {}
+    fd = files.open(paths.index_names)
+    try:
+        text = files.pread(fd, files.size(fd), 0).decode("ascii", "replace")
+    finally:
+        files.close(fd)
+    fields = [line.split(" ") for line in text.splitlines()]
+    return {name: not rest for name, *rest in sorted(fields) if is_index_name(name)}

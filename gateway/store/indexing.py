@@ -1,0 +1,100 @@
+"""Keeping the key index up with the log in the background, and asking it for messages.
+
+Entries are made in slices between the reactor's turns, so that no request waits behind a long backlog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gateway.store.commit_log import CommitLog
+from gateway.store.group_commit import Soon
+from gateway.store.index import KeyIndex
+from gateway.store.index_entries import KeyKind
+from gateway.store.log_scan import LogScan
+from gateway.store.progress import StoreProgress
+from gateway.store.put_result import Dispatched
+from gateway.telemetry.logs import EventLog
+from wire.message.record import StoredMessage
+
+log = EventLog("store")
+
+AHEAD_BYTES = 8 * 1024 * 1024
+"""Brought into memory before an index that catches up gets there: its slices are read on the reactor's thread."""
+INDEX_SLICE = 256
+"""Messages indexed in one reactor turn: more than most turns store, and no request waits for long behind it."""
+
+
+class Indexing:
+    """Feeds the index, unless ``enabled`` is false."""
+
+    def __init__(self, index: KeyIndex, log: CommitLog, soon: Soon, *, enabled: bool) -> None:
+        self._index = index
+        self._log = log
+        self._soon = soon
+        self._enabled = enabled
+        self._is_scheduled = False
+
+    def offer(self, results: Sequence[Dispatched]) -> None:
+        """Take note of dispatched messages."""
+        if self._enabled:
+            self._index.offer(results)
+
+    def build_soon(self) -> None:
+        """See to it that what waits gets its entries, once it is enough for a slice."""
+        if self._enabled and not self._is_scheduled and self._index.has_slice:
+            self._is_scheduled = True
+            self._soon(self._build)
+
+    def _build(self) -> None:
+        self._is_scheduled = False
+        try:
+            built = self._index.build(INDEX_SLICE)
+        except OSError as error:
+            log.error("key index cannot be written", error=str(error))
+            return
+        if built:
+            self.build_soon()
+
+    def find(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind
+    ) -> list[StoredMessage]:
+        """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread."""
+        found: list[StoredMessage] = []
+        for offset in self._index.find(topic, kind.indexed(key), begin_ms, end_ms):
+            message = self._log.message_at(offset)
+            if (
+                message is not None
+                and message.topic == topic
+                and begin_ms <= message.stored_at_ms <= end_ms
+                and kind.matches(message, key)
+            ):
+                found.append(message)
+                if len(found) >= max_count:
+                    break
+        return found
+
+
+class DispatchedLog:
+    """The messages of the log as far as they are dispatched, for an index that has to catch up."""
+
+    def __init__(self, log: CommitLog, progress: StoreProgress) -> None:
+        self._log = log
+        self._progress = progress
+        self._asked_end = 0
+
+    def messages_from(self, offset: int) -> Iterator[StoredMessage]:
+        """From an offset on; from the log's begin when that is later."""
+        start = max(offset, self._log.min_offset)
+        if not start + AHEAD_BYTES // 2 <= self._asked_end <= start + AHEAD_BYTES:
+            self._ask_ahead(start)
+        return iter(LogScan(self._log.files, start, self._progress.dispatched_end, check_crc=False))
+
+    def _ask_ahead(self, start: int) -> None:
+        self._asked_end = start + AHEAD_BYTES
+        position = start
+        while position < self._asked_end and (file := self._log.files.find(position)) is not None:
+            if not file.is_open:
+                file.open()
+            file.read_ahead(position - file.start_offset, self._asked_end - position)
+            position = file.start_offset + file.size

@@ -1,0 +1,24 @@
+"""How far the store is: what readers may see, and what is known to be on disk.
+
+``flushed`` ≤ what is visible ≤ what is appended. The commit log itself knows the last two (``visible_end``,
+``position``); what was derived from it follows in ``dispatched_end``.
+"""
+
+from __future__ import annotations
+
+
+class StoreProgress:
+    """Offsets of the commit log. A plain class: moved on with every batch, read in any thread.
+
+    ``dispatched_ms`` is the store time of the last dispatched message, ``dispatched_count`` how many were dispatched
+    since the start, ``saved_count`` how many of these a flush has brought to the disk with their queues.
+    """
+
+    __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count")
+
+    def __init__(self) -> None:
+        self.flushed = 0
+        self.dispatched_end = 0
+        self.dispatched_ms = 0
+        self.dispatched_count = 0
+        self.saved_count = 0

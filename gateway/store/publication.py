@@ -1,0 +1,223 @@
+"""What becomes of a batch that was brought to the disk: visible, told to listeners, answered; or taken back.
+
+In this order, batch by batch, on the reactor's thread: consume queues, key index, listeners, senders. With SYNC_FLUSH
+nothing is visible before it is on disk, also when its sender was answered earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from gateway.store.admission import Admission
+from gateway.store.commit_log import NO_SPACE, CommitLog
+from gateway.store.dispatch import Dispatch
+from gateway.store.errors import DiskFull
+from gateway.store.figures import StoreFigures
+from gateway.store.flushing import Flushing
+from gateway.store.group_commit import GroupCommit, InThread
+from gateway.store.indexing import Indexing
+from gateway.store.log_batch import LogBatch, Waiter
+from gateway.store.mapped_file import MappedFile
+from gateway.store.progress import StoreProgress
+from gateway.store.put_result import Dispatched, PutStatus, WaitFor
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("store")
+
+Listener: TypeAlias = Callable[[list[Dispatched]], None]
+
+
+class Publication:
+    """Told of batches by ``GroupCommit``.
+
+    :param numbers: the free space as text, for a disk that turned out to be full.
+    """
+
+    __slots__ = (
+        "_admission",
+        "_dispatch",
+        "_figures",
+        "_flushing",
+        "_idle_callbacks",
+        "_in_thread",
+        "_index",
+        "_listeners",
+        "_log",
+        "_numbers",
+        "_progress",
+        "_undispatched",
+        "group",
+    )
+
+    def __init__(
+        self,
+        log: CommitLog,
+        dispatch: Dispatch,
+        index: Indexing,
+        flushing: Flushing,
+        progress: StoreProgress,
+        admission: Admission,
+        figures: StoreFigures,
+        in_thread: InThread,
+        numbers: Callable[[], str],
+    ) -> None:
+        self._log = log
+        self._dispatch = dispatch
+        self._index = index
+        self._flushing = flushing
+        self._progress = progress
+        self._admission = admission
+        self._figures = figures
+        self._in_thread = in_thread
+        self._numbers = numbers
+        self._listeners: list[Listener] = []
+        self._undispatched: list[LogBatch] = []
+        self._idle_callbacks: list[Callable[[], None]] = []
+        self.group: GroupCommit | None = None
+        """Set once: the two tell each other."""
+
+    def listen(self, listener: Listener) -> None:
+        """Tell ``listener`` of every batch that becomes visible, in order."""
+        self._listeners.append(listener)
+
+    def when_idle(self, callback: Callable[[], None]) -> None:
+        """Call back once when nothing waits for the disk any more; at once when nothing does."""
+        if self._group.is_idle:
+            callback()
+        else:
+            self._idle_callbacks.append(callback)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything that is stored is also visible."""
+        return not self._undispatched
+
+    @property
+    def _group(self) -> GroupCommit:
+        assert self.group is not None, "set when the store is put together"
+        return self.group
+
+    # --- stored --------------------------------------------------------------------------------------------------
+
+    def stored(self, batch: LogBatch) -> None:
+        """A batch is as durable as it has to be before its senders are told."""
+        self._flushing.before_visible(batch)
+        self._log.visible_end = batch.end
+        self._flushing.after_visible(batch)
+        self._undispatched.append(batch)
+        self.catch_up()
+        self._answer(batch)
+        self._make_file_ahead()
+
+    def catch_up(self) -> None:
+        """Make stored batches visible, in order; a disk that has no room for the queues is tried again."""
+        progress = self._progress
+        while self._undispatched:
+            batch = self._undispatched[0]
+            try:
+                self._dispatch.write(batch.results)
+            except OSError as error:
+                log.error("consume queues cannot be written", error=str(error), waiting=len(self._undispatched))
+                return
+            del self._undispatched[0]
+            progress.dispatched_end = batch.end
+            progress.dispatched_ms = batch.results[-1].stored_at_ms
+            progress.dispatched_count += len(batch.results)
+            self._figures.stored_messages.value += len(batch.results)
+            self._index.offer(batch.results)
+            self._tell(batch)
+        self._index.build_soon()
+
+    def _tell(self, batch: LogBatch) -> None:
+        for listener in self._listeners:
+            try:
+                listener(batch.results)
+            except Exception as error:  # noqa: BLE001 - a failing listener must not keep the senders' answers
+                log.error("listener failed", failure=error)
+
+    def _answer(self, batch: LogBatch) -> None:
+        for callback, result, _ in batch.waiters:
+            try:
+                callback(result)
+            except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
+                log.error("callback failed", failure=error)
+        if self._idle_callbacks and self._group.is_idle:
+            waiting, self._idle_callbacks = self._idle_callbacks, []
+            for idle in waiting:
+                idle()
+
+    # --- written, not yet on disk --------------------------------------------------------------------------------
+
+    def hasty(self, batch: LogBatch) -> None:
+        """A batch is written: answer those who wait for no more. Readers do not see it before it is on disk."""
+        for waiter in _taken(batch, WaitFor.WRITE):
+            _call(waiter)
+
+    def overdue(self, batch: LogBatch) -> None:
+        """A written batch is not on disk in time: say so to those who asked to know."""
+        waiters = _taken(batch, WaitFor.DISK_OR_TIMEOUT)
+        if not waiters:
+            return
+        log.warning("sync takes long", messages=len(batch.results), answered=len(waiters), answer="FLUSH_DISK_TIMEOUT")
+        for waiter in waiters:
+            results = waiter[1] if isinstance(waiter[1], list) else [waiter[1]]
+            self._figures.flush_timeouts.value += len(results)
+            for result in results:
+                result.status = PutStatus.FLUSH_DISK_TIMEOUT
+            _call(waiter)
+            for result in results:
+                result.status = PutStatus.PUT_OK  # for the listeners, who hear of it when it is on disk
+
+    # --- refused -------------------------------------------------------------------------------------------------
+
+    def failed(self, batch: LogBatch, reason: BaseException) -> None:
+        """A batch did not reach the disk: what was gathered behind it has to go too."""
+        if isinstance(reason, DiskFull):
+            log.error("disk full", error=str(reason), messages=len(batch.results))
+            self._admission.refuse(f"disk full: {reason}; {self._numbers()}")
+            status = PutStatus.SERVICE_NOT_AVAILABLE
+        else:
+            self._admission.fail(reason)
+            status = PutStatus.UNKNOWN_ERROR
+        self._log.move_to(batch.start)
+        gathered = self._group.restart()
+        for result in [*batch.results, *gathered.results]:
+            queue = result.queue
+            if queue is not None and result.queue_offset < queue.next_offset:
+                queue.next_offset = result.queue_offset
+        for refused, what in ((batch, status), (gathered, PutStatus.SERVICE_NOT_AVAILABLE)):
+            self._figures.refused_messages.value += len(refused.results)
+            for result in refused.results:
+                result.status = what
+                result.queue_offset = result.commit_log_offset = -1
+            self._answer(refused)
+
+    # --- the next file -------------------------------------------------------------------------------------------
+
+    def _make_file_ahead(self) -> None:
+        """So that no batch waits for it, and no reactor with ASYNC_FLUSH."""
+        file = self._log.file_ahead()
+        if file is not None:
+            self._in_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
+
+    def _made_ahead(self, file: MappedFile, result: object) -> None:
+        if isinstance(result, OSError) and result.errno in NO_SPACE:
+            self._log.forget_ahead(file)
+        elif isinstance(result, BaseException):
+            self._admission.fail(f"{file.path} could not be made: {result}")
+
+
+def _taken(batch: LogBatch, wait_for: WaitFor) -> list[Waiter]:
+    """The waiters of one kind; they are not told again."""
+    taken = [waiter for waiter in batch.waiters if waiter[2] is wait_for]
+    if taken:
+        batch.waiters = [waiter for waiter in batch.waiters if waiter[2] is not wait_for]
+    return taken
+
+
+def _call(waiter: Waiter) -> None:
+    try:
+        waiter[0](waiter[1])
+    except Exception as error:  # noqa: BLE001 - one sender's failure must not keep the others' answers
+        log.error("callback failed", failure=error)

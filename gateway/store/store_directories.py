@@ -1,0 +1,34 @@
+"""The directories of a store, made so that a power failure cannot take them away again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths
+
+
+def make_directories(files: FileLayer, paths: StorePaths) -> None:
+    """Make what is missing; names of files that a kill left behind unsynced become durable too.
+
+    :raises OSError: something cannot be made or synced.
+    """
+    wanted = (paths.root, paths.commit_log, paths.consume_queue, paths.index)
+    made = {parent for directory in wanted for parent in _missing(files, directory)}
+    for directory in wanted:
+        files.make_directory(directory)
+    for directory in sorted({paths.commit_log, paths.root, *(directory.parent for directory in (*wanted, *made))}):
+        try:
+            files.fsync_directory(directory)
+        except PermissionError:
+            if directory in made or directory in wanted:
+                raise  # else: above what is ours, and not ours to read; the names in it were there before
+
+
+def _missing(files: FileLayer, directory: Path) -> list[Path]:
+    """The directory and its parents as far as they do not exist."""
+    missing = []
+    while not files.exists(directory) and directory != directory.parent:
+        missing.append(directory)
+        directory = directory.parent
+    return missing

@@ -1,0 +1,67 @@
+"""The lock of a store directory and the mark that it is open.
+
+``lock`` keeps two brokers apart, Apache RocketMQ's included; ``abort`` lies in the directory from opening to a proper
+closing, so that the next start knows whether it has to recover.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gateway.store.errors import StoreInUse
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths
+
+LOCK_TEXT = b"lock"
+
+
+class StoreLock:
+    """Held while the store is open."""
+
+    __slots__ = ("_fd", "_files", "_paths")
+
+    def __init__(self, files: FileLayer, paths: StorePaths) -> None:
+        self._files = files
+        self._paths = paths
+        self._fd = -1
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the directory is ours."""
+        return self._fd >= 0
+
+    def take(self) -> None:
+        """Lock the directory.
+
+        :raises StoreInUse: another process has it.
+        """
+        self._fd = self._files.open(self._paths.lock, create=True)
+        if not self._files.lock(self._fd):
+            holder = self._files.pread(self._fd, 64, len(LOCK_TEXT)).decode("ascii", "replace").strip()
+            self.release()
+            raise StoreInUse(self._paths.root, f" ({holder})" if holder else "")
+        text = LOCK_TEXT + f" pid {os.getpid()}".encode()
+        self._files.truncate(self._fd, 0)
+        self._files.pwrite(self._fd, text, 0)
+
+    def release(self) -> None:
+        """Give the directory back."""
+        if self._fd >= 0:
+            self._files.close(self._fd)
+            self._fd = -1
+
+    def mark_open(self) -> None:
+        """Leave word, durably, that the store is open."""
+        fd = self._files.open(self._paths.abort, create=True)
+        try:
+            self._files.truncate(fd, 0)
+            self._files.pwrite(fd, str(os.getpid()).encode(), 0)
+            self._files.fdatasync(fd)
+        finally:
+            self._files.close(fd)
+        self._files.fsync_directory(self._paths.root)
+
+    def mark_closed(self) -> None:
+        """Everything is on disk: the next start has nothing to recover."""
+        self._files.unlink(self._paths.abort)
+        self._files.fsync_directory(self._paths.root)

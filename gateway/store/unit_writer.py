@@ -1,0 +1,109 @@
+"""Writes the consume queue units that a walk through the log gathered, and notices queues that miss some.
+
+Queue offsets are dense, but the log may say otherwise: the topic was deleted and made again (offsets begin at 0 anew),
+the queue lost files (a gap that the whole log fills), a damaged record is gone (a gap that stays), or a bit of the
+offset itself flipped (one message out of line; the checksum covers bodies only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.consume_queues import ConsumeQueues
+from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
+from wire.disk.unit_collector import QueueName, QueueUnits
+from wire.message.record import MIN_RECORD_BYTES
+
+MAX_REMARKS = 20
+"""Odd messages named one by one."""
+_BRIDGE_UNITS = 50_000
+
+
+class UnitWriter:
+    """Takes what walks collected, in the order of the log.
+
+    ``lost``: queues that miss units which lie before the walk. ``remarks``: messages that no queue can show.
+    """
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self._queues = queues
+        self.lost: set[QueueName] = set()
+        self.remarks: list[str] = []
+        self.written = 0
+
+    def write(self, collected: Iterable[QueueUnits], *, from_begin: bool) -> None:
+        """Write units behind those the queues have.
+
+        :param from_begin: whether the walk began with the log: then a queue may begin at any offset, and what is
+            missing in between is nowhere.
+        :raises OSError: a queue cannot be written.
+        """
+        for found in collected:
+            queue = self._queues.make(found.topic, found.queue_id)
+            for number, (first, units) in enumerate(found.runs):
+                following = found.runs[number + 1][0] if number + 1 < len(found.runs) else None
+                if not self._write_run(queue, first, bytes(units), following, from_begin=from_begin):
+                    self.lost.add((found.topic, found.queue_id))
+                    break
+
+    def _write_run(
+        self, queue: ConsumeQueue, first: int, units: bytes, following: int | None, *, from_begin: bool
+    ) -> bool:
+        expected = queue.max_offset
+        if 0 <= first < expected and queue.covered_end() == -1:
+            # A file without a unit does not say where the queue stands: those before it have lost their names.
+            if not from_begin:
+                return False
+            queue.clear()
+            expected = 0
+        if first < 0 or (first != expected and _is_stray(first, len(units), expected, following)):
+            self._pass_over(queue, first, units, f"the next one of the queue is {expected}")
+            return True
+        if first > expected and (expected > 0 or not from_begin):
+            if not from_begin:
+                return False
+            if not self._bridge(queue, expected, first, units):
+                self._pass_over(queue, first, units, f"the queue ends at {expected} and so many were never stored")
+                return True
+        elif first < expected:
+            if first > 0:
+                self._pass_over(queue, first, units, f"the queue has other messages up to {expected}")
+                return True
+            queue.clear()  # the topic was deleted and made again: the later messages are the queue
+        self._queues.write(queue, first, units)
+        self.written += len(units) // UNIT_BYTES
+        return True
+
+    def _bridge(self, queue: ConsumeQueue, expected: int, first: int, units: bytes) -> bool:
+        """Lead over messages that are gone from the log; False when the gap is larger than what can be gone there.
+
+        The units lie where the last message ended, as these have to rise and must not count as kept when all before
+        them is expired, and have a size that no record has: readers pass over them, those of Apache RocketMQ too.
+        """
+        position = max(queue.covered_end(), 0)
+        if (first - expected) * MIN_RECORD_BYTES > UNIT.unpack_from(units)[0] - position:
+            return False
+        bridge = UNIT.pack(position, FILLER_SIZE, 0)
+        for offset in range(expected, first, _BRIDGE_UNITS):
+            self._queues.write(queue, offset, bridge * min(_BRIDGE_UNITS, first - offset))
+        self._remark(f"{queue.topic}/{queue.queue_id}: messages {expected} to {first - 1} are not in the commit log")
+        return True
+
+    def _pass_over(self, queue: ConsumeQueue, first: int, units: bytes, why: str) -> None:
+        count = len(units) // UNIT_BYTES
+        self._remark(
+            f"{queue.topic}/{queue.queue_id}: {count} messages from commit log offset {UNIT.unpack_from(units)[0]} on "
+            f"say they are number {first} and following, but {why}; no queue shows them"
+        )
+
+    def _remark(self, text: str) -> None:
+        if len(self.remarks) < MAX_REMARKS:
+            self.remarks.append(text)
+
+
+def _is_stray(first: int, size: int, expected: int, following: int | None) -> bool:
+    """Whether one message is out of line and the next goes on as if it were not."""
+    if size != UNIT_BYTES or following is None or following == first + 1:
+        return False
+    return following == expected + 1 or (expected == 0 and 0 < following < first)

@@ -1,0 +1,281 @@
+"""Deletion in steps: nobody sees what goes, files go one by one and oldest first, and a kill in between is harmless."""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.store.files import DiskSpace
+from gateway.store.get_result import GetStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutStatus
+from gateway.tests.store.small_store import (
+    GIB,
+    LOG_FILE_BYTES,
+    SMALL,
+    START_MS,
+    Disk,
+    Executor,
+    bodies,
+    killed,
+    log_file,
+    message,
+    opened,
+    put,
+    read_all,
+)
+
+MUCH_LATER_MS = START_MS + 400 * 86_400_000
+
+
+def aged(directory: Path, disk: Disk, count: int = 40, **settings: object) -> MessageStore:
+    """A store of several files that are all older than their time."""
+    store = opened(directory, replace(SMALL, **settings), disk=disk)  # type: ignore[arg-type]
+    for number in range(count):
+        put(store, message(b"%02d" % number * 200, KEYS=f"k{number}"))
+    store.query_by_key("T", "k1", 1, 0, 1 << 60)
+    store.flush()
+    for path in (directory / "commitlog").iterdir():
+        os.utime(path, (START_MS / 1000, START_MS / 1000))
+    return store
+
+
+def names(directory: Path) -> list[int]:
+    return sorted(int(path.name) for path in (directory / "commitlog").iterdir())
+
+
+def test_the_minimum_is_right_as_soon_as_files_are_out_of_sight_and_a_pull_below_it_is_told_so(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path, disk)
+    deletion = store.deletion
+    survey = deletion.survey(MUCH_LATER_MS, asked=True)()
+    assert (store.min_offset("T", 0), len(survey.files)) == (0, 2)
+    disk.calls.clear()
+    assert deletion.detach(survey) == 2
+    assert disk.calls == [], "the reactor's thread touches no file"
+    low = store.min_offset("T", 0)
+    assert low > 10
+    assert store.min_commit_log_offset == 2 * LOG_FILE_BYTES
+    below = store.get_messages("T", 0, low - 1, 32, 1 << 20)
+    assert (below.status, below.next_begin_offset) == (GetStatus.OFFSET_TOO_SMALL, low)
+    assert [found.queue_offset for found in read_all(store)] == list(range(low, 40))
+    assert store.earliest_stored_at_ms("T", 0) == START_MS
+
+
+def test_files_go_one_by_one_each_made_durable_before_the_next(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path, disk)
+    deletion = store.deletion
+    deletion.detach(deletion.survey(MUCH_LATER_MS, asked=True)())
+    disk.calls.clear()
+    assert deletion.remove_log_file(MUCH_LATER_MS)
+    assert not deletion.remove_log_file(MUCH_LATER_MS)
+    assert disk.calls == [
+        ("unlink", log_file(tmp_path)),
+        ("sync", tmp_path / "commitlog"),
+        ("unlink", log_file(tmp_path, LOG_FILE_BYTES)),
+        ("sync", tmp_path / "commitlog"),
+    ]
+    assert deletion.has_other_files
+    deletion.remove_other_files()
+    assert not deletion.has_other_files
+    assert store.figures.deleted_files.value == 2
+    assert [found.queue_offset for found in read_all(opened(killed(tmp_path)))][-1] == 39
+
+
+@pytest.mark.parametrize("removed", [0, 1, 2])
+def test_a_kill_during_a_deletion_leaves_a_store_that_starts(tmp_path: Path, removed: int) -> None:
+    store = aged(tmp_path / "s", Disk())
+    deletion = store.deletion
+    deletion.detach(deletion.survey(MUCH_LATER_MS, asked=True)())
+    for _ in range(removed):
+        deletion.remove_log_file(MUCH_LATER_MS)
+    again = opened(killed(tmp_path / "s"))
+    assert again.min_commit_log_offset == removed * LOG_FILE_BYTES
+    offsets = [found.queue_offset for found in read_all(again)]
+    assert offsets == list(range(again.min_offset("T", 0), 40))
+    assert put(again, b"next").queue_offset == 40
+
+
+def test_a_file_that_cannot_be_deleted_is_tried_again_later_and_keeps_later_ones_waiting(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path / "s", disk)
+    deletion = store.deletion
+    deletion.detach(deletion.survey(MUCH_LATER_MS, asked=True)())
+    disk.fail("unlink", f"commitlog/{0:020d}", errno.EBUSY)
+    assert not deletion.remove_log_file(MUCH_LATER_MS)
+    disk.fault = None
+    assert not deletion.remove_log_file(MUCH_LATER_MS + 119_999), "redeleteHangedFileInterval"
+    assert names(tmp_path / "s") == [0, LOG_FILE_BYTES, 2 * LOG_FILE_BYTES]
+    opened(killed(tmp_path / "s"))  # without a gap
+    assert deletion.remove_log_file(MUCH_LATER_MS + 120_000)
+    assert not deletion.remove_log_file(MUCH_LATER_MS + 120_000)
+    assert names(tmp_path / "s") == [2 * LOG_FILE_BYTES]
+
+
+def test_a_directory_that_cannot_be_synced_after_a_deletion_stops_the_store(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path, disk)
+    disk.fail("sync", "commitlog")
+    store.delete_expired(MUCH_LATER_MS, asked=True)
+    assert "restart the broker" in str(store.refusal)
+
+
+def test_what_became_needed_meanwhile_stays(tmp_path: Path) -> None:
+    store = aged(tmp_path, Disk())
+    survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
+    store.keep_from = lambda: LOG_FILE_BYTES
+    assert store.deletion.detach(survey) == 0
+    assert store.min_offset("T", 0) == 0
+    survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
+    assert store.deletion.detach(survey) == 1
+    assert store.deletion.detach(survey) == 0, "the same survey a second time"
+
+
+def test_a_round_deletes_no_more_than_its_batch(tmp_path: Path) -> None:
+    store = aged(tmp_path, Disk(), delete_file_batch_max=1)
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) == 1
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) == 1
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) == 0, "never the one that is written"
+
+
+def test_messages_sent_while_files_go_are_not_touched(tmp_path: Path) -> None:
+    store = aged(tmp_path, Disk())
+    survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
+    put(store, b"meanwhile")
+    put(store, message(b"new queue", queue_id=1))
+    store.deletion.detach(survey)
+    assert bodies(store)[-1] == b"meanwhile"
+    assert bodies(store, "T", 1) == [b"new queue"]
+
+
+def test_a_queue_whose_messages_are_all_gone_goes_on_with_its_offsets(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    put(store, message(b"x" * 3000, topic="Old"))
+    for _ in range(6):
+        put(store, b"x" * 3000)
+    for path in (tmp_path / "commitlog").iterdir():
+        os.utime(path, (START_MS / 1000, START_MS / 1000))
+    store.delete_expired(MUCH_LATER_MS, asked=True)
+    assert (store.min_offset("Old", 0), store.max_offset("Old", 0)) == (1, 1)
+    store.deletion.detach_queue_files()
+    store.deletion.remove_other_files()
+    store.close()
+    assert put(opened(tmp_path), message(b"next", topic="Old")).queue_offset == 1
+
+
+def test_when_space_runs_short_old_files_go_at_any_hour_and_messages_are_taken_again(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path, disk)
+    noon_ms = MUCH_LATER_MS - MUCH_LATER_MS % 86_400_000 + 43_200_000
+    quiet = next(hour for hour in range(24) if _local_hour(noon_ms + hour * 3_600_000) != 4)
+    now_ms = noon_ms + quiet * 3_600_000
+    assert store.delete_expired(now_ms) == 0
+    disk.space = DiskSpace(100 * GIB, GIB)
+    assert store.delete_expired(now_ms) == 2
+    refused = put(store, b"refused")
+    assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "1024 MiB of 102400 MiB free" in str(store.refusal)
+    disk.space = DiskSpace(100 * GIB, 30 * GIB)
+    store.delete_expired(now_ms)
+    assert put(store, b"taken").status is PutStatus.PUT_OK
+
+
+def test_a_disk_without_room_for_a_flush_is_made_room_on(tmp_path: Path) -> None:
+    disk = Disk()
+    store = aged(tmp_path, disk)
+    put(store, message(b"one more", KEYS="k"))
+    store.query_by_key("T", "k", 1, 0, 1 << 60)
+    disk.fail("write", "index/", errno.ENOSPC)
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) == 2
+    assert store.refusal is None
+
+
+def test_the_disk_with_less_room_counts(tmp_path: Path) -> None:
+    log_directory = tmp_path / "elsewhere"
+    spaces = {log_directory: DiskSpace(100 * GIB, 50 * GIB), tmp_path / "s": DiskSpace(100 * GIB, 50 * GIB)}
+
+    class TwoDisks(Disk):
+        def disk_space(self, path: Path) -> DiskSpace:
+            return spaces[path]
+
+    store = opened(tmp_path / "s", replace(SMALL, commit_log_directory=str(log_directory)), disk=TwoDisks())
+    for full in spaces:
+        spaces[full] = DiskSpace(20 * GIB, GIB)
+        store.delete_expired(START_MS)
+        assert "1024 MiB of 20480 MiB free" in str(store.refusal)
+        spaces[full] = DiskSpace(20 * GIB, 10 * GIB)
+        store.delete_expired(START_MS)
+        assert store.refusal is None
+
+
+def _local_hour(now_ms: int) -> int:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(now_ms / 1000).hour
+
+
+# -- topics -----------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_goes_at_once_and_its_files_in_a_thread_while_it_may_be_made_anew(tmp_path: Path) -> None:
+    disk, executor = Disk(), Executor()
+    store = opened(tmp_path / "s", disk=disk)
+    for _ in range(25):
+        put(store, b"old")
+    store.flush()
+    done: list[BaseException | None] = []
+    disk.calls.clear()
+    store.delete_topic("T", executor.in_thread, done.append)
+    assert [call for call in disk.calls if call[0] in ("sync", "unlink")] == [], "the reactor waits for nothing"
+    assert store.max_offset("T", 0) == 0
+    assert put(store, b"new").queue_offset == 0
+    assert done == []
+    executor.run()
+    assert done == [None]
+    assert bodies(store) == [b"new"]
+    assert list((tmp_path / "s" / "deleted").iterdir()) == []
+    store.flush()
+    assert bodies(opened(killed(tmp_path / "s"))) == [b"new"]
+
+
+def test_a_kill_before_a_deletion_is_done_brings_the_topic_back_whole_or_not_at_all(tmp_path: Path) -> None:
+    executor = Executor()
+    store = opened(tmp_path / "s")
+    for _ in range(3):
+        put(store, b"old")
+    store.close()
+    store = opened(tmp_path / "s")
+    store.delete_topic("T", executor.in_thread, lambda _: None)
+    again = opened(killed(tmp_path / "s"))
+    assert len(bodies(again)) in (0, 3)
+    assert not list((tmp_path / "s-killed-0" / "deleted").iterdir()), "the next start tidies up"
+
+
+def test_a_deletion_that_fails_says_so(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path, disk=disk)
+    put(store, b"old")
+    done: list[BaseException | None] = []
+    disk.fail("sync", "consumequeue")
+    store.delete_topic("T", done=done.append)
+    assert isinstance(done[0], OSError)
+    put(store, b"again")
+    with pytest.raises(OSError, match="Input/output error"):
+        store.delete_topic("T")
+
+
+def test_several_topics_are_deleted_at_the_same_time(tmp_path: Path) -> None:
+    executor = Executor()
+    store = opened(tmp_path)
+    for topic in ("A", "B"):
+        put(store, message(topic=topic))
+        store.delete_topic(topic, executor.in_thread, lambda _: None)
+    assert len(list((tmp_path / "deleted").iterdir())) == 2
+    executor.run()
+    assert list((tmp_path / "deleted").iterdir()) == []
+    assert list(store.queues()) == []

@@ -1,0 +1,190 @@
+"""What reaches the disk by interval, and what happens when a sync fails: nothing is acknowledged any more."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gateway.store.put_result import PutResult, PutStatus
+from gateway.telemetry.metrics import Registry
+from gateway.tests.store.small_store import (
+    ASYNC,
+    SMALL,
+    START_MS,
+    Clock,
+    Disk,
+    Executor,
+    bodies,
+    killed,
+    message,
+    opened,
+    put,
+)
+
+PAGE = 4096
+ROOMY = replace(ASYNC, mapped_file_size_commit_log=1 << 20, max_message_size=1 << 18)
+WOKEN = replace(ROOMY, flush_commit_log_timed=False)
+
+
+def level(store: object, name: str) -> object:
+    registry: Registry = store.figures.registry  # type: ignore[attr-defined]
+    return next(sample.value for sample in registry.samples() if sample.name == name)
+
+
+# -- intervals --------------------------------------------------------------------------------------------------
+
+
+def test_little_is_flushed_by_the_thorough_round_and_much_by_the_next_one(tmp_path: Path) -> None:
+    store = opened(tmp_path, replace(ROOMY, flush_interval_consume_queue_ms=1 << 60))
+    put(store, b"first")
+    assert store.flush_due(START_MS)
+    put(store, b"little")
+    assert not store.flush_due(START_MS + 9_999)
+    assert store.flushed_offset < store.max_commit_log_offset
+    assert store.flush_due(START_MS + 10_000)
+    put(store, b"x" * 4 * PAGE)
+    assert store.flush_due(START_MS + 10_500)
+    assert store.flushed_offset == store.max_commit_log_offset
+    assert not store.flush_due(START_MS + 60_000), "nothing is left to do"
+
+
+def test_a_clock_that_was_set_back_by_a_day_does_not_stop_the_flushing(tmp_path: Path) -> None:
+    store = opened(tmp_path, ASYNC)
+    put(store, b"one")
+    assert store.flush_due(START_MS)
+    put(store, b"two")
+    assert store.flush_due(START_MS - 86_400_000)
+    assert store.flushed_offset == store.max_commit_log_offset
+
+
+def test_no_least_pages_means_every_round(tmp_path: Path) -> None:
+    store = opened(tmp_path, replace(ROOMY, flush_commit_log_least_pages=0, flush_interval_consume_queue_ms=1 << 60))
+    for number in range(3):
+        put(store, b"little")
+        assert store.flush_due(START_MS + 500 * number)
+
+
+def test_queues_are_flushed_when_enough_entries_wait_or_after_the_thorough_interval(tmp_path: Path) -> None:
+    store = opened(tmp_path, replace(SMALL, mapped_file_size_commit_log=1 << 20))
+    put(store, b"first")
+    assert store.flush_due(START_MS)
+    assert store._checkpoint.marks is not None
+    saved = store._checkpoint.marks.queues
+    for _ in range(409):
+        put(store, b"x")
+    assert not store.flush_due(START_MS + 59_999), "409 entries of 20 bytes are less than two pages"
+    put(store, b"x")
+    assert not store.flush_due(START_MS + 999), "flushIntervalConsumeQueue has not passed"
+    assert store.flush_due(START_MS + 1_000)
+    assert store._checkpoint.marks.queues == store.max_commit_log_offset > saved
+    put(store, b"x")
+    assert not store.flush_due(START_MS + 60_999)
+    assert store.flush_due(START_MS + 61_000)
+
+
+def test_without_the_timer_stored_messages_wake_the_flush_in_the_thread(tmp_path: Path) -> None:
+    executor = Executor()
+    store = opened(tmp_path, WOKEN, soon=executor.soon, in_thread=executor.in_thread, clock=Clock(START_MS))
+    executor.run()
+    store.flush_due(START_MS)
+    results: list[PutResult] = []
+    store.append(message(b"x" * 5 * PAGE), results.append)
+    executor.run_turn()
+    assert len(results) == 1
+    assert store.flushed_offset == 0
+    assert len(executor.threads) == 1
+    store.append(message(b"x" * 5 * PAGE), results.append)
+    executor.run_turn()
+    assert len(executor.threads) == 1, "one flush at a time"
+    executor.work()()
+    assert store.flushed_offset == store.max_commit_log_offset
+    executor.run()
+    store.append(message(b"little"), results.append)
+    executor.run()
+    assert store.flushed_offset < store.max_commit_log_offset, "less than flushCommitLogLeastPages"
+
+
+def test_what_is_stored_and_not_yet_durable_can_be_seen(tmp_path: Path) -> None:
+    store = opened(tmp_path, ROOMY)
+    put(store, b"one")
+    put(store, message(b"other", topic="U"))
+    assert store.flush()
+    size = put(store, b"two").size
+    assert level(store, "rocketmq_storage_flush_behind_bytes") == size
+    assert (store.durable_max_offset("T", 0), store.max_offset("T", 0), store.next_offset("T", 0)) == (1, 2, 2)
+    assert store.durable_max_offset("U", 0) == 1
+    assert store.flush()
+    assert level(store, "rocketmq_storage_flush_behind_bytes") == 0
+    assert store.durable_max_offset("T", 0) == 2
+    assert (store.durable_max_offset("Unknown", 0), store.next_offset("Unknown", 0)) == (0, 0)
+    assert level(store, "rocketmq_storage_size") == store.max_commit_log_offset
+
+
+def test_in_sync_mode_accepted_messages_are_counted_before_they_are_seen(tmp_path: Path) -> None:
+    executor = Executor()
+    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
+    store.append(message(), lambda _: None)
+    assert (store.durable_max_offset("T", 0), store.max_offset("T", 0), store.next_offset("T", 0)) == (0, 0, 1)
+    executor.run()
+    assert (store.durable_max_offset("T", 0), store.max_offset("T", 0)) == (1, 1)
+
+
+# -- failing syncs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["commitlog/", "consumequeue/", "s/checkpoint", "index/"])
+def test_a_failing_timed_flush_stops_acknowledging_and_is_never_tried_again(tmp_path: Path, part: str) -> None:
+    disk, clock = Disk(), Clock(START_MS)
+    store = opened(tmp_path / "s", ASYNC, disk=disk, clock=clock)
+    put(store, message(b"before", KEYS="k"))
+    store.query_by_key("T", "k", 1, 0, 1 << 60)
+    disk.fail("sync", part)
+    clock.now_ms += 60_000  # the index is flushed now and then only
+    assert not store.flush_due(START_MS)
+    disk.fault = None
+    disk.calls.clear()
+    refused = put(store, b"later")
+    assert refused.status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "restart the broker to recover" in str(store.refusal)
+    assert level(store, "rocketmq_gateway_store_failed") == 1
+    assert level(store, "rocketmq_gateway_store_refusing") == 1
+    assert store.figures.refused_messages.value == 1
+    assert not store.flush_due(START_MS + 1_000_000)
+    store.delete_expired(START_MS + 1_000_000)
+    assert store.refusal is not None, "space does not cure it"
+    assert "sync" not in [operation for operation, _ in disk.calls], "a second sync could call lost pages good"
+    assert bodies(store) == [b"before"]
+    store.close()
+    assert (tmp_path / "s" / "abort").exists()
+    assert bodies(opened(tmp_path / "s")) == [b"before"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "part", "number"),
+    [("write", "s/checkpoint", errno.ENOSPC), ("write", "index/", errno.EDQUOT), ("create", "index/", errno.EMFILE)],
+)
+def test_a_lack_of_room_for_derived_files_passes(tmp_path: Path, operation: str, part: str, number: int) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    disk.fail(operation, part, number)
+    put(store, message(b"one", KEYS="k"))
+    store.flush()
+    assert store.refusal is None
+    disk.fault = None
+    assert put(store, message(b"two", KEYS="k")).status is PutStatus.PUT_OK
+    assert len(store.query_by_key("T", "k", 9, 0, 1 << 60)) == 2
+    assert store.flush()
+    assert bodies(opened(killed(tmp_path / "s"))) == [b"one", b"two"]
+
+
+def test_a_checkpoint_that_cannot_be_noted_with_a_batch_keeps_no_answer_back(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", disk=disk)
+    put(store, b"one")
+    disk.fail("write", "s/checkpoint")
+    assert put(store, b"two").status is PutStatus.PUT_OK
+    disk.fault = None
+    assert bodies(opened(killed(tmp_path / "s"))) == [b"one", b"two"]
