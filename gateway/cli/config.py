@@ -48,6 +48,8 @@ def config(
     click.echo(forms[form](loaded, changed))
     for notice in loaded.notices:
         click.echo(f"Warning: {notice}", err=True)
+    if form == "table" and role_name != Role.NAMESERVER:
+        click.echo(f"Disk space: {space_in_words(loaded)}", err=True)
 
 
 def as_table(loaded: Loaded, changed: bool = False) -> str:
@@ -80,7 +82,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
     from gateway.settings.tree import Settings
 
     defaults = Settings()
-    found = [
+    found: list[dict[str, object]] = [
         {
             "key": declaration.key,
             "value": value if isinstance(value, bool | int | float) else text_of(value),
@@ -94,7 +96,22 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
         if not changed or source != DEFAULT
     ]
     kept = [{"key": entry.key, "value": entry.text, "source": entry.source} for entry in loaded.kept]
-    return json.dumps({"settings": found, "without_effect": kept}, indent=2)
+    return json.dumps({"settings": found, "without_effect": kept, "disk_space": space_in_words(loaded)}, indent=2)
+
+
+def space_in_words(loaded: Loaded) -> str:
+    """What the settings for disk space come to on the disk of the commit log, in bytes."""
+    from gateway.store.files import RealFiles
+    from gateway.store.retention import rule_text
+
+    settings = loaded.settings
+    place = settings.commit_log_directory
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    try:
+        return rule_text(RealFiles().disk_space(place), settings)
+    except OSError as error:
+        return f"of {place} cannot be asked ({error.strerror})"
 
 
 def _cells(loaded: Loaded, changed: bool) -> list[tuple[str, str, str, str]]:

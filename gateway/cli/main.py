@@ -7,6 +7,7 @@ settings and arguments, 1 for everything else. Nothing is started in either case
 from __future__ import annotations
 
 import gc
+from importlib import import_module
 from typing import Any
 
 import click
@@ -18,9 +19,24 @@ from gateway.cli.serve import serve
 from gateway.cli.version import version
 from gateway.errors import GatewayError
 
+LATE_COMMANDS = {"store": ("gateway.cli.store", "store")}
+"""Commands whose module is loaded when they are called: a server's start imports nothing of them."""
+
 
 class Commands(click.Group):
     """Runs a command and turns a GatewayError into a line and an exit code."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands."""
+        return sorted([*super().list_commands(ctx), *LATE_COMMANDS])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name, loaded when it is a late one."""
+        if cmd_name in LATE_COMMANDS:
+            module, name = LATE_COMMANDS[cmd_name]
+            command: click.Command = getattr(import_module(module), name)
+            return command
+        return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """The result of the chosen command."""

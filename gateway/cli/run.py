@@ -27,6 +27,7 @@ from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from gateway.cli.servers import Part
+    from gateway.store.files import FileLayer
 
 log = EventLog("process")
 
@@ -132,8 +133,11 @@ def settle_memory() -> None:
     gc.enable()
 
 
-def run(role: Role, loaded: Loaded) -> None:
-    """Serve until a signal; ends the process with the exit code."""
+def run(role: Role, loaded: Loaded, files: FileLayer | None = None) -> None:
+    """Serve until a signal; ends the process with the exit code.
+
+    :param files: the disk of the broker's store; the operating system's files unless a test brings another.
+    """
     from gateway.cli.log_output import begin_logging
 
     settings = loaded.settings
@@ -153,7 +157,7 @@ def run(role: Role, loaded: Loaded) -> None:
 
     lifetime = Lifetime(
         reactor,
-        partial(make_parts, role, settings, reactor),
+        partial(make_parts, role, settings, reactor, files),
         announce=lambda line: click.echo(line),
         stop_timeout_s=settings.stop_timeout_ms / 1_000,
     )

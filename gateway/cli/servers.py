@@ -7,11 +7,14 @@ put in here and nowhere else. A server's code is imported when it is made.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.clock import wall_clock_ms
 from gateway.settings.load import Role
 from gateway.settings.tree import Settings
+
+if TYPE_CHECKING:
+    from gateway.store.files import FileLayer
 
 
 class Server(Protocol):
@@ -61,7 +64,7 @@ class ListeningNameServer:
             await self.service.stopService()
 
 
-def make_parts(role: Role, settings: Settings, reactor: Any) -> list[Part]:
+def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> list[Part]:
     """The servers of a role, in the order of their start; GatewayError when one cannot be made."""
     parts: list[Part] = []
     name_server = None
@@ -73,5 +76,5 @@ def make_parts(role: Role, settings: Settings, reactor: Any) -> list[Part]:
         # A name server alone stays small: the broker is most of the code.
         from gateway.broker.service import BrokerService
 
-        parts.append(Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server)))
+        parts.append(Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files)))
     return parts

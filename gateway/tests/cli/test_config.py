@@ -51,8 +51,23 @@ def test_changed_leaves_out_what_nobody_set(file: Path) -> None:
     assert [row.split()[0] for row in rows] == ["brokerName"]
 
 
+def test_the_settings_for_disk_space_are_shown_as_what_they_come_to_here(tmp_path: Path) -> None:
+    arguments = (
+        "--set",
+        f"storePathRootDir={tmp_path / 'not' / 'yet'}",
+        "--set",
+        "gateway.diskMeasuredBytes=1000000000",
+    )
+    (line,) = config(*arguments).stderr.splitlines()
+    assert line.startswith("Disk space: ")
+    assert "older than 72 h are deleted at any hour below 238 MiB free" in line
+    assert "messages are refused below 95 MiB" in line
+    assert json.loads(config("--format", "json", *arguments).stdout)["disk_space"] in line
+    assert config("--for", "nameserver").stderr == ""
+
+
 def test_keys_without_effect_are_named_beside_the_table(file: Path) -> None:
-    known, misspelt = config("-c", str(file)).stderr.splitlines()
+    known, misspelt, _ = config("-c", str(file)).stderr.splitlines()
     assert known == f"Warning: haListenPort ({file}:2): known to Apache RocketMQ, without effect here"
     assert misspelt.startswith(f"Warning: flushDiskTyp ({file}:3): unknown setting, kept without effect")
     assert misspelt.endswith("; did you mean flushDiskType?")

@@ -1,0 +1,502 @@
+"""``rocketmq-gateway store``: look at, verify, repair, dump and copy a store directory that nobody serves.
+
+Exit codes: 0 done, nothing wrong; 1 something is wrong with the directory; 2 the command could not run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.store.store_settings import StoreSettings
+    from gateway.store_tool.progress import Progress
+    from gateway.store_tool.verification import Verification
+
+FOUND = 1
+MAX_SHOWN = 100
+"""Findings printed unless --all is given."""
+
+_directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
+_jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Processes (default: one per core).")
+
+
+def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    command = click.option(
+        "--set",
+        "assignments",
+        metavar="KEY=VALUE",
+        multiple=True,
+        help="A setting the directory was written with, e.g. --set maxHashSlotNum=100000; may be repeated.",
+    )(command)
+    return click.option(
+        "-c",
+        "--config",
+        "config_file",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The broker.conf the directory was written with: sizes of index files, delay levels, storePathCommitLog.",
+    )(command)
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store inspect ./data          what is there
+  rocketmq-gateway store verify ./data           is all of it intact
+  rocketmq-gateway store repair ./data           what a repair would do; --apply does it
+  rocketmq-gateway store dump ./data --topic orders --limit 10
+  rocketmq-gateway store export ./data ./for-apache
+  rocketmq-gateway store import /root/store ./data
+
+\b
+DIR is what --data (storePathRootDir) names. Stop the server first: no command works on a directory in use.
+Only repair --apply and the target of a copy are written; everything else only reads.
+Exit code: 0 fine, 1 something is wrong with the directory, 2 the command could not run.
+"""
+)
+def store() -> None:
+    """Look at, verify, repair, dump and copy a store directory."""
+
+
+@store.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store inspect ./data
+      files with their sizes and holes, offsets, times, queues, index, checkpoint
+  rocketmq-gateway store inspect ./data --topic orders --json
+      for programs; the queues of one topic only
+  rocketmq-gateway store inspect ./data --live
+      while a server has it open: figures may be a moment apart
+"""
+)
+@_directory
+@click.option("--topic", metavar="NAME", help="Only the queues of this topic.")
+@click.option("--live", is_flag=True, help="Look even though a server has the directory open.")
+@_json
+@_settings
+def inspect(
+    directory: Path,
+    topic: str | None,
+    live: bool,
+    as_json: bool,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Show what lies in DIR, without reading the messages."""
+    from gateway.store_tool.directory import opened
+    from gateway.store_tool.inspection import Inspection
+
+    settings, _ = _load(config_file, assignments)
+    with opened(directory, settings, live=live) as found:
+        inspection = Inspection(found, topic)
+        if as_json:
+            _echo_json(inspection.to_json())
+        else:
+            click.echo("\n".join(inspection.lines()))
+
+
+@store.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store verify ./data
+      every record, consume queue unit, index entry, the checkpoint and the JSON files
+  rocketmq-gateway store verify ./data --json | jq .damage
+      for programs
+  rocketmq-gateway store verify /root/store -c broker.conf
+      a directory of Apache RocketMQ, with the settings it was written with
+
+\b
+Each finding is one line: file, byte, what is wrong, what would fix it.
+What a killed server leaves, and the next start settles, is told of but does not count.
+Exit code: 0 nothing wrong, 1 findings, 2 could not run.
+"""
+)
+@_directory
+@click.option("--all", "show_all", is_flag=True, help=f"Print all findings, not only the first {MAX_SHOWN}.")
+@_jobs
+@_json
+@_settings
+@click.pass_context
+def verify(
+    context: click.Context,
+    directory: Path,
+    show_all: bool,
+    jobs: int | None,
+    as_json: bool,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Check everything in DIR; nothing is changed."""
+    settings, delay_of = _load(config_file, assignments)
+    with _verified(directory, settings, delay_of, jobs, quiet=as_json) as (verification, seconds):
+        if as_json:
+            _echo_json(_verification_json(verification, seconds))
+        else:
+            _echo_findings(verification, seconds, show_all=show_all)
+    if not verification.findings.is_clean:
+        context.exit(FOUND)
+
+
+@store.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store repair ./data
+      what would be done; changes nothing
+  rocketmq-gateway store repair ./data --apply
+      does it
+
+\b
+A damaged stretch in the middle of the commit log is filled with intact records: a message that lay in a queue
+is replaced by one of the same offset that says what happened (tag STORE_REPAIR_STAND_IN), so that queues have
+no hole. Consume queues and index files that differ from the log are made again from it, JSON files restored
+from their backups. All that is changed is kept in DIR/recovered/repair-TIME, with a report.
+Exit code: 0 nothing (more) to do, 1 there is something to do, or something is left, 2 could not run.
+"""
+)
+@_directory
+@click.option("--apply", "apply_it", is_flag=True, help="Do it, instead of only showing it.")
+@_jobs
+@_settings
+@click.pass_context
+def repair(
+    context: click.Context,
+    directory: Path,
+    apply_it: bool,
+    jobs: int | None,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Show what would repair DIR, and with --apply do it."""
+    from gateway.clock import wall_clock_ms
+    from gateway.store_tool.repair import Repair, rebuild
+    from gateway.store_tool.repair_plan import make_plan
+
+    settings, delay_of = _load(config_file, assignments)
+    with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
+        plan = make_plan(verification)
+        for line in [*(str(finding) for finding in verification.findings.damage), *_summary(plan.lines())]:
+            click.echo(line)
+        if plan.is_empty:
+            return
+        if not apply_it:
+            click.echo(f"Nothing was changed. To do it: rocketmq-gateway store repair {directory} --apply")
+            context.exit(FOUND)
+        work = Repair(plan, [str(finding) for finding in verification.findings.damage], wall_clock_ms())
+        work.run()
+    if plan.rebuilds:
+        for remark in rebuild(plan, wall_clock_ms, delay_of, _progress()):
+            click.echo(f"Note: {remark}")
+    click.echo(f"The originals are in {work.kept}")
+    if plan.lost_messages:
+        click.echo(f"{len(plan.lost_messages)} messages could not be saved; {work.kept / 'report'} lists them")
+    settings = plan.directory.settings
+    with _verified(directory, settings, delay_of, jobs) as (after, seconds):
+        _echo_findings(after, seconds)
+    if not after.findings.is_clean:
+        context.exit(FOUND)
+
+
+def _summary(lines: list[str]) -> list[str]:
+    return ["", "To be done:", *(f"  {line}" for line in lines)] if lines else ["Nothing has to be repaired."]
+
+
+class Range(click.ParamType):  # type: ignore[type-arg]
+    """``A:B``, ``A:`` or ``:B``; the end is not included."""
+
+    name = "A:B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int | None]:
+        """First and end."""
+        if isinstance(value, tuple):
+            return value
+        first, colon, end = str(value).partition(":")
+        if not colon or not all(part.isdecimal() or not part for part in (first, end)):
+            self.fail(f"{value!r} is not A:B with numbers; the end is not included", param, ctx)
+        return int(first or 0), int(end) if end else None
+
+
+class Moment(click.ParamType):  # type: ignore[type-arg]
+    """A local time such as ``2026-05-04T10:11:12``, or milliseconds since 1970."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds since 1970."""
+        if isinstance(value, int):
+            return value
+        if str(value).isdecimal():
+            return int(value)
+        try:
+            return int(datetime.fromisoformat(str(value)).timestamp() * 1000)
+        except ValueError:
+            self.fail(f"{value!r} is not a time such as 2026-05-04T10:11:12 or 1777882272000 (ms)", param, ctx)
+
+
+@store.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store dump ./data --topic orders --queue 0 --offset 100:110
+      ten messages of one queue; the end is not included
+  rocketmq-gateway store dump ./data --from 2026-05-04T10:00 --to 2026-05-04T10:05 > messages.jsonl
+      what was stored in five minutes, in all topics
+  rocketmq-gateway store dump ./data --topic orders --key A-4711 | jq -r .body
+      the messages with a key or a unique id
+  rocketmq-gateway store dump ./data --topic RMQ_SYS_TRANS_HALF_TOPIC --system
+      half messages, with --system also the records of decisions
+
+\b
+One JSON object a line: topic, queue_id, queue_offset, commit_log_offset, times, ids, properties, and body when it is
+UTF-8, else body_base64. Damaged records are told of on standard error.
+Exit code: 0 done, 1 some were damaged, 2 could not run.
+"""
+)
+@_directory
+@click.option("--topic", metavar="NAME", help="Only this topic.")
+@click.option("--queue", "queue_id", type=click.IntRange(0), help="Only this queue.")
+@click.option("--offset", "offsets", type=Range(), help="Only these queue offsets, e.g. 100:110, 100: or :10.")
+@click.option("--from", "from_ms", type=Moment(), help="Only messages stored at this time or later.")
+@click.option("--to", "to_ms", type=Moment(), help="Only messages stored before this time.")
+@click.option("--key", metavar="TEXT", help="Only messages with this key or unique id.")
+@click.option("--limit", type=click.IntRange(1), help="Stop after so many messages.")
+@click.option("--system", is_flag=True, help="Also half messages, records of decisions, and what no queue shows.")
+@click.option("--scan", is_flag=True, help="Walk through the whole log instead of trusting the consume queues.")
+@_settings
+@click.pass_context
+def dump(
+    context: click.Context,
+    directory: Path,
+    topic: str | None,
+    queue_id: int | None,
+    offsets: tuple[int, int | None] | None,
+    from_ms: int | None,
+    to_ms: int | None,
+    key: str | None,
+    limit: int | None,
+    system: bool,
+    scan: bool,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Print messages of DIR as JSON, one a line."""
+    from itertools import islice
+
+    from gateway.store_tool.directory import opened
+    from gateway.store_tool.dump import Dump, Selection
+    from gateway.store_tool.record_text import record_line
+
+    first, end = offsets or (0, None)
+    selection = Selection(
+        topic=topic,
+        queue_id=queue_id,
+        first_offset=first,
+        end_offset=end,
+        from_ms=from_ms or 0,
+        to_ms=to_ms,
+        key=key,
+        system=system,
+    )
+    settings, _ = _load(config_file, assignments)
+    with opened(directory, settings) as found:
+        reading = Dump(found, selection, lambda text: click.echo(f"Damaged: {text}", err=True))
+        for message in islice(reading.messages(scan=scan), limit):
+            click.echo(record_line(message))
+    if reading.damaged:
+        click.echo(f"{reading.damaged} damaged records were passed over", err=True)
+        context.exit(FOUND)
+
+
+@store.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway store export ./data ./for-apache
+      a copy that Apache RocketMQ 5 serves: set storePathRootDir to it
+  rocketmq-gateway store export ./data ./for-apache --for 4.9
+      refuses what only 5.x reads
+
+\b
+DIR is verified first, holes stay holes, the copy is read back, nothing is overwritten.
+Sizes that are not the usual ones are printed: the broker needs them in its broker.conf.
+"""
+)
+@_directory
+@click.argument("target", metavar="TARGET", type=click.Path(path_type=Path))
+@click.option("--for", "apache", type=click.Choice(["5", "4.9"]), default="5", help="Which Apache RocketMQ.")
+@_jobs
+@_settings
+def export(
+    directory: Path,
+    target: Path,
+    apache: str,
+    jobs: int | None,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Copy DIR to TARGET for Apache RocketMQ."""
+    from gateway.store_tool.transfer import plan_export
+
+    settings, delay_of = _load(config_file, assignments)
+    _transfer(directory, target, settings, delay_of, jobs, lambda verification: plan_export(verification, apache))
+
+
+@store.command(
+    name="import",
+    epilog="""\b
+Examples:
+  rocketmq-gateway store import /root/store ./data
+      a copy of a directory of Apache RocketMQ; then: rocketmq-gateway serve --data ./data
+  rocketmq-gateway store import /root/store ./data -c broker.conf
+      with the settings it was written with (sizes of index files, storePathCommitLog)
+
+\b
+SOURCE is verified first, holes stay holes, the copy is read back, nothing is overwritten. What the gateway does not
+have (timer messages, batch queues, compacted topics, settings in RocksDB) is refused; --accept-loss leaves it behind.
+""",
+)
+@click.argument("directory", metavar="SOURCE", type=click.Path(path_type=Path))
+@click.argument("target", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--accept-loss", is_flag=True, help="Leave behind what the gateway cannot serve.")
+@_jobs
+@_settings
+def import_(
+    directory: Path,
+    target: Path,
+    accept_loss: bool,
+    jobs: int | None,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Copy a directory of Apache RocketMQ, SOURCE, to DIR."""
+    from gateway.store_tool.transfer import plan_import
+
+    settings, delay_of = _load(config_file, assignments)
+    _transfer(
+        directory,
+        target,
+        settings,
+        delay_of,
+        jobs,
+        lambda verification: plan_import(verification, accept_loss=accept_loss),
+    )
+
+
+# --- what the commands share -----------------------------------------------------------------------------------------
+
+
+def _transfer(
+    source: Path,
+    target: Path,
+    settings: StoreSettings,
+    delay_of: Callable[[int], int | None],
+    jobs: int | None,
+    plan: Callable[[Verification], Any],
+) -> None:
+    from gateway.store_tool.transfer import carry_out, refuse_target
+
+    refuse_target(source, target, 0)
+    with _verified(source, settings, delay_of, jobs) as (verification, _):
+        transfer = plan(verification)
+        carry_out(transfer, verification.directory, target, _progress())
+    click.echo(
+        f"{len(transfer.files)} files, {transfer.used_bytes >> 20} MiB, {verification.outline.records} messages "
+        f"copied to {target} and read back"
+    )
+    for remark in transfer.remarks:
+        click.echo(f"Note: {remark}")
+
+
+def _load(config_file: Path | None, assignments: tuple[str, ...]) -> tuple[StoreSettings, Callable[[int], int | None]]:
+    """The store's settings and the delays of levels, from where every command takes them."""
+    from dataclasses import fields
+
+    from gateway.cli.options import load_options
+    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.settings.load import Role
+    from gateway.store.store_settings import StoreSettings
+
+    settings = load_options(Role.BROKER, config_file, assignments).settings
+    names = {field.name for field in fields(StoreSettings)} & set(dir(settings))
+    values = {name: getattr(settings, name) for name in names} | {"flush_disk_type": str(settings.flush_disk_type)}
+    levels = DelayLevels.parse(settings.message_delay_level)
+    values["commit_log_directory"] = str(settings.commit_log_directory) if settings.store_path_commit_log else ""
+    return StoreSettings(**values), lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None
+
+
+@contextmanager
+def _verified(
+    directory: Path,
+    settings: StoreSettings,
+    delay_of: Callable[[int], int | None],
+    jobs: int | None,
+    *,
+    write: bool = False,
+    quiet: bool = False,
+) -> Iterator[tuple[Verification, float]]:
+    """A verification that is done, and how many seconds it took; the directory stays locked."""
+    from time import monotonic
+
+    from gateway.store_tool.directory import opened
+    from gateway.store_tool.verification import Verification
+
+    with opened(directory, settings, write=write) as found:
+        begun = monotonic()
+        verification = Verification(found, progress=_progress(quiet=quiet), jobs=jobs or 0, delay_of=delay_of)
+        verification.run()
+        yield verification, monotonic() - begun
+
+
+def _progress(*, quiet: bool = False) -> Progress:
+    from time import monotonic
+
+    from gateway.store_tool.progress import Progress
+
+    return Progress(sys.stderr, monotonic, quiet=quiet)
+
+
+def _echo_findings(verification: Verification, seconds: float, *, show_all: bool = False) -> None:
+    findings, outline = verification.findings, verification.outline
+    shown = findings.damage if show_all else findings.damage[:MAX_SHOWN]
+    for finding in shown:
+        click.echo(str(finding))
+    for finding in findings.unsettled if show_all else findings.unsettled[:MAX_SHOWN]:
+        click.echo(f"After a kill: {finding}")
+    for note in findings.notes:
+        click.echo(f"Note: {note}")
+    left = len(findings.damage) - len(shown) + findings.dropped
+    if left:
+        click.echo(f"… and {left} more findings" + ("" if show_all else "; --all shows them"))
+    speed = outline.walked_bytes / seconds / 1e6 if seconds > 0 else 0.0
+    what = f"{outline.records} messages, {outline.walked_bytes >> 20} MiB of commit log"
+    count = len(findings.damage) + findings.dropped
+    verdict = "intact" if findings.is_clean else f"{count} findings" if count > 1 else "1 finding"
+    click.echo(f"{verification.directory.root}: {verdict} ({what}, {seconds:.1f} s, {speed:.0f} MB/s)")
+
+
+def _verification_json(verification: Verification, seconds: float) -> dict[str, Any]:
+    findings, outline = verification.findings, verification.outline
+    return {
+        "directory": str(verification.directory.root),
+        "clean": findings.is_clean,
+        "killed": verification.directory.killed,
+        "messages": outline.records,
+        "commit_log_end": outline.end,
+        "bytes": outline.walked_bytes,
+        "seconds": round(seconds, 3),
+        "damage": [finding.to_json() for finding in findings.damage],
+        "unsettled": [finding.to_json() for finding in findings.unsettled],
+        "notes": findings.notes,
+        "not_listed": findings.dropped,
+    }
+
+
+def _echo_json(values: dict[str, Any]) -> None:
+    import json
+
+    click.echo(json.dumps(values, indent=2, ensure_ascii=False))

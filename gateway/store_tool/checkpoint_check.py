@@ -1,0 +1,77 @@
+"""The checkpoint against the log: it must not promise more than there is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gateway.store.checkpoint import MARKS_AT, CheckpointFile, Marks
+from gateway.store.files import RealFiles
+from gateway.store_tool.directory import StoreDirectory
+from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
+from wire.disk.checkpoint import FILE_BYTES, Checkpoint
+
+
+class ReadOnlyFiles(RealFiles):
+    """The operating system's files, never changed: what ``CheckpointFile.load`` would put right stays as it is."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
+        """A descriptor for reading; nothing is made."""
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Nothing."""
+
+
+def read_checkpoint(directory: StoreDirectory) -> tuple[Checkpoint, Marks | None]:
+    """Upstream's times and our marks; zeros and None when there is no file, or another broker wrote it last."""
+    if not directory.paths.checkpoint.exists():
+        return Checkpoint(), None
+    file = CheckpointFile(ReadOnlyFiles(), directory.paths)
+    try:
+        file.load()
+        return file.times, file.marks
+    finally:
+        file.close()
+
+
+def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int, last_stored_at_ms: int) -> None:
+    """Compare with where the log ends and when its last message was stored (0: nobody knows)."""
+    path = directory.paths.checkpoint
+    if not path.exists():
+        findings.note(f"{path} is missing: the next start walks through the whole log")
+        return
+    data = path.read_bytes()
+    if len(data) != FILE_BYTES:
+        _tell(directory, findings, None, f"has {len(data)} bytes, a checkpoint has {FILE_BYTES}")
+    times, marks = read_checkpoint(directory)
+    for position, name, value in (
+        (0, "the log", times.log_stored_at_ms),
+        (8, "the consume queues", times.queues_stored_at_ms),
+        (16, "the index", times.index_stored_at_ms),
+    ):
+        if value < 0 or (last_stored_at_ms and value > last_stored_at_ms):
+            what = f"says {name} is on disk up to {value} ms, the last message was stored at {last_stored_at_ms} ms"
+            _tell(directory, findings, position, what)
+    if marks is None:
+        if data[MARKS_AT:].strip(b"\x00"):
+            findings.note(
+                f"{path} was written by another broker since the gateway's offsets were, or these are damaged"
+            )
+        return
+    for name, offset in (("durable", marks.durable), ("queues", marks.queues), ("index", marks.index.scanned)):
+        if offset > log_end:
+            what = f"says {offset} bytes of the log ({name}) are on disk, it ends at {log_end}"
+            _tell(directory, findings, MARKS_AT, what)
+
+
+def _tell(directory: StoreDirectory, findings: Findings, position: int | None, what: str) -> None:
+    findings.add(
+        Finding(
+            kind=Kind.CHECKPOINT,
+            path=directory.paths.checkpoint,
+            position=position,
+            what=what,
+            remedy=f"{REPAIR} {directory.root}",
+        )
+    )

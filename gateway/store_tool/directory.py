@@ -1,0 +1,268 @@
+"""The files of a store directory as they lie there, and the lock that keeps servers out meanwhile.
+
+Opening changes nothing. A reader takes a shared lock on the file ``lock``, which both the gateway's and Apache
+RocketMQ's exclusive locks respect; a writer takes the store's own. What is wrong with the files is the business of the
+checks: here a file of a wrong size is listed like any other.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gateway.store.files import RealFiles
+from gateway.store.paths import StorePaths, is_index_name, is_queue_name, parse_offset_name
+from gateway.store.store_settings import StoreSettings
+from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
+from wire.disk.consume_queue import UNIT_BYTES
+
+_SIGNS = ("commitlog", "consumequeue", "checkpoint", "config", "index", "gateway-queues")
+"""A directory with one of these is a store."""
+_CHUNK_BYTES = 1 << 20
+_BUSY = frozenset({errno.EAGAIN, errno.EACCES})
+_FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
+
+
+@dataclass(frozen=True, slots=True)
+class DiskFile:
+    """One file: what it is named after, its size with and without holes."""
+
+    path: Path
+    start: int
+    size: int
+    used_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFolder:
+    """The consume queue files of one queue, in order."""
+
+    topic: str
+    queue_id: int
+    files: tuple[DiskFile, ...]
+
+
+class StoreDirectory:
+    """What lies in a store directory. ``log_file_bytes`` and ``queue_file_bytes`` are what most files have."""
+
+    def __init__(self, root: Path, settings: StoreSettings) -> None:
+        self.paths = StorePaths(root, settings.commit_log_directory)
+        self.log_files = _offset_files(self.paths.commit_log)
+        self.log_file_bytes = _common_size(self.log_files, settings.mapped_file_size_commit_log)
+        self.queues = _queue_folders(self.paths.consume_queue)
+        self.queue_file_bytes = _common_size(
+            [file for queue in self.queues.values() for file in queue.files], settings.consume_queue_file_bytes
+        )
+        self.settings = replace(
+            settings,
+            mapped_file_size_commit_log=self.log_file_bytes,
+            mapped_file_size_consume_queue=self.queue_file_bytes,
+        )
+        self.index_files = [
+            disk_file(path, int(path.name)) for path in _listed(self.paths.index) if is_index_name(path.name)
+        ]
+        self.killed = self.paths.abort.exists()
+
+    @property
+    def root(self) -> Path:
+        """The directory."""
+        return self.paths.root
+
+    @property
+    def log_min(self) -> int:
+        """The first offset the log still has; 0 without files."""
+        return self.log_files[0].start if self.log_files else 0
+
+    def log_file_at(self, commit_log_offset: int) -> DiskFile | None:
+        """The file that covers an offset of the log."""
+        for file in self.log_files:
+            if file.start <= commit_log_offset < file.start + file.size:
+                return file
+        return None
+
+
+@contextmanager
+def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bool = False) -> Iterator[StoreDirectory]:
+    """The directory, with servers kept out until the end.
+
+    :param write: nobody else may read either; the directory must be writable.
+    :param live: look even though a server has it open: figures may be a moment apart.
+    :raises CannotRun: not a store, not accessible, or in use.
+    """
+    _check_is_store(root, settings)
+    try:
+        fd = -1 if live else _lock(StorePaths(root), write=write)
+    except OSError as error:
+        raise not_accessible(root, error) from error
+    try:
+        yield StoreDirectory(root, settings)
+    except OSError as error:
+        raise not_accessible(root, error) from error
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def holder_of(root: Path) -> str | None:
+    """Who has the directory open, for people; None when nobody has."""
+    path = StorePaths(root).lock
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return None if _try_shared(fd) else _holder(fd)
+    finally:
+        os.close(fd)
+
+
+# --- is it a store ---------------------------------------------------------------------------------------------------
+
+
+def _check_is_store(root: Path, settings: StoreSettings) -> None:
+    try:
+        if not root.exists():
+            raise CannotRun(f"{root} does not exist; give the directory that storePathRootDir (--data) names")
+        if not root.is_dir():
+            raise CannotRun(f"{root} is not a directory; give the directory that storePathRootDir (--data) names")
+        names = {entry.name for entry in root.iterdir()}
+    except OSError as error:
+        raise not_accessible(root, error) from error
+    if names.intersection(_SIGNS) or (settings.commit_log_directory and Path(settings.commit_log_directory).is_dir()):
+        return
+    raise CannotRun(f"{root} is not a store directory: {_why_not(root, names)}")
+
+
+def _why_not(root: Path, names: set[str]) -> str:
+    if not names:
+        return "it is empty; a server that starts on it will make one"
+    if any(parse_offset_name(name) is not None for name in names):
+        return f"it holds the files of one part of a store; give the directory above it, {root.resolve().parent}"
+    for name in sorted(names):
+        if name in ("store", "data") and (root / name / "commitlog").is_dir():
+            return f"there is one in it; give {root / name}"
+    return "it holds no commitlog, consumequeue, config or checkpoint; give what storePathRootDir (--data) names"
+
+
+# --- locks -----------------------------------------------------------------------------------------------------------
+
+
+def _lock(paths: StorePaths, *, write: bool) -> int:
+    """A descriptor whose lock keeps others out; −1 when there is no lock file and nothing will be written."""
+    try:
+        fd = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC) if not write else RealFiles().open(paths.lock, create=True)
+    except FileNotFoundError:
+        return -1
+    if not (RealFiles().lock(fd) if write else _try_shared(fd)):
+        holder = _holder(fd)
+        os.close(fd)
+        raise DirectoryInUse(paths.root, holder)
+    return fd
+
+
+def _try_shared(fd: int) -> bool:
+    try:
+        # As RealFiles.lock: Java holds a POSIX record lock of byte 0, the gateway that and a flock.
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
+    except OSError as error:
+        if error.errno in _BUSY:
+            return False
+        raise
+    return True
+
+
+def _holder(fd: int) -> str:
+    pid = _locking_pid(fd) or _written_pid(fd)
+    if not pid:
+        return "another process"
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return f"process {pid}"
+    command = " ".join(word for word in words if word)
+    return f"process {pid} ({command[:77] + '…' if len(command) > 78 else command})" if command else f"process {pid}"
+
+
+def _locking_pid(fd: int) -> int:
+    """Who holds the record lock of byte 0; 0 when that cannot be told (another container, another system)."""
+    if sys.platform != "linux":
+        return 0
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))
+    return int(pid) if kind != fcntl.F_UNLCK and pid > 0 else 0
+
+
+def _written_pid(fd: int) -> int:
+    """What the gateway writes into its lock file: ``lock pid 123``."""
+    word = os.pread(fd, 64, 0).decode("ascii", "replace").rpartition(" ")[2]
+    return int(word) if word.isdecimal() else 0
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def disk_file(path: Path, start: int) -> DiskFile:
+    """The figures of one file."""
+    stat = path.stat()
+    return DiskFile(path, start, stat.st_size, stat.st_blocks * 512)
+
+
+def _listed(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _offset_files(directory: Path) -> list[DiskFile]:
+    found = []
+    for path in _listed(directory):
+        start = parse_offset_name(path.name)
+        if start is not None and path.is_file():
+            found.append(disk_file(path, start))
+    return found
+
+
+def _queue_folders(directory: Path) -> dict[tuple[str, int], QueueFolder]:
+    found = {}
+    for topic in _listed(directory):
+        for queue in _listed(topic):
+            if is_queue_name(queue.name) and queue.is_dir():
+                name = (topic.name, int(queue.name))
+                found[name] = QueueFolder(*name, tuple(_offset_files(queue)))
+    return found
+
+
+def _common_size(files: list[DiskFile], configured: int) -> int:
+    """What most files have, as a server takes it; the configured size when there is none, or one has it."""
+    sizes = Counter(file.size for file in files if file.size)
+    if not sizes or configured in sizes:
+        return configured
+    size = sizes.most_common(1)[0][0]
+    return size if size >= UNIT_BYTES else configured
+
+
+def data_end(path: Path, size: int) -> int:
+    """The position after the last byte of a file that is not zero; 0 for a file of zeros."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for start, end in reversed(RealFiles().data_ranges(fd, 0, size)):
+            position = end
+            while position > start:
+                begin = max(start, position - _CHUNK_BYTES)
+                written = os.pread(fd, position - begin, begin).rstrip(b"\x00")
+                if written:
+                    return begin + len(written)
+                position = begin
+        return 0
+    finally:
+        os.close(fd)

@@ -1,0 +1,171 @@
+"""Reads messages out of a store directory, in log order, by queue, offset, time or key.
+
+With a topic the consume queues say where to look; without one, or when the queues are not to be trusted, the log is
+walked. Damaged records are told of and passed over. Files are only read.
+"""
+
+from __future__ import annotations
+
+import heapq
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from gateway.store.dispatch import HIDDEN
+from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
+from gateway.store_tool.log_walk import next_intact
+from gateway.store_tool.queue_check import UnitReader
+from wire.disk.consume_queue import is_filler
+from wire.errors import RecordError
+from wire.message.properties import PropertyName
+from wire.message.record import BLANK, StoredMessage, check_record, parse_record
+
+SYSTEM_TOPICS = frozenset({HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC})
+"""Bookkeeping of transactions: shown only when asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which messages are wanted; all conditions have to hold.
+
+    ``first_offset`` … ``end_offset`` are queue offsets, ``from_ms`` … ``to_ms`` store times, both without the end.
+    """
+
+    topic: str | None = None
+    queue_id: int | None = None
+    first_offset: int = 0
+    end_offset: int | None = None
+    from_ms: int = 0
+    to_ms: int | None = None
+    key: str | None = None
+    system: bool = False
+
+    def takes(self, message: StoredMessage) -> bool:
+        """Whether a message is wanted."""
+        if self.topic is not None and message.topic != self.topic:
+            return False
+        if self.queue_id is not None and message.queue_id != self.queue_id:
+            return False
+        if message.queue_offset < self.first_offset or message.stored_at_ms < self.from_ms:
+            return False
+        if self.end_offset is not None and message.queue_offset >= self.end_offset:
+            return False
+        if self.to_ms is not None and message.stored_at_ms >= self.to_ms:
+            return False
+        if not self.system and (message.topic in SYSTEM_TOPICS or message.sys_flag & HIDDEN):
+            return False
+        return self.key is None or _has_key(message, self.key)
+
+
+class Dump:
+    """One dump; ``damaged`` counts what could not be read.
+
+    :param tell: told of each damaged record: path, byte, reason.
+    """
+
+    def __init__(self, directory: StoreDirectory, selection: Selection, tell: Callable[[str], None]) -> None:
+        self._directory = directory
+        self._selection = selection
+        self._tell = tell
+        self.damaged = 0
+
+    def messages(self, *, scan: bool = False) -> Iterator[StoredMessage]:
+        """The messages that are wanted, oldest first.
+
+        :param scan: walk through the log even though a topic is named.
+        """
+        selection = self._selection
+        found = self._queued() if selection.topic is not None and not scan else self._scanned()
+        return filter(selection.takes, found)
+
+    # --- by the queues -------------------------------------------------------------------------------------------
+
+    def _queued(self) -> Iterator[StoredMessage]:
+        selection = self._selection
+        folders = [
+            folder
+            for (topic, queue_id), folder in self._directory.queues.items()
+            if topic == selection.topic and selection.queue_id in (None, queue_id)
+        ]
+        for position, size in heapq.merge(*(self._places(folder) for folder in folders)):
+            message = self._message(position, size)
+            if message is not None:
+                if selection.to_ms is not None and message.stored_at_ms >= selection.to_ms:
+                    return
+                yield message
+
+    def _places(self, folder: QueueFolder) -> Iterator[tuple[int, int]]:
+        selection = self._selection
+        reader = UnitReader(self._directory)
+        for offset, (position, size, _) in reader.written(folder, (0, selection.first_offset)):
+            if selection.end_offset is not None and offset >= selection.end_offset:
+                return
+            if not is_filler(position, size) and position >= self._directory.log_min:
+                yield position, size
+
+    def _message(self, offset: int, size: int) -> StoredMessage | None:
+        file = self._directory.log_file_at(offset)
+        if file is None or offset - file.start + size > file.size:
+            self._damage(f"a consume queue leads to commit log offset {offset}, which is not there")
+            return None
+        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.pread(fd, size, offset - file.start)
+        finally:
+            os.close(fd)
+        try:
+            check_record(data, 0, offset)
+            return parse_record(data)
+        except RecordError as error:
+            self._damage(f"{file.path} byte {offset - file.start} (commit log offset {offset}): {error}")
+            return None
+
+    # --- by the log ----------------------------------------------------------------------------------------------
+
+    def _scanned(self) -> Iterator[StoredMessage]:
+        files = self._directory.log_files
+        for number, file in enumerate(files):
+            following = files[number + 1] if number + 1 < len(files) else None
+            if following is not None and self._is_before(following):
+                continue
+            yield from self._walk(file)
+
+    def _is_before(self, following: DiskFile) -> bool:
+        """Whether all messages before a file are too old: store times never fall."""
+        first = next(iter(self._walk(following, quiet=True)), None) if self._selection.from_ms else None
+        return first is not None and first.stored_at_ms < self._selection.from_ms
+
+    def _walk(self, file: DiskFile, *, quiet: bool = False) -> Iterator[StoredMessage]:
+        end = data_end(file.path, file.size)
+        if not end:
+            return
+        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            with mmap.mmap(fd, file.size, prot=mmap.PROT_READ) as data:
+                position = 0
+                while position < end:
+                    try:
+                        size = check_record(cast("bytes", data), position, file.start + position)
+                        if size == BLANK:
+                            return
+                        yield parse_record(cast("bytes", data), position)
+                        position += size
+                    except RecordError as error:
+                        if not quiet:
+                            place = f"{file.path} byte {position} (commit log offset {file.start + position})"
+                            self._damage(f"{place}: {error}")
+                        position = next_intact(data, position + 1, file.size, file.start)
+        finally:
+            os.close(fd)
+
+    def _damage(self, text: str) -> None:
+        self.damaged += 1
+        self._tell(text)
+
+
+def _has_key(message: StoredMessage, key: str) -> bool:
+    properties = message.property_map
+    return properties.get(PropertyName.UNIQ_KEY) == key or key in properties.get(PropertyName.KEYS, "").split(" ")

@@ -1,0 +1,32 @@
+"""Why a command about a store cannot run: exit code 2, nothing was changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.errors import GatewayError
+
+CANNOT_RUN = 2
+
+
+class CannotRun(GatewayError):  # noqa: N818 (a fact about what was asked, as in gateway.store.errors)
+    """The command cannot do what it was asked to; the text says why and what to do."""
+
+    exit_code = CANNOT_RUN
+
+
+class DirectoryInUse(CannotRun):
+    """A server, or another command that writes, has the directory open."""
+
+    def __init__(self, directory: Path, holder: str) -> None:
+        super().__init__(f"store directory {directory} is in use by {holder}; stop it first, or work on a copy")
+        self.directory = directory
+
+
+def not_accessible(directory: Path, error: OSError) -> CannotRun:
+    """The operating system refused."""
+    where = error.filename if error.filename is not None else directory
+    return CannotRun(
+        f"store directory {directory} cannot be used: {error.strerror or error} ({where}); "
+        "run the command as a user who may read it, or correct the path"
+    )

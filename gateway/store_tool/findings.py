@@ -1,0 +1,109 @@
+"""What a look at a store found: where, what, and what would fix it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+MAX_KEPT = 10_000
+"""Findings that are kept; further ones are only counted: a directory of random bytes must not fill the memory."""
+
+REPAIR = "rocketmq-gateway store repair"
+START = "the next start settles it"
+
+
+class Kind(StrEnum):
+    """Which part of the store a finding is about."""
+
+    LOG_FILE = "commit log file"
+    RECORD = "record"
+    FILLER = "filler"
+    TAIL = "torn tail"
+    QUEUE = "consume queue"
+    UNIT = "consume queue unit"
+    INDEX = "index file"
+    ENTRY = "index entry"
+    CHECKPOINT = "checkpoint"
+    CONFIG = "configuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as it should be.
+
+    ``position`` is a byte of the file at ``path``; ``commit_log_offset`` … ``commit_log_end`` the part of the log
+    concerned, where there is one. ``count`` things of the kind are told of at once, the first of them in the text.
+    """
+
+    kind: Kind
+    path: Path
+    what: str
+    remedy: str
+    position: int | None = None
+    commit_log_offset: int | None = None
+    commit_log_end: int | None = None
+    topic: str | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    count: int = 1
+
+    def __str__(self) -> str:
+        place = "" if self.position is None else f" byte {self.position}"
+        if self.commit_log_offset is not None:
+            place += f" (commit log offset {self.commit_log_offset})"
+        if self.topic is not None:
+            place += f" ({self.topic} queue {self.queue_id}"
+            place += ")" if self.queue_offset is None else f" offset {self.queue_offset})"
+        return f"{self.path}{place}: {self.what}; fix: {self.remedy}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs; what does not apply is left out."""
+        values: dict[str, Any] = {"kind": str(self.kind), "path": str(self.path), "what": self.what}
+        values["fix"] = self.remedy
+        for name in (
+            "position",
+            "commit_log_offset",
+            "commit_log_end",
+            "topic",
+            "queue_id",
+            "queue_offset",
+        ):
+            if (value := getattr(self, name)) is not None:
+                values[name] = value
+        if self.count != 1:
+            values["count"] = self.count
+        return values
+
+
+@dataclass(slots=True)
+class Findings:
+    """All that was found.
+
+    ``damage`` has to be repaired. ``unsettled`` is what a killed server leaves and the next start puts right.
+    ``notes`` are worth knowing and harm nothing.
+    """
+
+    damage: list[Finding] = field(default_factory=list)
+    unsettled: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    dropped: int = 0
+
+    def add(self, finding: Finding, *, settles: bool = False) -> None:
+        """Keep a finding; ``settles`` when the next start of a server puts it right."""
+        kept = self.unsettled if settles else self.damage
+        if len(kept) < MAX_KEPT:
+            kept.append(finding)
+        else:
+            self.dropped += 1
+
+    def note(self, text: str) -> None:
+        """Keep a remark, once."""
+        if text not in self.notes and len(self.notes) < MAX_KEPT:
+            self.notes.append(text)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing has to be repaired."""
+        return not self.damage

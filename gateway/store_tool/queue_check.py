@@ -1,0 +1,454 @@
+"""Consume queues against the log: each visible message has its unit, each unit leads to its message.
+
+``QueueCheck`` is fed the units that the records of the log ask for, in log order, and compares them with the files as
+bytes; only where these differ it looks at single units. A topic that was deleted and made again has several rows of
+messages in the log, of which the last one counts. Files are only read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store_tool.checkpoint_check import ReadOnlyFiles
+from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
+from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.record_rows import QueueRun
+from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
+from wire.errors import RecordError
+from wire.message.record import parse_record
+
+MULTI_QUEUE_PREFIX = "%LMQ%"
+"""Queues of other topics' messages (Apache RocketMQ's light queues): units do not name their record's topic."""
+EXTENSION_LIMIT = -(2**31) - 1
+"""A tags code at or below this is the address of a unit of ``consumequeue_ext``."""
+_CHUNK_UNITS = 50_000
+_UNWRITTEN = (0, 0, 0)
+
+Unit = tuple[int, int, int]
+Place = tuple[str, int, int]
+"""topic, queue id, queue offset"""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """A message that the log should have and has not.
+
+    Its unit says where it lay; without a unit ``size`` is 0 and it lay between ``after`` and ``before``.
+    """
+
+    place: Place
+    after: int
+    before: int
+    size: int
+
+
+@dataclass(slots=True)
+class Row:
+    """What the log says of one queue.
+
+    Messages ``first`` … ``end`` without those in ``missing``: (first, end, and between which log offsets).
+    ``wrong`` are offsets whose unit differs from what the
+    log asks for: (offset, expected, found).
+    """
+
+    topic: str
+    queue_id: int
+    first: int
+    end: int
+    last_log_offset: int = -1
+    missing: list[tuple[int, int, int, int]] = field(default_factory=list)
+    wrong: list[tuple[int, Unit, Unit]] = field(default_factory=list)
+    misnamed: list[tuple[int, int]] = field(default_factory=list)
+    delays: list[tuple[int, int, Unit]] = field(default_factory=list)
+
+
+class QueueCheck:
+    """Feed it with ``add``, in log order, then ``finish``.
+
+    :param known_topics: the topics of topics.json; None when nobody knows.
+    :param delay_of: the delay of a level in milliseconds.
+    """
+
+    def __init__(
+        self,
+        directory: StoreDirectory,
+        findings: Findings,
+        known_topics: frozenset[str] | None,
+        delay_of: Callable[[int], int | None],
+    ) -> None:
+        self._directory = directory
+        self._findings = findings
+        self._known_topics = known_topics
+        self._delay_of = delay_of
+        self._reader = UnitReader(directory)
+        deleted = DeletedTopics(ReadOnlyFiles(), directory.paths)
+        remark = deleted.load()
+        if remark is not None:
+            findings.note(remark)
+        self._deleted = deleted.offsets
+        self._extended = (directory.root / "consumequeue_ext").is_dir()
+        self.rows: dict[tuple[str, int], Row] = {}
+        self.bad_queues: set[tuple[str, int]] = set()
+        """Queues whose files have to be made again."""
+        self.misplaced: dict[int, Place] = {}
+        """Commit log offset of a record that names another place than its unit does → the unit's place."""
+        self.orphans: list[Orphan] = []
+
+    # --- feeding -------------------------------------------------------------------------------------------------
+
+    def add(self, run: QueueRun) -> None:
+        """The next messages of a queue."""
+        name = (run.topic, run.queue_id)
+        if UNIT.unpack_from(run.units)[0] < self._deleted.get(run.topic, 0):
+            return  # of a topic that was deleted, and perhaps made again
+        row = self.rows.get(name)
+        first = run.first
+        if row is not None and first != row.end:
+            if self._stands_at(row, run):
+                # Its unit is where it belongs: the record's own queue offset is wrong.
+                row.misnamed.append((row.end, first))
+                self.misplaced[UNIT.unpack_from(run.units)[0]] = (run.topic, run.queue_id, row.end)
+                row.end += 1
+                return
+            if first > row.end:
+                row.missing.append((row.end, first, row.last_log_offset, UNIT.unpack_from(run.units)[0]))
+                row.end = first
+            else:
+                row = None  # the topic was deleted and made again
+        if row is None:
+            row = self.rows[name] = Row(run.topic, run.queue_id, first, first)
+        self._compare(row, run)
+        row.end = run.end
+        row.last_log_offset = UNIT.unpack_from(run.units, len(run.units) - UNIT_BYTES)[0]
+
+    def _stands_at(self, row: Row, run: QueueRun) -> bool:
+        """Whether the unit that comes next in the queue leads to the (only) record of a run."""
+        if len(run.units) != UNIT_BYTES:
+            return False
+        expected = UNIT.unpack_from(run.units)
+        return self._reader.unit(row.topic, row.queue_id, row.end)[:2] == expected[:2]
+
+    def _compare(self, row: Row, run: QueueRun) -> None:
+        count = len(run.units) // UNIT_BYTES
+        for first in range(0, count, _CHUNK_UNITS):
+            expected = memoryview(run.units)[first * UNIT_BYTES : (first + _CHUNK_UNITS) * UNIT_BYTES]
+            found = self._reader.read(row.topic, row.queue_id, run.first + first, len(expected) // UNIT_BYTES)
+            if expected != found:
+                self._differ(row, run.first + first, expected, found)
+
+    def _differ(self, row: Row, offset: int, expected: memoryview, found: bytes) -> None:
+        delayed = row.topic == SCHEDULE_TOPIC
+        for wanted, unit in zip(UNIT.iter_unpack(expected), UNIT.iter_unpack(found), strict=True):
+            if wanted != unit:
+                if wanted[:2] == unit[:2] and (delayed or (self._extended and unit[2] <= EXTENSION_LIMIT)):
+                    if delayed:
+                        row.delays.append((offset, unit[2] - wanted[2], unit))
+                else:
+                    row.wrong.append((offset, wanted, unit))
+            offset += 1
+
+    # --- judging -------------------------------------------------------------------------------------------------
+
+    def finish(self, log_end: int) -> None:
+        """Say what is wrong.
+
+        :param log_end: where the log ends; units from there on are ahead of it.
+        """
+        for name, row in self.rows.items():
+            if name not in self._directory.queues and self._is_deleted(row.topic):
+                self._findings.note(
+                    f"topic {row.topic} is in the log but not in config/topics.json and has no queues: deleted"
+                )
+                continue
+            self._judge_row(row)
+        for name, folder in self._directory.queues.items():
+            self._judge_files(folder)
+            self._judge_others(folder, self.rows.get(name), log_end)
+
+    def _is_deleted(self, topic: str) -> bool:
+        return self._known_topics is not None and topic not in self._known_topics
+
+    def _judge_row(self, row: Row) -> None:
+        self._judge_delays(row)
+        self._judge_missing(row)
+        for offset, said in row.misnamed:
+            self._misnamed(row, offset, f"queue offset {said}")
+        absent = [offset for offset, _, unit in row.wrong if not is_written(unit[0], unit[1])]
+        ahead = self._directory.killed and absent == list(range(row.end - len(absent), row.end))
+        for first, last in _ranges(absent):
+            self._add(
+                row,
+                first,
+                Kind.QUEUE,
+                f"messages {first} … {last} have no unit" if last > first else f"message {first} has no unit",
+                count=last - first + 1,
+                settles=ahead,
+            )
+        for offset, wanted, unit in row.wrong:
+            if is_written(unit[0], unit[1]):
+                self._add(row, offset, Kind.UNIT, _difference(wanted, unit), log_offset=wanted[0])
+
+    def _judge_delays(self, row: Row) -> None:
+        """All messages of a level wait equally long; a changed messageDelayLevel may have made several groups."""
+        times = Counter(delay for _, delay, _ in row.delays)
+        configured = self._delay_of(row.queue_id + 1)
+        for offset, delay, unit in row.delays:
+            if times[delay] == 1 and delay != configured:
+                what = f"the unit says delivery at {unit[2]}, {delay} ms after it was stored"
+                self._add(row, offset, Kind.UNIT, what, log_offset=unit[0])
+
+    def _judge_missing(self, row: Row) -> None:
+        """Offsets that no record claims: either the record is damaged, or it claims another place."""
+        for first, end, after, before in row.missing:
+            lost = []
+            for offset in range(first, end):
+                unit = self._reader.unit(row.topic, row.queue_id, offset)
+                claims = _claims(self._directory, unit)
+                if claims is None:
+                    lost.append(offset)
+                    known = after < unit[0] < before and unit[1] > 0
+                    span = (unit[0], before, unit[1]) if known else (after, before, 0)
+                    self.orphans.append(Orphan((row.topic, row.queue_id, offset), *span))
+                else:
+                    self.misplaced[unit[0]] = (row.topic, row.queue_id, offset)
+                    self._misnamed(row, offset, claims)
+            for low, high in _ranges(lost):
+                what = f"messages {low} … {high} are" if high > low else f"message {low} is"
+                self._add(row, low, Kind.QUEUE, f"{what} not in the log", count=high - low + 1)
+
+    def _misnamed(self, row: Row, offset: int, claims: str) -> None:
+        unit = self._reader.unit(row.topic, row.queue_id, offset)
+        file = self._directory.log_file_at(unit[0])
+        assert file is not None, "the record was read from it"
+        self._findings.add(
+            Finding(
+                kind=Kind.RECORD,
+                path=file.path,
+                position=unit[0] - file.start,
+                commit_log_offset=unit[0],
+                commit_log_end=unit[0] + unit[1],
+                topic=row.topic,
+                queue_id=row.queue_id,
+                queue_offset=offset,
+                what=f"the record says {claims}, its consume queue unit says otherwise",
+                remedy=f"{REPAIR} {self._directory.root}",
+            )
+        )
+
+    def _judge_files(self, folder: QueueFolder) -> None:
+        wanted = self._directory.queue_file_bytes
+        for number, file in enumerate(folder.files):
+            expected = folder.files[0].start + number * wanted
+            if file.size != wanted:
+                self._add_file(folder, file, f"has {file.size} bytes, a consume queue file here has {wanted}")
+            elif file.start != expected or file.start % wanted:
+                self._add_file(folder, file, f"stands where the file of byte {expected} of the queue should be")
+        if folder.files and (behind := self._reader.behind_end(folder)) is not None:
+            file, position = behind
+            self._add_file(folder, file, "something is written behind the end of the queue", position=position)
+
+    def _judge_others(self, folder: QueueFolder, row: Row | None, log_end: int) -> None:
+        """Units of messages that the log does not have: fine when they are older than it."""
+        log_min = self._directory.log_min
+        stray: list[int] = []
+        ahead: list[int] = []
+        skip = (row.first, row.end) if row is not None else (0, 0)
+        for offset, unit in self._reader.written(folder, skip):
+            if is_filler(unit[0], unit[1]) or unit[0] < log_min:
+                if row is not None and offset >= row.end:
+                    stray.append(offset)
+            elif unit[0] >= log_end:
+                ahead.append(offset)
+            elif folder.topic.startswith(MULTI_QUEUE_PREFIX) and _claims(self._directory, unit) is not None:
+                continue
+            else:
+                stray.append(offset)
+                if _claims(self._directory, unit) is None:
+                    self.orphans.append(Orphan((folder.topic, folder.queue_id, offset), unit[0], log_end, unit[1]))
+        place = Row(folder.topic, folder.queue_id, 0, 0)
+        for first, last in _ranges(stray):
+            what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
+            self._add(place, first, Kind.UNIT, f"{what} to no message of this queue", count=last - first + 1)
+        for first, last in _ranges(ahead):
+            what = f"units {first} … {last} lead" if last > first else f"unit {first} leads"
+            self._add(
+                place,
+                first,
+                Kind.UNIT,
+                f"{what} beyond the end of the commit log, {log_end}",
+                count=last - first + 1,
+                settles=True,
+            )
+
+    # --- telling -------------------------------------------------------------------------------------------------
+
+    def _add(
+        self,
+        row: Row,
+        offset: int,
+        kind: Kind,
+        what: str,
+        *,
+        log_offset: int | None = None,
+        count: int = 1,
+        settles: bool = False,
+    ) -> None:
+        if not settles:
+            self.bad_queues.add((row.topic, row.queue_id))
+        file_bytes = self._directory.queue_file_bytes
+        position = offset * UNIT_BYTES
+        start = position - position % file_bytes
+        self._findings.add(
+            Finding(
+                kind=kind,
+                path=self._directory.paths.queue(row.topic, row.queue_id) / f"{start:020d}",
+                position=position - start,
+                commit_log_offset=log_offset,
+                topic=row.topic,
+                queue_id=row.queue_id,
+                queue_offset=offset,
+                what=what,
+                remedy=START if settles else f"{REPAIR} {self._directory.root}",
+                count=count,
+            ),
+            settles=settles,
+        )
+
+    def _add_file(self, folder: QueueFolder, file: DiskFile, what: str, *, position: int | None = None) -> None:
+        self.bad_queues.add((folder.topic, folder.queue_id))
+        self._findings.add(
+            Finding(
+                kind=Kind.QUEUE,
+                path=file.path,
+                position=position,
+                topic=folder.topic,
+                queue_id=folder.queue_id,
+                what=what,
+                remedy=f"{REPAIR} {self._directory.root}",
+            )
+        )
+
+
+class UnitReader:
+    """Reads units of any queue; what no file holds reads as zeros."""
+
+    def __init__(self, directory: StoreDirectory) -> None:
+        self._directory = directory
+        self._file_bytes = directory.queue_file_bytes
+
+    def read(self, topic: str, queue_id: int, offset: int, count: int) -> bytes:
+        """``count`` units from ``offset`` on."""
+        folder = self._directory.queues.get((topic, queue_id))
+        parts = []
+        position, end = offset * UNIT_BYTES, (offset + count) * UNIT_BYTES
+        while position < end:
+            start = position - position % self._file_bytes
+            size = min(end, start + self._file_bytes) - position
+            data = b"" if folder is None else _pread(folder, start, size, position - start)
+            parts.append(data.ljust(size, b"\x00"))
+            position += size
+        return b"".join(parts)
+
+    def unit(self, topic: str, queue_id: int, offset: int) -> Unit:
+        """One unit; zeros when there is none."""
+        unit: Unit = UNIT.unpack_from(self.read(topic, queue_id, offset, 1))
+        return unit
+
+    def written(self, folder: QueueFolder, skip: tuple[int, int]) -> Iterator[tuple[int, Unit]]:
+        """The written units of a queue with their offsets, without those in [skip)."""
+        for file in folder.files:
+            first = file.start // UNIT_BYTES
+            used = -(-data_end(file.path, file.size) // UNIT_BYTES)
+            for low, high in _without(first, first + used, skip):
+                for offset in range(low, high, _CHUNK_UNITS):
+                    part = self.read(folder.topic, folder.queue_id, offset, min(_CHUNK_UNITS, high - offset))
+                    for number, unit in enumerate(UNIT.iter_unpack(part), offset):
+                        if is_written(unit[0], unit[1]):
+                            yield number, unit
+
+    def behind_end(self, folder: QueueFolder) -> tuple[DiskFile, int] | None:
+        """File and position of what is written behind the first unit that is not; None when nothing is."""
+        ended = False
+        for file in folder.files:
+            used = -(-data_end(file.path, file.size) // UNIT_BYTES) * UNIT_BYTES
+            with file.path.open("rb") as opened:
+                data = opened.read(used)
+            position = 0 if ended else _unwritten_at(data)
+            rest = data[position:].lstrip(b"\x00")
+            if rest:
+                return file, len(data) - len(rest)
+            ended = ended or position < file.size
+        return None
+
+
+def _unwritten_at(data: bytes) -> int:
+    """The position of the first unit that is not written."""
+    position = data.find(_ZERO_UNIT)
+    while position >= 0 and position % UNIT_BYTES:
+        position = data.find(_ZERO_UNIT, position + 1)
+    return len(data) if position < 0 else position
+
+
+_ZERO_UNIT = bytes(UNIT_BYTES)
+
+
+def _pread(folder: QueueFolder, start: int, size: int, position: int) -> bytes:
+    for file in folder.files:
+        if file.start == start:
+            fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return os.pread(fd, size, position)
+            finally:
+                os.close(fd)
+    return b""
+
+
+def _claims(directory: StoreDirectory, unit: Unit) -> str | None:
+    """What an intact record that a unit leads to says of its place; None when there is no such record."""
+    file = directory.log_file_at(unit[0])
+    if file is None or not is_written(unit[0], unit[1]) or unit[0] - file.start + unit[1] > file.size:
+        return None
+    fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        data = os.pread(fd, unit[1], unit[0] - file.start)
+    finally:
+        os.close(fd)
+    try:
+        message = parse_record(data, check_crc=True)
+    except RecordError:
+        return None
+    if message.commit_log_offset != unit[0] or message.total_size != unit[1]:
+        return None
+    hidden = " and hides from queues" if message.sys_flag & HIDDEN else ""
+    return f"{message.topic} queue {message.queue_id} offset {message.queue_offset}{hidden}"
+
+
+def _difference(wanted: Unit, unit: Unit) -> str:
+    names = ("commit log offset", "size", "tags code")
+    parts = [
+        f"{name} {found} instead of {right}"
+        for name, right, found in zip(names, wanted, unit, strict=True)
+        if right != found
+    ]
+    return f"the unit has {', '.join(parts)}"
+
+
+def _ranges(numbers: list[int]) -> list[tuple[int, int]]:
+    """Rising numbers as ranges, both ends included."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def _without(low: int, high: int, skip: tuple[int, int]) -> list[tuple[int, int]]:
+    parts = [(low, min(high, skip[0])), (max(low, skip[1]), high)] if skip[0] < skip[1] else [(low, high)]
+    return [part for part in parts if part[0] < part[1]]

@@ -1,0 +1,206 @@
+"""Copies a store directory for Apache RocketMQ, or one of Apache RocketMQ for the gateway.
+
+The files are the same on both sides; what differs is what may lie around them. A copy is made beside its final name and
+gets that name at the end, so half a copy is never taken for a whole one. What the other side could not read is found
+before anything is copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.store.files import RealFiles
+from gateway.store.paths import StorePaths, is_index_name, parse_offset_name
+from gateway.store.store_settings import StoreSettings
+from gateway.store_tool.checkpoint_check import read_checkpoint
+from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
+from gateway.store_tool.errors import CannotRun
+from gateway.store_tool.findings import REPAIR
+from gateway.store_tool.progress import Progress
+from gateway.store_tool.sparse_copy import copy_sparsely
+from gateway.store_tool.verification import Verification
+from wire.disk.consume_queue import UNIT_BYTES
+
+OLD_APACHE = "4.9"
+NEW_APACHE = "5"
+_ROCKSDB_MARK = "CURRENT"
+_TIMER_TOPIC = "rmq_sys_wheel_timer"
+_CONFIG_DATABASES = ("topics", "subscriptionGroups", "consumerOffsets", "metadata")
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """What is copied: (source, path below the target), and what is to be said about it."""
+
+    files: Sequence[tuple[DiskFile, Path]]
+    remarks: Sequence[str]
+
+    @property
+    def used_bytes(self) -> int:
+        """What the copy takes, holes not counted."""
+        return sum(file.used_bytes for file, _ in self.files)
+
+
+def plan_export(verification: Verification, apache: str) -> Transfer:
+    """What Apache RocketMQ gets.
+
+    :param apache: ``4.9`` or ``5``.
+    :raises CannotRun: it could not read the directory; the text says what and why.
+    """
+    directory = verification.directory
+    _refuse_damage(verification)
+    if apache == OLD_APACHE and verification.outline.long_topics:
+        raise CannotRun(
+            f"{verification.outline.long_topics} messages are of topics longer than 127 bytes; Apache RocketMQ 4.9 and "
+            "clients before 5.0 cannot read their records: use --for 5"
+        )
+    remarks = _settings_remarks(directory)
+    if (directory.root / "transaction" / "checks").exists():
+        remarks.append("how often half messages were checked is not taken along: Apache RocketMQ counts anew")
+    return Transfer(tuple(_store_files(directory)), remarks)
+
+
+def plan_import(verification: Verification, *, accept_loss: bool) -> Transfer:
+    """What the gateway gets of a directory of Apache RocketMQ.
+
+    :param accept_loss: go on where messages would not be delivered; they are left behind.
+    :raises CannotRun: the gateway could not read the directory.
+    """
+    directory = verification.directory
+    _refuse_damage(verification)
+    losses = list(_unsupported(directory))
+    if losses and not accept_loss:
+        raise CannotRun(f"{directory.root} cannot be taken over: {'; '.join(losses)}; --accept-loss goes on without")
+    return Transfer(
+        tuple(_store_files(directory)), [*(f"left behind: {loss}" for loss in losses), *_settings_remarks(directory)]
+    )
+
+
+def _refuse_damage(verification: Verification) -> None:
+    damage = verification.findings.damage
+    if damage:
+        more = f" and {len(damage) - 1} more findings" if len(damage) > 1 else ""
+        raise CannotRun(
+            f"{damage[0].path}: {damage[0].what}{more}; a damaged directory is not copied: run {REPAIR} "
+            f"{verification.directory.root} first"
+        )
+
+
+def _unsupported(directory: StoreDirectory) -> Iterator[str]:
+    """What Apache RocketMQ 5 may have and the gateway has not."""
+    root = directory.root
+    for name, what in (
+        ("batchconsumequeue", "topics with batch consume queues"),
+        ("consumequeue_ext", "tags codes in consumequeue_ext (enableConsumeQueueExt)"),
+        ("compaction/compactionLog", "compacted topics"),
+    ):
+        if _has_files(root / name):
+            yield f"{what} ({root / name})"
+    timers = [folder for (topic, _), folder in directory.queues.items() if topic == _TIMER_TOPIC]
+    if any(data_end(file.path, file.size) for folder in timers for file in folder.files):
+        yield f"messages waiting for a time of delivery (topic {_TIMER_TOPIC})"
+    for name in _CONFIG_DATABASES:
+        if (root / "config" / name / _ROCKSDB_MARK).exists():
+            yield f"settings in a RocksDB database ({root / 'config' / name}): export them to JSON files first"
+
+
+def _has_files(folder: Path) -> bool:
+    return any(files for _, _, files in os.walk(folder))
+
+
+def _settings_remarks(directory: StoreDirectory) -> list[str]:
+    """Sizes that the reader's settings have to name because no file does."""
+    default, found = StoreSettings(), directory.settings
+    lines = []
+    if directory.log_files and found.mapped_file_size_commit_log != default.mapped_file_size_commit_log:
+        lines.append(f"mappedFileSizeCommitLog={found.mapped_file_size_commit_log}")
+    if directory.queues and found.consume_queue_file_bytes != default.consume_queue_file_bytes:
+        lines.append(f"mappedFileSizeConsumeQueue={found.consume_queue_file_bytes}")
+    if directory.index_files:
+        for key, value, usual in (
+            ("maxHashSlotNum", found.max_hash_slot_num, default.max_hash_slot_num),
+            ("maxIndexNum", found.max_index_num, default.max_index_num),
+        ):
+            if value != usual:
+                lines.append(f"{key}={value}")
+    return [f"whoever serves it needs the setting {line}" for line in lines]
+
+
+def _store_files(directory: StoreDirectory) -> Iterator[tuple[DiskFile, Path]]:
+    for file in directory.log_files:
+        yield file, Path("commitlog") / file.path.name
+    for folder in directory.queues.values():
+        for file in folder.files:
+            if file.size >= UNIT_BYTES and parse_offset_name(file.path.name) is not None:
+                yield file, Path("consumequeue") / folder.topic / str(folder.queue_id) / file.path.name
+    for file in directory.index_files:
+        if is_index_name(file.path.name):
+            yield file, Path("index") / file.path.name
+    config = directory.root / "config"
+    for path in sorted(config.iterdir()) if config.is_dir() else ():
+        if path.is_file() and path.name.endswith((".json", ".json.bak")):
+            stat = path.stat()
+            yield DiskFile(path, 0, stat.st_size, stat.st_blocks * 512), Path("config") / path.name
+
+
+def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progress: Progress) -> None:
+    """Copy everything to ``target``, which must not exist or be empty.
+
+    :raises CannotRun: there is something already, or not enough space; nothing was changed there.
+    :raises OSError: what was copied so far is left beside, under the name ``TARGET.partial``.
+    """
+    partial = target.with_name(target.name + ".partial")
+    refuse_target(directory.root, target, transfer.used_bytes)
+    files = RealFiles()
+    partial.mkdir()
+    progress.begin("copying", transfer.used_bytes)
+    done = 0
+
+    def tell(count: int) -> None:
+        nonlocal done
+        done += count
+        progress.at(done)
+
+    for file, relative in transfer.files:
+        copy = partial / relative
+        files.make_directory(copy.parent)
+        copy_sparsely(file.path, copy, tell)
+    _write_marks(directory, StorePaths(partial))
+    for folder, _, _ in os.walk(partial):
+        files.fsync_directory(Path(folder))
+    if target.exists():
+        target.rmdir()
+    files.rename(partial, target)
+    files.fsync_directory(target.parent)
+    progress.end()
+
+
+def _write_marks(directory: StoreDirectory, paths: StorePaths) -> None:
+    """The checkpoint without offsets of the other directory, and whether recovery is needed."""
+    if directory.paths.checkpoint.exists():
+        times, _ = read_checkpoint(directory)
+        paths.checkpoint.write_bytes(times.build())
+    if directory.killed:
+        paths.abort.write_bytes(b"")
+
+
+def refuse_target(source: Path, target: Path, needed_bytes: int) -> None:
+    """Let a target pass that nothing can be overwritten in.
+
+    :raises CannotRun: see ``carry_out``.
+    """
+    partial = target.with_name(target.name + ".partial")
+    if target.resolve().is_relative_to(source.resolve()):
+        raise CannotRun(f"{target} lies in {source}; give a directory elsewhere")
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise CannotRun(f"{target} exists and is not empty; nothing is overwritten: give a new directory")
+    if partial.exists():
+        raise CannotRun(f"{partial} is left of a copy that was interrupted; remove it")
+    if not target.resolve().parent.is_dir():
+        raise CannotRun(f"{target.resolve().parent} does not exist; make it first")
+    free = RealFiles().disk_space(target.resolve().parent).free_bytes
+    if free < needed_bytes:
+        raise CannotRun(f"{target} has {free} bytes of space, the copy takes {needed_bytes}")
