@@ -1,0 +1,13 @@
+"""Crash enumeration: every state a crash may leave on the disk is recovered, and nothing promised may be missing.
+
+    recording    a disk in memory that logs every change
+    image        what a crash may leave of a log of changes
+    small_broker the real store, transactions and tables on such a disk
+    ledger       what was promised up to a moment of the log
+    oracle       recovers an image and compares it with the ledger
+    workload     what is done to a broker, drawn from a seed
+    exploration  all of it together: images of a workload, judged one after the other
+    mutants      planted bugs, which must be found
+
+``python -m gateway.tests.crash`` runs it for as many images as asked.
+"""

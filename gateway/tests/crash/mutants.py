@@ -1,0 +1,201 @@
+"""Planted bugs: each breaks one rule of the store, and must be found within a named number of images.
+
+A rule that no mutant breaks is a rule nobody would miss: the list is the proof that the enumeration can fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.metadata.json_file import JsonFile
+from gateway.store.checkpoint import CheckpointFile
+from gateway.store.commit_log import CommitLog
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.flushing import Flushing
+from gateway.store.log_batch import LogBatch
+from gateway.store.mapped_file import MappedFile
+from gateway.store.message_store import MessageStore
+from gateway.store.publication import Publication
+from gateway.store.store_lock import StoreLock
+from gateway.tests.crash.recording import Change, Kind, RecordingFiles
+from gateway.transaction.progress import Progress
+from gateway.transaction.settling import Settling
+
+Patch = Callable[[object, str, object], None]
+"""Sets an attribute until the end of a test, as ``pytest.MonkeyPatch.setattr``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One planted bug.
+
+    :param plant: puts it into the code.
+    :param workload: in which it shows.
+    :param within: after how many images at most.
+    """
+
+    plant: Callable[[Patch], None]
+    workload: str
+    within: int
+    seed: int = 1
+
+
+def without(kind: Kind, part: str) -> Callable[[Patch], None]:
+    """A disk that does not do one thing for paths that contain ``part``, without saying so."""
+
+    def plant(patch: Patch) -> None:
+        honest = RecordingFiles.log
+
+        def log(self: RecordingFiles, change: Change) -> None:
+            if change.kind is not kind or part not in change.path + "/":
+                honest(self, change)
+
+        patch(RecordingFiles, "log", log)
+
+    return plant
+
+
+def acknowledge_before_sync(patch: Patch) -> None:
+    """Readers and senders hear of a batch that is on its way to the disk."""
+    honest = CommitLog.sync
+
+    def stored(self: Publication, batch: LogBatch) -> None:
+        tell(self, batch)
+        honest(self._log, batch)
+
+    tell = Publication.stored
+    patch(CommitLog, "sync", lambda self, batch: None)
+    patch(Publication, "stored", stored)
+
+
+def checkpoint_before_log(patch: Patch) -> None:
+    """A flush brings the checkpoint to the disk, and then the log that it speaks of."""
+    flush, flush_log = Flushing.flush, Flushing._flush_log
+
+    def swapped(self: Flushing, **how: Any) -> bool:
+        visible = self._log.visible_end
+        patch(Flushing, "_flush_log", lambda self, end: True)
+        done = flush(self, **how)
+        patch(Flushing, "_flush_log", flush_log)
+        return done and flush_log(self, visible)
+
+    patch(Flushing, "flush", swapped)
+
+
+def durable_mark_before_sync(patch: Patch) -> None:
+    """The checkpoint says that a batch is durable when it is only written."""
+    write = MessageStore._write
+
+    def early(self: MessageStore, batch: LogBatch) -> None:
+        write(self, batch)
+        self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+        self._checkpoint._files.fdatasync(self._checkpoint._fd)
+
+    patch(MessageStore, "_write", early)
+
+
+def no_abort_file(patch: Patch) -> None:
+    """A killed store looks as if it had been closed."""
+    patch(StoreLock, "mark_open", lambda self: None)
+
+
+def queue_marks_without_queues(patch: Patch) -> None:
+    """The checkpoint says that consume queues are on disk, and nobody has brought them there."""
+    patch(ConsumeQueues, "sync", lambda self: None)
+
+
+def torn_tail_stays(patch: Patch) -> None:
+    """What recovery cuts off the log stays in the file."""
+    patch(MappedFile, "erase", lambda self, position: None)
+
+
+def units_beyond_the_log_stay(patch: Patch) -> None:
+    """A consume queue that is ahead of the log is not trimmed."""
+    patch(ConsumeQueues, "cut", lambda self, commit_log_end: 0)
+
+
+def recovered_and_not_synced(patch: Patch) -> None:
+    """A start answers before what it found in the log is durable."""
+    honest = MessageStore._open
+
+    def hasty(self: MessageStore, progress: Any) -> object:
+        patch(MessageStore, "flush", lambda self, **how: True)
+        report = honest(self, progress)
+        patch(MessageStore, "flush", flush)
+        return report
+
+    flush = MessageStore.flush
+    patch(MessageStore, "_open", hasty)
+
+
+def rebuild_trusts_the_checkpoint(patch: Patch) -> None:
+    """While a queue is built anew the checkpoint still says that it is on disk."""
+    patch(CheckpointFile, "distrust_queues", lambda self, offset: None)
+
+
+def table_written_in_place(patch: Patch) -> None:
+    """A table's file is overwritten, without a copy of the content before."""
+
+    def write(self: JsonFile, content: bytes, sequence: int = 0) -> None:
+        self._disk.make_directory(self.path.parent)
+        self._disk.write(self.path, content)
+        self._disk.fsync_directory(self.path.parent)
+        self._disk.fsync_directory(self.path.parent.parent)
+
+    patch(JsonFile, "write", write)
+
+
+def op_record_before_its_message(patch: Patch) -> None:
+    """The op record of a commit lies before the final message, so a torn append may have it alone."""
+    honest = Settling._append
+
+    def swapped(self: Settling, batch: list[Any]) -> None:
+        append_all = self._store.append_all
+
+        class Swapping:
+            def append_all(self, messages: list[Any], on_stored: Callable[[list[Any]], None]) -> None:
+                append_all(messages[::-1], lambda results: on_stored(results[::-1]))
+
+        store, self._store = self._store, Swapping()  # type: ignore[assignment]
+        honest(self, batch)
+        self._store = store
+
+    patch(Settling, "_append", swapped)
+
+
+def progress_ahead_of_the_disk(patch: Patch) -> None:
+    """Transactions note how far they are before the log up to there is durable."""
+    honest = Progress._write
+
+    def early(self: Progress, *, every_step: bool = False) -> None:
+        if self._seen is not None:
+            base, op_offset, _, recorded = self._seen
+            self._seen = base, op_offset, 0, recorded
+        honest(self, every_step=every_step)
+
+    patch(Progress, "_write", early)
+
+
+MUTANTS: Mapping[str, Mutant] = {
+    "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
+    "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
+    "name of the store not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/data/"), "append", 400),
+    "acknowledged before the sync": Mutant(acknowledge_before_sync, "batch", 400),
+    "checkpoint before log": Mutant(checkpoint_before_log, "append-async", 400),
+    "durable mark before the sync": Mutant(durable_mark_before_sync, "append", 400),
+    "no abort file": Mutant(no_abort_file, "roll", 1000),
+    "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000),
+    "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
+    "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
+    "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=2),
+    "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
+    "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),
+    "rebuild trusts the checkpoint": Mutant(rebuild_trusts_the_checkpoint, "roll-async", 1000, seed=2),
+    "table not synced before its rename": Mutant(without(Kind.SYNC, "/config/"), "tables", 400),
+    "name of a table not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/config/"), "tables", 400),
+    "table written in place": Mutant(table_written_in_place, "tables", 400),
+    "op record before its message": Mutant(op_record_before_its_message, "transaction-async", 400, seed=3),
+    "progress ahead of the disk": Mutant(progress_ahead_of_the_disk, "transaction-async", 1000, seed=2),
+}

@@ -1,0 +1,308 @@
+"""Recovers an image with the real code and compares what a client would find with what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from random import Random
+
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.store.get_result import GetStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.recovery_report import RecoveryReport
+from gateway.store.store_settings import StoreSettings
+from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown
+from gateway.tests.crash.recording import Image, RecordingFiles
+from gateway.tests.crash.small_broker import Clock, SmallBroker
+from gateway.transaction.half_messages import HALF_QUEUE_ID
+from gateway.transaction.rebuild import OFFSETS_GROUP
+from gateway.transaction.settling import Reply
+from gateway.transaction.states import OPEN_STATES, State
+from wire.codes import ResponseCode
+from wire.errors import RecordError
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage, parse_records
+
+KEYS_ASKED = 3
+"""Acknowledged messages of an image that are looked for by key."""
+END_OF_TIME_MS = 2**62
+READ_COUNT = 64
+READ_BYTES = 1 << 20
+_CONTRADICTION = {
+    Outcome.COMMIT: OPEN_STATES | {State.ROLLED_BACK, State.DISCARDED},
+    Outcome.ROLL_BACK: OPEN_STATES | {State.COMMITTED},
+}
+"""States that a half message cannot have once its producer was told the outcome."""
+
+
+Visible = dict[QueueName, list[tuple[int, int, bytes]]]
+"""Queue offset, place and body of every message."""
+
+
+class Violation(Exception):  # noqa: N818 (a finding, not an error of ours)
+    """A promise is broken."""
+
+
+@dataclass(slots=True)
+class Recovered:
+    """A broker that was opened on an image, and all it shows."""
+
+    broker: SmallBroker
+    report: RecoveryReport
+    seen: dict[QueueName, list[StoredMessage]]
+
+    @property
+    def visible(self) -> Visible:
+        """For comparing."""
+        return {
+            queue: [(message.queue_offset, message.commit_log_offset, message.body) for message in messages]
+            for queue, messages in self.seen.items()
+            if messages
+        }
+
+
+def recover(image: Image, now_ms: int, settings: StoreSettings) -> Recovered:
+    """Open a broker on an image.
+
+    :raises Violation: it does not open, or cannot be read.
+    """
+    clock = Clock(now_ms)
+    broker = SmallBroker(RecordingFiles(image, clock), clock, settings)
+    try:
+        report = broker.open()
+        seen = read_all(broker.store)
+    except Exception as error:  # whatever it is: a broker that does not start is the finding
+        raise Violation(f"the broker does not start: {type(error).__name__}: {error}") from error
+    return Recovered(broker, report, seen)
+
+
+def read_all(store: MessageStore) -> dict[QueueName, list[StoredMessage]]:
+    """Every message of every queue."""
+    return {queue: read_queue(store, *queue) for queue in sorted(store.queues())}
+
+
+def read_queue(store: MessageStore, topic: str, queue_id: int) -> list[StoredMessage]:
+    """Every message of a queue, as a consumer gets them.
+
+    :raises Violation: there are holes.
+    """
+    offset, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+    if not 0 <= offset <= end:
+        raise Violation(f"{topic}/{queue_id} begins at {offset} and ends at {end}")
+    found: list[StoredMessage] = []
+    while offset < end:
+        result = store.get_messages(topic, queue_id, offset, READ_COUNT, READ_BYTES)
+        if result.status is not GetStatus.FOUND:
+            raise Violation(f"{topic}/{queue_id} offset {offset} of {end} cannot be read: {result.status.name}")
+        try:
+            messages = parse_records(b"".join(result.parts))
+        except RecordError as error:
+            raise Violation(f"{topic}/{queue_id} offset {offset}: {error}") from error
+        for message in messages:
+            if (message.topic, message.queue_id, message.queue_offset) != (topic, queue_id, offset):
+                raise Violation(
+                    f"{topic}/{queue_id} offset {offset} leads to {message.topic}/{message.queue_id} "
+                    f"offset {message.queue_offset}"
+                )
+            offset += 1
+        found += messages
+        if result.next_begin_offset != offset:
+            raise Violation(f"{topic}/{queue_id} goes on at {result.next_begin_offset} after {offset - 1}")
+    return found
+
+
+class Oracle:
+    """The promises of one ledger.
+
+    :param kill: whether the process was killed, which loses nothing, instead of the power cut.
+    """
+
+    def __init__(self, ledger: Ledger, settings: StoreSettings, *, kill: bool) -> None:
+        self._ledger = ledger
+        self._everything = kill or settings.sync_flush
+
+    def check(self, found: Recovered, random: Random) -> None:
+        """Compare.
+
+        :raises Violation: a promise is broken; the text says which.
+        """
+        if found.report.durable_bytes_lost:
+            raise Violation(f"{found.report.durable_bytes_lost} bytes that were reported durable are lost")
+        if found.broker.store.min_commit_log_offset > self._ledger.deleting:
+            raise Violation(f"the log begins at {found.broker.store.min_commit_log_offset}")
+        for queue, messages in found.seen.items():
+            self._check_content(queue, messages)
+        for queue, shown in self._ledger.shown.items():
+            self._check_shown(queue, shown, found)
+        self._check_keys(found.broker.store, random)
+        for offset, half in self._ledger.halves.items():
+            self._check_half(offset, half, found)
+        self._check_tables(found.broker)
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def _is_promised(self, end: int) -> bool:
+        return self._everything or end <= self._ledger.flushed
+
+    def _check_content(self, queue: QueueName, messages: list[StoredMessage]) -> None:
+        place = -1
+        bodies = set()
+        allowed = self._ledger.allowed.get(queue, set())
+        for message in messages:
+            if message.commit_log_offset <= place:
+                raise Violation(f"{queue} offset {message.queue_offset} lies before the one before it")
+            place = message.commit_log_offset
+            if queue[0] == OP_HALF_TOPIC:
+                continue
+            if message.body in bodies:
+                raise Violation(f"{queue} offset {message.queue_offset} is there twice: {_short(message.body)}")
+            if message.body not in allowed:
+                raise Violation(
+                    f"{queue} offset {message.queue_offset} was never sent there, or lost: {_short(message.body)}"
+                )
+            bodies.add(message.body)
+
+    def _check_shown(self, queue: QueueName, shown: dict[int, Shown], found: Recovered) -> None:
+        promised = {offset: message for offset, message in shown.items() if self._is_promised(message.end)}
+        if not promised:
+            return
+        end = found.broker.store.max_offset(*queue)
+        if max(promised) >= end:
+            raise Violation(f"{queue} ends at {end}, but offset {max(promised)} was shown")
+        messages = found.seen.get(queue, [])
+        first = messages[0].queue_offset if messages else end
+        for offset, message in promised.items():
+            if offset < first:
+                if message.end > self._ledger.deleting:
+                    raise Violation(f"{queue} offset {offset} was shown and is lost")
+                continue
+            stored = messages[offset - first]
+            if (stored.body, stored.commit_log_offset) != (message.body, message.place):
+                raise Violation(
+                    f"{queue} offset {offset} was {_short(message.body)} at {message.place}, "
+                    f"is {_short(stored.body)} at {stored.commit_log_offset}"
+                )
+
+    def _check_keys(self, store: MessageStore, random: Random) -> None:
+        promised = [
+            (queue[0], message)
+            for queue, shown in self._ledger.shown.items()
+            for message in shown.values()
+            if message.key and message.place >= store.min_commit_log_offset and self._is_promised(message.end)
+        ]
+        for topic, message in random.sample(promised, min(KEYS_ASKED, len(promised))):
+            found = store.query_by_key(topic, message.key, 64, 0, END_OF_TIME_MS)
+            places = [stored.commit_log_offset for stored in found]
+            if places.count(message.place) != 1:
+                raise Violation(f"key {message.key} of {topic} leads to {places}, not to {message.place}")
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def _check_half(self, offset: int, half: Half, found: Recovered) -> None:
+        if not self._is_promised(half.shown.end):
+            return
+        state = found.broker.transactions.state(offset)
+        final = any(message.body == half.shown.body for message in found.seen.get(half.final, ()))
+        told = half.asked if half.told_at >= 0 and self._is_promised(half.told_at) else None
+        who = f"half message {offset}, {_asked(half)},"
+        if told is not None:
+            if state in _CONTRADICTION[told]:
+                raise Violation(f"{who} is {state.name}")
+        elif final:
+            if state in _CONTRADICTION[Outcome.COMMIT]:
+                raise Violation(f"{who} has its final message and is {state.name}")
+        elif not (state is State.PENDING or (state is State.ROLLED_BACK and half.asked is Outcome.ROLL_BACK)):
+            raise Violation(f"{who} has no final message and is {state.name}")
+
+    def ask_again(self, found: Recovered, random: Random) -> None:
+        """Send an outcome once more, and its contrary: the first one stays.
+
+        :raises Violation: it does not.
+        """
+        told = [half for half in self._ledger.halves.values() if half.told_at >= 0 and self._is_promised(half.told_at)]
+        kept = [half for half in told if half.shown.place >= found.broker.store.min_commit_log_offset]
+        if not kept:
+            return
+        half = random.choice(kept)
+        broker = found.broker
+        before = found.visible.get(half.final)
+        broker.start()
+        for outcome in random.sample(list(Outcome), 2):
+            code = _outcome(broker, half, outcome)
+            if (code is ResponseCode.SUCCESS) != (outcome is half.asked):
+                raise Violation(f"{_asked(half)}, {outcome.value} once more is answered {code}")
+        messages = read_queue(broker.store, *half.final) if before else []
+        if len(messages) != len(before or ()):
+            raise Violation(f"{_asked(half)}, asked once more, made another message")
+
+    # --- tables --------------------------------------------------------------------------------------------------
+
+    def _check_tables(self, broker: SmallBroker) -> None:
+        ledger = self._ledger
+        for key, offset in ledger.offsets.items():
+            found, saved = broker.offsets.query(*key), ledger.saved_offsets.get(key, -1)
+            if not saved <= found <= offset:
+                raise Violation(f"consumer offset {key} is {found}; saved was {saved}, in memory {offset}")
+        progress, end = broker.offsets.query(OFFSETS_GROUP, HALF_TOPIC, 0), broker.store.max_offset(HALF_TOPIC, 0)
+        if progress > end:
+            raise Violation(f"transactions went on to {progress}, but the half queue ends at {end}")
+        for name, saved in ledger.saved_topics.items():
+            if broker.topics.get(name) not in ledger.topics[name][saved:]:
+                raise Violation(f"topic {name} is {broker.topics.get(name)}; {ledger.topics[name][saved]} was saved")
+        for name, config in broker.topics.table().items():
+            if config not in ledger.topics.get(name, ()):
+                raise Violation(f"topic {name} was never made like this: {config}")
+
+
+def _outcome(broker: SmallBroker, half: Half, outcome: Outcome) -> ResponseCode | None:
+    message = broker.store.message_at(half.shown.place)
+    if message is None:
+        raise Violation(f"the half message at {half.shown.place} cannot be read")
+    replies: list[Reply] = []
+    ask = broker.transactions.commit if outcome is Outcome.COMMIT else broker.transactions.roll_back
+    ask(message, ("oracle", "-"), replies.append)
+    broker.threads.run()
+    return replies[0].code if replies else None
+
+
+def _asked(half: Half) -> str:
+    asked = "undecided" if half.asked is None else half.asked.value
+    return f"{asked}{' (told)' if half.told_at >= 0 else ''}"
+
+
+def rebased(found: Recovered, ledger: Ledger) -> Ledger:
+    """What is promised from now on by a broker that goes on from an image: all that it shows, and nothing else."""
+    after = Ledger(ledger.now_ms)
+    for queue, message in _all(found):
+        key = message.property_map.get(PropertyName.KEYS, "")
+        end = message.commit_log_offset + message.total_size
+        shown = Shown(message.body, message.commit_log_offset, end, key)
+        after.allow(queue, message.body)
+        after.show(queue, message.queue_offset, shown)
+    broker = found.broker
+    after.deleting = broker.store.min_commit_log_offset
+    after.flushed = broker.store.flushed_offset
+    for offset, half in ledger.halves.items():
+        kept = after.shown.get((HALF_TOPIC, HALF_QUEUE_ID), {}).get(offset)
+        if kept is not None and kept.body == half.shown.body:
+            now = after.halves[offset] = Half(kept, half.final)
+            if broker.transactions.state(offset) not in OPEN_STATES:
+                final = any(message.body == kept.body for message in found.seen.get(half.final, ()))
+                now.asked = Outcome.COMMIT if final else Outcome.ROLL_BACK
+                now.told_at = after.flushed
+    for place in ledger.offsets:
+        after.offsets[place] = after.saved_offsets[place] = broker.offsets.query(*place)
+    for name, config in broker.topics.table().items():
+        after.topics[name] = [config]
+        after.saved_topics[name] = 0
+    return after
+
+
+def _all(found: Recovered) -> Iterator[tuple[QueueName, StoredMessage]]:
+    for queue, messages in found.seen.items():
+        for message in messages:
+            yield queue, message
+
+
+def _short(body: bytes) -> str:
+    return repr(body[:16])

@@ -1,0 +1,39 @@
+"""After a crash at any place: nothing acknowledged is lost, doubled, changed or invented.
+
+A sample of what ``python -m gateway.tests.crash`` does in full.
+"""
+
+from __future__ import annotations
+
+import pytest
+from click.testing import CliRunner
+
+from gateway.tests.crash.__main__ import main
+from gateway.tests.crash.exploration import Exploration
+from gateway.tests.crash.workload import WORKLOADS
+
+IMAGES = 20
+"""Of each workload: the ordinary test run shall not wait long."""
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_every_promise_is_kept_after_a_crash(name: str) -> None:
+    progress = Exploration(WORKLOADS[name], seed=1, images=IMAGES).run()
+    assert progress.images >= IMAGES / 4, "too few to mean anything"
+    assert progress.lives == WORKLOADS[name].lives
+
+
+def test_the_same_seed_makes_the_same_images() -> None:
+    first, again = (Exploration(WORKLOADS["batch"], seed=3, images=10).run() for _ in range(2))
+    assert first == again
+
+
+def test_another_seed_makes_others() -> None:
+    changes = {Exploration(WORKLOADS["append"], seed, images=5).run().changes for seed in range(3)}
+    assert len(changes) > 1
+
+
+def test_the_command_tells_how_many_images_there_were() -> None:
+    result = CliRunner().invoke(main, ["--workload", "tables", "--rounds", "1", "--seed", "5", "--sample", "20"])
+    assert result.exit_code == 0, result.output
+    assert "every promise kept" in result.output

@@ -1,0 +1,359 @@
+"""What is done to a broker: steps drawn from a seed, and the facts that each of them makes.
+
+A ``Workload`` is a choice of steps, how often each comes, and the store's settings; a ``Run`` plays it for one life of
+a broker. Between two steps nothing happens, so that the seed alone decides how appends, turns of the reactor, threads
+and flushes interleave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+from gateway.metadata.names import HALF_TOPIC
+from gateway.store.put_result import Dispatched, PutResult
+from gateway.store.store_settings import StoreSettings
+from gateway.tests.crash.ledger import Fact, Half, Ledger, Outcome, QueueName, Shown
+from gateway.tests.crash.recording import Change, Image, RecordingFiles
+from gateway.tests.crash.small_broker import HOST, Clock, SmallBroker
+from gateway.transaction.half_messages import half_of, real_place
+from gateway.transaction.limits import HOUR_MS
+from gateway.transaction.settling import Reply
+from wire.bodies.topics import TopicConfig
+from wire.codes import ResponseCode
+from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage
+
+QUEUES: tuple[QueueName, ...] = (("A", 0), ("A", 1), ("B", 0))
+GROUPS = ("g1", "g2")
+SMALL = StoreSettings(
+    mapped_file_size_commit_log=32_768,
+    mapped_file_size_consume_queue=6_000,  # 300 units
+    max_hash_slot_num=64,
+    max_index_num=256,
+    max_message_size=4096,
+)
+ROLLING = replace(SMALL, mapped_file_size_commit_log=8_192, mapped_file_size_consume_queue=160, max_index_num=24)
+SIZES = (0, 1, 30, 300, 300, 600, 1500)
+FEW = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Steps by name with their weights, how many of them one life has, and the sizes of bodies.
+
+    With one size only, records that a crash left behind fit exactly behind those that are written after it.
+    """
+
+    name: str
+    weights: Mapping[str, int]
+    settings: StoreSettings = SMALL
+    steps: int = 60
+    lives: int = 3
+    sizes: tuple[int, ...] = SIZES
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One life of a broker, ready to be cut at any place.
+
+    :param image: the disk it began with.
+    :param ledger: what had been promised before.
+    :param facts: each with the number of changes that were made before it.
+    """
+
+    image: Image
+    ledger: Ledger
+    changes: list[Change]
+    facts: list[tuple[int, Fact]]
+
+
+class Run:
+    """Plays steps on one broker and takes the facts down."""
+
+    def __init__(self, workload: Workload, image: Image, ledger: Ledger, random: Random, first_number: int) -> None:
+        self._workload = workload
+        self._random = random
+        self._image = image
+        self._ledger = ledger
+        self._facts: list[tuple[int, Fact]] = []
+        self._number = first_number
+        self._clock = Clock(ledger.now_ms)
+        self._files = RecordingFiles(image, self._clock)
+        self._halves: list[Shown] = [half.shown for half in ledger.halves.values()]
+        self._committed: dict[tuple[str, str, int], int] = dict(ledger.offsets)
+        self._versions = {name: len(versions) - 1 for name, versions in ledger.topics.items()}
+        self._flushed = -1
+        self._begin()
+
+    @property
+    def number(self) -> int:
+        """The number of the next message."""
+        return self._number
+
+    def play(self) -> Life:
+        """All steps."""
+        names, weights = list(self._workload.weights), list(self._workload.weights.values())
+        for name in self._random.choices(names, weights, k=self._workload.steps):
+            self._clock.now_ms += self._random.choice((0, 0, 1, 7))
+            self._fact(partial(_set_now, self._clock.now_ms))
+            getattr(self, f"_{name}")()
+            self._note_flushed()
+        return Life(self._image, self._ledger, self._files.changes, self._facts)
+
+    def _begin(self) -> None:
+        self._broker = SmallBroker(self._files, self._clock, self._workload.settings)
+        self._broker.open()
+        self._broker.store.listen(self._visible)
+        self._broker.start()
+        self._note_flushed()
+
+    def _fact(self, fact: Fact) -> None:
+        self._facts.append((len(self._files.changes), fact))
+
+    def _note_flushed(self) -> None:
+        flushed = self._broker.store.flushed_offset
+        if flushed != self._flushed:
+            self._flushed = flushed
+            self._fact(partial(_set_flushed, flushed))
+
+    # --- messages ------------------------------------------------------------------------------------------------
+
+    def _message(self, queue: QueueName) -> OutgoingMessage:
+        self._number += 1
+        return message(self._workload, queue, self._number, self._clock(), self._random)
+
+    def _append(self) -> None:
+        message = self._message(self._random.choice(QUEUES))
+        self._fact(_allowing(message))
+        self._broker.store.append(message, self._stored)
+
+    def _append_all(self) -> None:
+        messages = [self._message(self._random.choice(QUEUES)) for _ in range(self._random.randint(1, 4))]
+        for message in messages:
+            self._fact(_allowing(message))
+        self._broker.store.append_all(messages, self._all_stored)
+
+    def _stored(self, result: PutResult) -> None:
+        assert result.status.is_stored, result.status
+        self._show(result)
+
+    def _all_stored(self, results: list[PutResult]) -> None:
+        for result in results:
+            self._stored(result)
+
+    def _visible(self, results: list[Dispatched]) -> None:
+        for result in results:
+            self._show(result)
+
+    def _show(self, result: PutResult) -> None:
+        queue = result.topic, result.queue_id
+        key = result.message.property_map.get(PropertyName.KEYS, "")
+        place = result.commit_log_offset
+        shown = Shown(result.message.body, place, place + result.size, key)
+        self._fact(partial(_show, queue, result.queue_offset, shown))
+
+    # --- threads and flushes -------------------------------------------------------------------------------------
+
+    def _turn(self) -> None:
+        self._broker.threads.turn()
+
+    def _work(self) -> None:
+        self._broker.threads.work(self._random)
+
+    def _settle(self) -> None:
+        self._broker.threads.run()
+
+    def _flush(self) -> None:
+        self._broker.store.flush()
+
+    def _flush_due(self) -> None:
+        self._clock.now_ms += self._random.choice((500, 1_000, 10_000))
+        self._broker.store.flush_due(self._clock())
+
+    def _progress(self) -> None:
+        self._broker.reactor.advance(1)
+
+    # --- transactions --------------------------------------------------------------------------------------------
+
+    def _half(self) -> None:
+        message = self._message(self._random.choice(QUEUES[:2]))
+        properties = {**message.property_map, PropertyName.PGROUP: "producers", PropertyName.TRAN_MSG: "true"}
+        half = half_of(_outgoing((message.topic, message.queue_id), message.body, self._clock(), properties))
+        self._fact(_allowing(half))
+        self._broker.store.append(half, self._half_stored)
+
+    def _half_stored(self, result: PutResult) -> None:
+        self._stored(result)
+        place = real_place(result.message.property_map)
+        assert place is not None
+        start = result.commit_log_offset
+        shown = Shown(result.message.body, start, start + result.size, "")
+        self._halves.append(shown)
+        self._fact(partial(_add_half, result.queue_offset, shown, place))
+
+    def _end(self) -> None:
+        """An outcome for a half message: mostly a new one, sometimes an old one again, or the contrary."""
+        if not self._halves:
+            return
+        index = self._random.choice((0, len(self._halves) - 1, self._random.randrange(len(self._halves))))
+        message = self._broker.store.message_at(self._halves[index].place)
+        if message is None or message.topic != HALF_TOPIC:
+            del self._halves[index]
+            return
+        outcome = self._random.choice(list(Outcome))
+        offset = message.queue_offset
+        self._fact(lambda ledger: ledger.ask(offset, outcome))
+        transactions = self._broker.transactions
+        ask = transactions.commit if outcome is Outcome.COMMIT else transactions.roll_back
+        ask(message, ("workload", "-"), partial(self._told, offset))
+
+    def _told(self, offset: int, reply: Reply) -> None:
+        if reply.code is ResponseCode.SUCCESS:
+            log_end = self._broker.store._log.visible_end  # what is appended may lie behind the outcome
+            self._fact(lambda ledger: ledger.tell(offset, log_end))
+
+    # --- retention -----------------------------------------------------------------------------------------------
+
+    def _age(self) -> None:
+        self._clock.now_ms += self._random.choice((24, 100)) * HOUR_MS
+
+    def _delete_expired(self) -> None:
+        """Step by step, as a broker does it; the survey flushes what the deletion relies on."""
+        store, deletion = self._broker.store, self._broker.store.deletion
+        survey = deletion.survey(self._clock(), asked=True)()
+        self._note_flushed()
+        if deletion.detach(survey):
+            self._fact(partial(_set_deleting, store.min_commit_log_offset))
+            while deletion.remove_log_file(self._clock()):
+                pass
+            deletion.remove_other_files()
+
+    # --- tables --------------------------------------------------------------------------------------------------
+
+    def _commit(self) -> None:
+        topic, queue_id = self._random.choice(QUEUES)
+        key = self._random.choice(GROUPS), topic, queue_id
+        offset = self._committed.get(key, 0) + self._random.randint(1, 9)
+        self._committed[key] = offset
+        self._fact(lambda ledger: ledger.offsets.__setitem__(key, offset))
+        self._broker.offsets.commit(*key, offset)
+
+    def _persist(self) -> None:
+        offsets = dict(self._committed)
+        self._broker.offsets.persist(partial(self._offsets_saved, offsets))
+
+    def _offsets_saved(self, offsets: dict[tuple[str, str, int], int], failure: BaseException | None) -> None:
+        assert failure is None, failure
+        self._fact(lambda ledger: ledger.save_offsets(offsets))
+
+    def _topic(self) -> None:
+        name = f"topic{self._random.randrange(FEW)}"
+        config = TopicConfig(topic_name=name, read_queue_nums=self._random.randint(1, 16))
+        if self._broker.topics.get(name) == config:
+            return
+        self._fact(lambda ledger: ledger.add_topic(config))
+        self._versions[name] = self._versions.get(name, -1) + 1
+        self._broker.topics.put(config)
+        self._broker.topics.persist(partial(self._topics_saved, dict(self._versions)))
+
+    def _topics_saved(self, versions: dict[str, int], failure: BaseException | None) -> None:
+        assert failure is None, failure
+        self._fact(lambda ledger: ledger.save_topics(versions))
+
+    # --- lives ---------------------------------------------------------------------------------------------------
+
+    def _reopen(self) -> None:
+        """A proper end and a new start."""
+        self._broker.threads.run()
+        self._broker.close()
+        self._note_flushed()
+        self._offsets_saved(dict(self._committed), None)
+        self._topics_saved(dict(self._versions), None)
+        self._begin()
+
+
+def message(workload: Workload, queue: QueueName, number: int, now_ms: int, random: Random) -> OutgoingMessage:
+    """One that no other is like; of equal size for all numbers when the workload has one size only."""
+    digits = f"{number:05d}"
+    properties = {PropertyName.KEYS: f"k{digits}", PropertyName.UNIQ_KEY: f"u{digits}"}
+    if random.random() < 0.3 and len(workload.sizes) > 1:
+        properties[PropertyName.TAGS] = "tag"
+    body = digits.encode() + random.randbytes(8).hex().encode() * (random.choice(workload.sizes) // 16)
+    return _outgoing(queue, body, now_ms, properties)
+
+
+def _outgoing(queue: QueueName, body: bytes, now_ms: int, properties: dict[str, str]) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic=queue[0],
+        queue_id=queue[1],
+        flag=0,
+        sys_flag=SysFlag.TRANSACTION_NONE,
+        born_at_ms=now_ms,
+        born_host=HOST,
+        store_host=HOST,
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=body,
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def _allowing(message: OutgoingMessage) -> Fact:
+    queue, body = (message.topic, message.queue_id), message.body
+    return lambda ledger: ledger.allow(queue, body)
+
+
+def _show(queue: QueueName, offset: int, shown: Shown, ledger: Ledger) -> None:
+    ledger.show(queue, offset, shown)
+
+
+def _add_half(offset: int, shown: Shown, final: QueueName, ledger: Ledger) -> None:
+    ledger.halves[offset] = Half(shown, final)
+
+
+def _set_now(now_ms: int, ledger: Ledger) -> None:
+    ledger.now_ms = now_ms
+
+
+def _set_flushed(flushed: int, ledger: Ledger) -> None:
+    ledger.flushed = flushed
+
+
+def _set_deleting(end: int, ledger: Ledger) -> None:
+    ledger.deleting = end
+
+
+_COMMON: dict[str, Any] = {"turn": 6, "work": 6, "settle": 1, "flush_due": 1}
+_ALL = {"append": 8, "append_all": 3, "half": 4, "end": 6, "commit": 2, "persist": 1, "topic": 1, "reopen": 1}
+_SYNC = (
+    Workload("append", {"append": 10, **_COMMON, "flush": 1}),
+    Workload("batch", {"append": 2, "append_all": 5, **_COMMON, "flush": 1}),
+    Workload("refill", {"append": 4, "append_all": 4, **_COMMON}, steps=20, lives=8, sizes=(1500,)),
+    Workload("roll", {"append": 10, "append_all": 2, **_COMMON, "flush": 1}, ROLLING, steps=90),
+    Workload(
+        "transaction", {"half": 6, "end": 8, "append": 1, "progress": 2, "persist": 2, **_COMMON}, ROLLING, steps=80
+    ),
+    Workload(
+        "retention",
+        {"append": 10, "half": 1, "end": 2, "age": 1, "delete_expired": 2, "progress": 1, **_COMMON},
+        ROLLING,
+        steps=110,
+    ),
+    Workload("tables", {"commit": 6, "persist": 2, "topic": 2, "append": 1, "turn": 6, "work": 6, "settle": 1}),
+    Workload("reopen", {"append": 6, "append_all": 2, "half": 1, "end": 1, **_COMMON, "reopen": 2}, ROLLING),
+    Workload("everything", {**_ALL, **_COMMON, "flush": 1, "age": 1, "delete_expired": 1, "progress": 1}, ROLLING),
+)
+WORKLOADS: Mapping[str, Workload] = {
+    workload.name: workload
+    for sync in _SYNC
+    for workload in (
+        sync,
+        replace(sync, name=f"{sync.name}-async", settings=replace(sync.settings, flush_disk_type="ASYNC_FLUSH")),
+    )
+}
