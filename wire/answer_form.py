@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from wire.codes import SerializeType
 from wire.command import RESPONSE_FLAG, RemotingCommand
 from wire.frame import FRAME_HEAD, build_frame_head
 
 _OPAQUE: Final = 1_234_567_890
 _BLANK: Final = "%s"
-
-
-def is_plain(text: str) -> bool:
-    """Whether a text is written in JSON as it is: letters and digits."""
-    return text.isalnum() and text.isascii()
 
 
 class AnswerForm:
@@ -40,14 +34,11 @@ class AnswerForm:
         assert found, "the header of a sample names its opaque"
         self._text = f'{before}"opaque":%d{after}'
 
-    def fits(self, request: RemotingCommand) -> bool:
-        """Whether the request is to be answered in this form: its header was JSON."""
-        return request.serialize_type == SerializeType.JSON
-
     def build(self, request: RemotingCommand, *values: object) -> bytes:
-        """The frame that answers ``request``.
+        """The frame that answers ``request``, whose header was JSON (``serialize_type`` 0).
 
-        :param values: of the blanks, in their order; numbers, or texts that are ``is_plain`` or commas between such.
+        :param values: of the blanks, in their order: numbers, or texts of ASCII letters and digits, which JSON
+            writes as they are.
         """
         header = (self._text % (*values, request.opaque)).encode()
         return FRAME_HEAD.pack(len(header) + 4, len(header)) + header

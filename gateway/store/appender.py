@@ -67,8 +67,8 @@ class Appender:
         self.max_append_bytes = 0
         self.last_stored_ms = 0
 
-    def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor) -> None:
-        """See ``MessageStore.append``."""
+    def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK) -> None:
+        """Append one message; ``on_stored`` is told once, as ``wait_for`` says, or at once when it is refused."""
         commit_log, group = self._log, self._group
         batch = group.gathering
         position = commit_log.position
@@ -83,7 +83,11 @@ class Appender:
                 message.topic, message.queue_id
             )
             queue_offset = queue.next_offset
-        stored_at_ms = self._now_ms()
+        stored_at_ms = self._clock_ms()
+        if stored_at_ms > self.last_stored_ms:
+            self.last_stored_ms = stored_at_ms
+        else:
+            stored_at_ms = self.last_stored_ms  # see _now_ms
         try:
             record = build_record(message, queue_offset, position, stored_at_ms)
         except LocalError:

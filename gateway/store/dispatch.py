@@ -50,7 +50,11 @@ class Dispatch:
             queue = result.queue
             if queue is None:
                 continue
-            code = result.tags_code = self.unit_code(result.topic, result.message.property_map, result.stored_at_ms)
+            properties = result.message.property_map
+            if PropertyName.TAGS in properties or result.topic == SCHEDULE_TOPIC:
+                code = result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
+            else:
+                code = 0
             unit = pack(result.commit_log_offset, result.size, code)
             units = units_of.get(queue)
             if units is None:

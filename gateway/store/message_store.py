@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
-from gateway.store.appender import Appender, OnAllStored, OnStored
+from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
@@ -138,6 +138,7 @@ class MessageStore:
             timeout_ms=settings.sync_flush_timeout_ms,
         )
         self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
+        self.append = self._appender.append  # not a method: every message comes this way
         self.deletion = Deletion(
             files,
             paths,
@@ -259,10 +260,6 @@ class MessageStore:
         self._publication.when_idle(callback)
 
     # --- appending -----------------------------------------------------------------------------------------------
-
-    def append(self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK) -> None:
-        """Append one message; ``on_stored`` is told once, as ``wait_for`` says, or at once when it is refused."""
-        self._appender.append(message, on_stored, wait_for)
 
     def append_all(
         self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor = WaitFor.DISK

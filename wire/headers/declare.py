@@ -25,7 +25,6 @@ from typing import (
     NamedTuple,
     TypeAlias,
     TypeVar,
-    cast,
     dataclass_transform,
     get_args,
     get_type_hints,
@@ -87,9 +86,11 @@ def read_header(cls: type[H], command: RemotingCommand) -> H:
         if decode is None:
             decode = _DECODERS[cls] = msgspec.json.Decoder(cls, strict=False).decode
         try:
-            return cast(H, decode(ext_json))
+            header: H = decode(ext_json)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             pass  # read more leniently, or refused, below
+        else:
+            return header
     return parse_header(cls, command.ext_fields)
 
 
@@ -118,7 +119,7 @@ def with_letters(cls: type[H]) -> type[H]:
 
 
 # One function each per header class; as many entries as there are classes.
-_DECODERS: Final[dict[type[Header], Callable[[JsonText], Header]]] = {}
+_DECODERS: Final[dict[type[Header], Callable[[JsonText], Any]]] = {}
 _BUILDERS: Final[dict[type[Header], Callable[[Any], dict[str, str]]]] = {}
 
 _EXPECTED: Final[Mapping[object, str]] = {

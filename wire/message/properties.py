@@ -110,7 +110,7 @@ def parse_properties(raw: bytes | bytearray | memoryview | str) -> dict[str, str
         properties = dict([pair.split(_NAME_END, 1) for pair in pairs])
     except ValueError:
         return _parse_odd(pairs)
-    return _parse_odd(pairs) if "" in properties or "" in properties.values() else properties
+    return _parse_odd(pairs) if "" in properties or "\x01\x02" in text or text.endswith(_NAME_END) else properties
 
 
 def _parse_odd(pairs: list[str]) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.answer_form import AnswerForm, is_plain
-from wire.codes import ResponseCode, SerializeType
+from wire.answer_form import AnswerForm
+from wire.codes import ResponseCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame
 
@@ -38,15 +38,3 @@ def test_the_sample_number_among_the_constants_stays_what_it_is() -> None:
     frame = AnswerForm(ResponseCode.SUCCESS, constant, ("msgId",)).build(request, "A")
 
     assert frame == build_frame(request.response(ResponseCode.SUCCESS, None, {**constant, "msgId": "A"}))
-
-
-def test_letters_and_digits_are_plain_and_what_json_escapes_is_not() -> None:
-    assert is_plain("7F0000012730070DEA4E7B5A3B5C0001")
-    assert not any(map(is_plain, ("", 'a"b', "a\\b", "a\nb", "a b", "é", "٣")))
-
-
-def test_a_binary_request_is_not_answered_in_json() -> None:
-    form = AnswerForm(ResponseCode.SUCCESS, {}, ("msgId",))
-
-    assert form.fits(RemotingCommand(310))
-    assert not form.fits(RemotingCommand(310, serialize_type=SerializeType.ROCKETMQ))

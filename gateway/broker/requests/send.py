@@ -18,11 +18,11 @@ from gateway.delivery.retry import (
     max_reconsume_times,
 )
 from gateway.errors import RequestRefused
-from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, check_topic_name
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, RETRY_TOPIC_PREFIX, check_topic_name
 from gateway.schedule.redirect import TIMER_PROPERTIES, asks_for_timer, delay_level, redirect_delayed
 from gateway.store.put_result import PutStatus, WaitFor
-from wire.answer_form import AnswerForm, is_plain
-from wire.codes import RequestCode, ResponseCode
+from wire.answer_form import AnswerForm
+from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import parse_batch
@@ -45,6 +45,8 @@ MAX_TOPIC_BYTES = 127
 """Never change: a version 1 record has one signed byte for the length."""
 PACKED_V4_BYTES = 8
 """An IPv4 address and a port; IPv6 takes 20."""
+BROKER_FLAGS = SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK
+"""Bits of ``sysFlag`` that are the broker's to set."""
 RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
 PLACING = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
@@ -163,11 +165,12 @@ class SendMessage:
         raw, properties = self._properties(header)
         channel, body = request.channel, request.command.body
         born_host, store_host = channel.remote_host, self._store_host(channel)
+        is_simple = not header.sys_flag & BROKER_FLAGS and len(born_host) == len(store_host) == PACKED_V4_BYTES
         message = OutgoingMessage(
             header.topic,
             queue_id,
             header.flag,
-            _sys_flag(header.sys_flag, born_host, store_host),
+            header.sys_flag if is_simple else _sys_flag(header.sys_flag, born_host, store_host),
             header.born_timestamp,
             born_host,
             store_host,
@@ -177,8 +180,8 @@ class SendMessage:
             raw,
             properties,
         )
-        group = group_of_retry_topic(header.topic)
-        if group is not None:
+        if header.topic.startswith(RETRY_TOPIC_PREFIX):
+            group = header.topic[len(RETRY_TOPIC_PREFIX) :]
             message = self._retried(message, group, header, request.command.version)
         if not PLACING.isdisjoint(properties):
             message = self._placed(message)
@@ -361,9 +364,17 @@ class SendMessage:
     def _answer(self, request: Request, queue_id: int, unique_key: str, result: PutResult) -> None:
         command = request.command
         status = result.status
-        if status is PutStatus.PUT_OK and is_plain(unique_key) and self._answer_form.fits(command):
-            message_id = build_offset_message_id(result.message.store_host, result.commit_log_offset)
-            request.send_frame(self._answer_form.build(command, message_id, queue_id, result.queue_offset, unique_key))
+        if (
+            status is PutStatus.PUT_OK
+            and command.serialize_type == SerializeType.JSON
+            and unique_key.isalnum()
+            and unique_key.isascii()
+        ):
+            if not request.answered:
+                message_id = build_offset_message_id(result.message.store_host, result.commit_log_offset)
+                request.send_frame(
+                    self._answer_form.build(command, message_id, queue_id, result.queue_offset, unique_key)
+                )
             return
         code = ANSWER_OF[status]
         ext = dict(self._answer_ext)
@@ -425,7 +436,7 @@ def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
     The transaction bits are the broker's: TRAN_MSG alone makes a half message, and a prepared bit without it
     would be acknowledged and then shown by no queue.
     """
-    flag = asked & ~(SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK)
+    flag = asked & ~BROKER_FLAGS
     if len(born_host) > PACKED_V4_BYTES:
         flag |= SysFlag.BORN_HOST_V6
     if len(store_host) > PACKED_V4_BYTES:
