@@ -124,11 +124,15 @@ class GatewayProcess:
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
+    def launch(self) -> None:
+        """Start, and do not wait."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
+
     def start(self) -> None:
         """Start and wait for the ready line."""
         begun = time.monotonic()
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=log)
+        self.launch()
         self.ready_line = self._read_line(begun + START_TIMEOUT_S)
         self.start_seconds = time.monotonic() - begun
         assert self.ready_line.startswith(self.ready), self.failure(f"said {self.ready_line!r}")

@@ -23,7 +23,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [tags=*]
- * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME]. A verb ends linger_ms after "count" different messages were seen (so that
+ * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)]. A verb ends linger_ms after "count" different messages were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
  * "strangers" (messages of other runs), "corrupt" bodies.
  */
@@ -77,15 +77,23 @@ final class Consuming {
         consumer.setPersistConsumerOffsetInterval(o.number("persist_ms", 500));
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(1000);
+        consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(o.number("pull_again_ms", 3000));
         consumer.subscribe(o.text("topic"), o.text("tags", "*"));
         return consumer;
     }
 
+    private static int seen(MessageExt message, Tally tally, Ledger ledger) {
+        int number = tally.add(message);
+        ledger.add(number, message.getQueueId(), message.getQueueOffset());
+        return number;
+    }
+
     static void concurrently(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
+        Ledger ledger = Ledger.of(o);
         DefaultMQPushConsumer consumer = consumer(o, o.text("group"));
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-            messages.forEach(tally::add);
+            messages.forEach(message -> seen(message, tally, ledger));
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
@@ -98,12 +106,13 @@ final class Consuming {
     static void orderly(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         int shards = o.number("shards", 16);
+        Ledger ledger = Ledger.of(o);
         Map<Integer, Integer> newest = new ConcurrentHashMap<>();
         AtomicInteger breaks = new AtomicInteger();
         DefaultMQPushConsumer consumer = consumer(o, o.text("group"));
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             for (MessageExt message : messages) {
-                int number = tally.add(message);
+                int number = seen(message, tally, ledger);
                 Integer before = newest.put(number % shards, number);
                 if (before != null && before > number) {
                     breaks.incrementAndGet();
@@ -119,6 +128,7 @@ final class Consuming {
 
     static void litePull(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
+        Ledger ledger = Ledger.of(o);
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(o.text("group"));
         consumer.setNamesrvAddr(o.text("ns"));
         consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
@@ -131,7 +141,7 @@ final class Consuming {
         AtomicBoolean polling = new AtomicBoolean(true);
         Thread poller = new Thread(() -> {
             while (polling.get()) {
-                consumer.poll(200).forEach(tally::add);
+                consumer.poll(200).forEach(message -> seen(message, tally, ledger));
             }
         });
         poller.setDaemon(true);

@@ -39,6 +39,8 @@ public final class Main {
         Looking.register(VERBS);
         Transacting.register(VERBS);
         Offsets.register(VERBS);
+        Ledger.register(VERBS);
+        Reading.register(VERBS);
         WireVectors.register(VERBS);
     }
 

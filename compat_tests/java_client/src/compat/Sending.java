@@ -14,7 +14,8 @@ import org.apache.rocketmq.common.message.Message;
 
 /**
  * Sends the messages run-0 … run-(count-1). Common options: ns= topic= run= [count=] [first=0] [threads=8] [size=100]
- * [timeout_s=60] [until=NAME] [tags=a,b,c (number modulo)] [retries=2] [pause_ms=0] [delay=LEVEL].
+ * [timeout_s=60] [until=NAME] [tags=a,b,c (number modulo)] [retries=2] [pause_ms=0] [delay=LEVEL] [ledger=NAME]
+ * [attempt_timeout_ms= (of each of the retries)].
  * Answer: "acknowledged" with their "numbers", "not_ok" (stored, but another status than SEND_OK), "failed" and "errors".
  */
 final class Sending {
@@ -28,13 +29,15 @@ final class Sending {
     /** What became of the sends; the message ids of the first few. */
     static final class Outcome {
         final Tally acknowledged;
+        final Ledger ledger;
         final AtomicInteger notOk = new AtomicInteger();
         final AtomicInteger failed = new AtomicInteger();
         final List<String> ids = new ArrayList<>();
         final Semaphore inFlight = new Semaphore(IN_FLIGHT);
 
-        Outcome(String run) {
+        Outcome(String run, Ledger ledger) {
             acknowledged = new Tally(run);
+            this.ledger = ledger;
         }
 
         void answered(SendResult result, List<Message> messages) {
@@ -45,6 +48,7 @@ final class Sending {
             for (Message m : messages) {
                 acknowledged.add(acknowledged.numberOf(m));
             }
+            ledger.stored(result, acknowledged.numberOf(messages.get(0)), messages.size());
             synchronized (ids) {
                 if (ids.size() < 20) {
                     ids.add(Json.quote(result.getOffsetMsgId() + "/" + result.getMsgId() + "/" + messages.get(0).getKeys()));
@@ -55,6 +59,7 @@ final class Sending {
         void failed(Throwable error) {
             failed.incrementAndGet();
             acknowledged.error(error);
+            ledger.refused(error);
         }
     }
 
@@ -80,10 +85,22 @@ final class Sending {
         producer.setRetryTimesWhenSendFailed(o.number("retries", 2));
         producer.setRetryTimesWhenSendAsyncFailed(o.number("retries", 2));
         producer.setSendMsgTimeout(o.number("send_timeout_ms", 10000));
+        if (o.has("attempt_timeout_ms")) {
+            limitAttempts(producer, o.number("attempt_timeout_ms"));
+        }
         producer.setPollNameServerInterval(1000);
         producer.setHeartbeatBrokerInterval(1000);
         producer.start();
         return producer;
+    }
+
+    /** Lets a send be repeated when an answer is late, not only when the connection breaks; 4.x clients cannot. */
+    private static void limitAttempts(DefaultMQProducer producer, int timeoutMs) throws ReflectiveOperationException {
+        try {
+            DefaultMQProducer.class.getMethod("setSendMsgMaxTimeoutPerRequest", int.class).invoke(producer, timeoutMs);
+        } catch (NoSuchMethodException e) {
+            return;
+        }
     }
 
     private static void async(DefaultMQProducer producer, List<Message> messages, Outcome out) throws Exception {
@@ -110,8 +127,11 @@ final class Sending {
 
     static void send(Options o, Json answer, int group, Step step) throws Exception {
         String run = o.text("run");
-        Outcome out = new Outcome(run);
+        Outcome out = new Outcome(run, Ledger.of(o));
         DefaultMQProducer producer = producer(o, new DefaultMQProducer("p_" + run + "_" + System.nanoTime()));
+        if (o.has("ledger")) {
+            out.ledger.countAttempts(producer, out.acknowledged);
+        }
         long end = Main.end(o);
         int first = o.number("first", 0);
         int last = first + (o.has("count") ? o.number("count") : Integer.MAX_VALUE / 2);

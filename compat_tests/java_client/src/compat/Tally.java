@@ -72,6 +72,14 @@ final class Tally {
         errors.merge(text.substring(0, Math.min(160, text.length())).replaceAll("[0-9]+", "#"), 1L, Long::sum);
     }
 
+    synchronized long corruptCount() {
+        return corrupt;
+    }
+
+    synchronized long strangerCount() {
+        return strangers;
+    }
+
     synchronized int distinct() {
         return seen.cardinality();
     }

@@ -19,7 +19,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * where the check commits when n / 3 is even and rolls back otherwise. A check of the first two kinds repeats the decision.
  *
  * transact ns= topic= run= group= [count=] [threads=8] [all_unknown=true] [no_checks=true] [until=NAME] [timeout_s=60]
- * [wait_checks_s=30] [expect_checks=0 (numbers to be checked before it ends)]. Answer: "acknowledged" half messages, "committed" and "rolled_back" as number sets of the
+ * [ledger=NAME] [wait_checks_s=30] [expect_checks=0 (numbers to be checked before it ends)]. Answer: "acknowledged" half messages, "committed" and "rolled_back" as number sets of the
  * acknowledged, "unknown" those left to checks, "checked" numbers, "checks" made in total, "check_repeats".
  */
 final class Transacting {
@@ -41,6 +41,7 @@ final class Transacting {
         String run = o.text("run");
         Tally acknowledged = new Tally(run);
         Tally checked = new Tally(run);
+        Ledger ledger = Ledger.of(o);
         AtomicInteger failed = new AtomicInteger();
         Map<Integer, Boolean> unknown = new ConcurrentHashMap<>();
         boolean allUnknown = o.has("all_unknown");
@@ -78,11 +79,13 @@ final class Transacting {
                         SendResult r = producer.sendMessageInTransaction(Tally.message(o.text("topic"), run, n, 100), n);
                         if (r.getSendStatus() == SendStatus.SEND_OK) {
                             acknowledged.add(n);
+                            ledger.add(n, -1, -1);
                         }
                         Sending.pause(o.number("pause_ms", 0));
                     } catch (Exception e) {
                         failed.incrementAndGet();
                         acknowledged.error(e);
+                        ledger.refused(e);
                         Sending.pause(20);
                     }
                 }

@@ -1,0 +1,38 @@
+"""The ordinary broker on a disk that fails on order: `rocketmq-gateway serve` with another ``FileLayer``.
+
+    python -m compat_tests.soak.failing_broker ORDER_FILE serve --data DIR …
+
+See ``failing_files`` for the order. Only the message store writes through it: the JSON tables have files of their
+own.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from compat_tests.soak.failing_files import FailingFiles
+from gateway.cli.main import Commands
+from gateway.cli.options import load_options, settings_options
+from gateway.cli.run import run
+from gateway.settings.load import Role
+
+ORDER = Path(sys.argv[1])
+
+
+@click.group(cls=Commands)
+def cli() -> None:
+    """As the command line of the gateway, with one command."""
+
+
+@cli.command()
+@settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
+def serve(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
+    """Run a name server and a broker in one process."""
+    run(Role.SERVE, load_options(Role.SERVE, config_file, assignments, **options), files=FailingFiles(ORDER))
+
+
+if __name__ == "__main__":
+    cli(sys.argv[2:], prog_name="rocketmq-gateway")

@@ -1,0 +1,201 @@
+"""The Java clients at work, and what they report while they work.
+
+All senders, transactions and consumers run in one JVM from the beginning of a soak to its end, through all faults;
+every look at their ledgers brings what is new into the accounts.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from compat_tests.java_client import Answer, JavaClient
+from compat_tests.peers import QUICK
+from compat_tests.soak.account import Account, Entry
+from compat_tests.soak.findings import Findings, Wrong
+from compat_tests.soak.streams import QUEUES, SHARDS, STREAMS, Stream, commits
+
+_ENTRY = struct.Struct(">iii")
+SEND_TIMEOUT_MS = 3000
+CHECKS_S = 60
+assert QUICK["transactionCheckInterval"] == "1000", "the checks of a soak shall not take longer than CHECKS_S"
+
+
+class Load:
+    """The clients of one soak.
+
+    :param tag: makes topics and groups unique.
+    :param longest_s: the verbs end by themselves after this time.
+    """
+
+    def __init__(self, client: JavaClient, nameserver: str, findings: Findings, *, tag: str, longest_s: int) -> None:
+        self._client = client
+        self._nameserver = nameserver
+        self._findings = findings
+        self._tag = tag
+        self._longest_s = longest_s
+        self._readings = 0
+        self._sending: dict[str, Future[Answer]] = {}
+        self._consuming: dict[str, Future[Answer]] = {}
+        self.accounts = {
+            stream.name: Account(
+                stream.name,
+                findings,
+                queues=QUEUES,
+                commits=commits if stream.is_transactional else None,
+                shards=SHARDS if stream.is_orderly else 0,
+            )
+            for stream in STREAMS
+        }
+        self.refusals: Counter[str] = Counter()
+        self.refusal_texts: dict[str, str] = {}
+        self.sent_totals: dict[str, int] = {}
+        self.got_totals: dict[str, int] = {}
+        self._seen_refusals: dict[str, dict[str, int]] = {}
+
+    def topic(self, stream: Stream) -> str:
+        return f"soak_{self._tag}_{stream.name}"
+
+    def group(self, stream: Stream) -> str:
+        return f"g_{self.topic(stream)}"
+
+    def _run_name(self, stream: Stream) -> str:
+        return f"{self._tag}{stream.name}"
+
+    # -- starting and ending ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Make the topics, then let everybody begin."""
+        for stream in STREAMS:
+            made = self._client.run("create-topic", ns=self._nameserver, topic=self.topic(stream), queues=QUEUES)
+            assert made["queues"] == QUEUES, str(made)
+        for stream in STREAMS:
+            self._consuming[stream.name] = self._begin(
+                stream, stream.consume, f"got_{stream.name}", "reading", {"pull_again_ms": 200}
+            )
+            options: dict[str, object] = {"retries": 0, "send_timeout_ms": SEND_TIMEOUT_MS, **stream.options}
+            if stream.is_transactional:
+                options |= {"group": f"pg_{self.topic(stream)}", "wait_checks_s": CHECKS_S}
+            self._sending[stream.name] = self._begin(stream, stream.send, f"sent_{stream.name}", "sending", options)
+
+    def _begin(
+        self, stream: Stream, verb: str, ledger: str, until: str, options: Mapping[str, object]
+    ) -> Future[Answer]:
+        common: dict[str, Any] = {
+            "ns": self._nameserver,
+            "topic": self.topic(stream),
+            "run": self._run_name(stream),
+            "group": self.group(stream),
+            "ledger": f"{self._tag}_{ledger}",
+            "until": f"{self._tag}_{until}",
+        }
+        return self._client.start(verb, timeout_s=self._longest_s, **{**common, **options})
+
+    def stop_sending(self) -> None:
+        """Wait for the last sends, and for the checks of transactions left open."""
+        self._client.stop(f"{self._tag}_sending")
+        for name, ending in self._sending.items():
+            answer = ending.result(timeout=CHECKS_S + 60)
+            if "unanswered" in answer.fields:
+                assert answer["unanswered"] == 0, f"{name}: {answer['unanswered']} sends were never answered"
+
+    def stop_consuming(self) -> None:
+        self._client.stop(f"{self._tag}_reading")
+        for name, ending in self._consuming.items():
+            answer = ending.result(timeout=60)
+            for kind in ("corrupt", "strangers"):
+                if answer[kind]:
+                    self._findings.add(Wrong.CORRUPT, f"{name}: the consumer got {answer[kind]} {kind}")
+
+    def abandon(self) -> None:
+        """Tell everybody to end, and do not wait: something is wrong already."""
+        for what in ("sending", "reading"):
+            self._client.stop(f"{self._tag}_{what}")
+
+    def is_drained(self) -> bool:
+        """Whether the consumers were given everything, and every commit that was told is there."""
+        return all(account.is_complete() for account in self.accounts.values())
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def look(self) -> None:
+        """Bring what the clients were told since the last look into the accounts."""
+        names = [f"{self._tag}_{part}_{stream.name}" for part in ("sent", "got") for stream in STREAMS]
+        pages = self._client.run("ledger", names=",".join(names), timeout_s=30)
+        for stream in STREAMS:
+            account = self.accounts[stream.name]
+            sent: dict[str, Any] = pages.json(f"{self._tag}_sent_{stream.name}")
+            for number, attempts, _ in _entries(sent["retried"]):
+                account.attempted(number, attempts)
+            account.acknowledge(_entries(sent["entries"]))
+            self._count_refusals(stream.name, sent)
+            self.sent_totals[stream.name] = sent["total"]
+            got: dict[str, Any] = pages.json(f"{self._tag}_got_{stream.name}")
+            account.deliver(_entries(got["entries"]))
+            self.got_totals[stream.name] = got["total"]
+
+    def _count_refusals(self, name: str, page: dict[str, Any]) -> None:
+        before = self._seen_refusals.get(name, {})
+        self.refusals.update({code: count - before.get(code, 0) for code, count in page["refusals"].items()})
+        self._seen_refusals[name] = page["refusals"]
+        self.refusal_texts.update(page["samples"])
+
+    def read_all(self, *, fresh: bool = False) -> None:
+        """A consumer group that nobody knows reads what is new in all queues, or with ``fresh`` all there is.
+
+        Whatever the accounts were told before must now be found.
+        """
+        positions = (
+            ""
+            if fresh
+            else ",".join(
+                f"{self.topic(stream)}/{queue}:{end}"
+                for stream in STREAMS
+                for queue, end in enumerate(self.accounts[stream.name].ends())
+            )
+        )
+        self._readings += 1
+        answer = self._client.run(
+            "read-queues",
+            ns=self._nameserver,
+            group=f"r_{self._tag}_{self._readings}",
+            topics=",".join(map(self.topic, STREAMS)),
+            runs=",".join(map(self._run_name, STREAMS)),
+            timeout_s=240,
+            **{"from": positions},
+        )
+        for stream in STREAMS:
+            self._put_down(stream, answer)
+        for kind in ("corrupt", "strangers"):
+            if answer[kind]:
+                self._findings.add(Wrong.CORRUPT, f"{answer[kind]} {kind} in the queues")
+        for account in self.accounts.values():
+            account.check()
+        self.look()
+        for account in self.accounts.values():
+            account.check_copies()
+
+    def _put_down(self, stream: Stream, answer: Answer) -> None:
+        found: list[list[tuple[int, int]]] = [[] for _ in range(QUEUES)]
+        for number, queue, offset in _entries(answer.json("entries")[self.topic(stream)]):
+            found[queue].append((offset, number))
+        for queue in range(QUEUES):
+            minimum, start, end = answer.json("ranges")[f"{self.topic(stream)}/{queue}"]
+            self.accounts[stream.name].read(queue, minimum, start, end, found[queue])
+
+    # -- sums -------------------------------------------------------------------------------------------------
+
+    def total(self, of: Callable[[Account], int]) -> int:
+        return sum(map(of, self.accounts.values()))
+
+    def plain_acknowledged(self) -> int:
+        """Sends told SEND_OK, without half messages."""
+        return sum(account.acknowledged for name, account in self.accounts.items() if name != "transactions")
+
+
+def _entries(text: str) -> Iterable[Entry]:
+    return _ENTRY.iter_unpack(base64.b64decode(text))
