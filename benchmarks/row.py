@@ -31,11 +31,15 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A question; `goals` are ratios gateway / Apache by value name: least for rates, most for the rest."""
+    """A question; `goals` are ratios gateway / Apache by value name: least for rates, most for the rest.
+
+    `own_goals` are least values of the gateway itself.
+    """
 
     name: str
     measure: Callable[[Kind, Effort], Measured]
     goals: dict[str, float] = field(default_factory=dict)
+    own_goals: dict[str, float] = field(default_factory=dict)
     flush: Flush = "ASYNC_FLUSH"
 
 

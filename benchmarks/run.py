@@ -12,12 +12,12 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import backlog, footprint, latency, sending, table
+from benchmarks import backlog, flush_cost, footprint, latency, sending, table
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.row import FULL, QUICK, Effort, Measured, Row
 from benchmarks.servers import KINDS, Kind
 
-ROWS: tuple[Row, ...] = (*sending.ROWS, *backlog.ROWS, *latency.ROWS, *footprint.ROWS)
+ROWS: tuple[Row, ...] = (*sending.ROWS, *flush_cost.ROWS, *backlog.ROWS, *latency.ROWS, *footprint.ROWS)
 
 
 def main() -> None:

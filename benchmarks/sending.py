@@ -44,7 +44,7 @@ def _row(name: str, goal: float, *options: str, flush: Flush = "ASYNC_FLUSH") ->
         with serving(kind, flush) as server:
             return measured(server, load(server, effort, *options))
 
-    return Row(name, measure, {"messages_per_s": goal, "p99_ms": 1.0}, flush)
+    return Row(name, measure, {"messages_per_s": goal, "p99_ms": 1.0}, flush=flush)
 
 
 ROWS = (

@@ -50,6 +50,7 @@ class Server:
     nameserver: str
     directory: Path
     launched_at_ms: int
+    broker_port: int = 0
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -94,7 +95,7 @@ def launched(kind: Kind, flush: Flush, ports: tuple[int, int] | None = None) -> 
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=CACHE))
     nameserver, broker = ports or (free_port(), free_port())
-    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0)
+    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0, broker)
     try:
         launch = _launch_apache if kind == "apache" else _launch_gateway
         launch(server, nameserver, broker, flush)
@@ -131,6 +132,7 @@ def _launch_apache(server: Server, nameserver: int, broker: int, flush: Flush) -
     store = home / "store"
     conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr=127.0.0.1:{nameserver}\nflushDiskType={flush}\n"
     conf += f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
+    conf += f"haListenPort={free_port()}\n"  # its own port 10912 may be another broker's
     (home / "broker.conf").write_text(conf)
     (home / "ns.conf").write_text(f"listenPort={nameserver}\n")
     common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", "-cp", f"{jars('rocketmq')}/*"]

@@ -27,19 +27,23 @@ def lines(rows: list[Row], results: Results) -> list[str]:
 
 
 def _of_row(row: Row, measured: dict[Kind, Measured]) -> list[tuple[str, ...]]:
-    cells: list[tuple[str, ...]] = []
-    for name in next(iter(measured.values())).values:
-        theirs, ours = (measured[kind].values[name] if kind in measured else None for kind in KINDS)
-        ratio = ours / theirs if ours is not None and theirs else None
-        goal = row.goals.get(name)
-        sign, verdict = "", ""
-        if goal is not None:
-            sign = f"{'≥' if name in RATES else '≤'} {goal:g}"
-        if goal is not None and ratio is not None:
-            verdict = "ok" if (ratio >= goal if name in RATES else ratio <= goal) else "MISSED"
-        shown = "" if ratio is None else f"{ratio:.2f}"
-        cells.append((row.name, name, _number(theirs), _number(ours), shown, sign, verdict))
-    return cells
+    names = dict.fromkeys(name for kind in KINDS if kind in measured for name in measured[kind].values)
+    return [_of_value(row, name, measured) for name in names]
+
+
+def _of_value(row: Row, name: str, measured: dict[Kind, Measured]) -> tuple[str, ...]:
+    theirs, ours = (measured[kind].values.get(name) if kind in measured else None for kind in KINDS)
+    ratio = ours / theirs if ours is not None and theirs else None
+    shown = "" if ratio is None else f"{ratio:.2f}"
+    goal, judged, least = row.goals.get(name), ratio, name in RATES
+    if name in row.own_goals:
+        goal, judged, least = row.own_goals[name], ours, True
+    sign, verdict = "", ""
+    if goal is not None:
+        sign = f"{'≥' if least else '≤'} {goal:g}" + (" itself" if name in row.own_goals else "")
+    if goal is not None and judged is not None:
+        verdict = "ok" if (judged >= goal if least else judged <= goal) else "MISSED"
+    return row.name, name, _number(theirs), _number(ours), shown, sign, verdict
 
 
 def _number(value: float | None) -> str:
