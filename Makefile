@@ -1,7 +1,7 @@
 # The commands of this project; `make` alone lists them.
 #
 # PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
-# ARGS     further arguments of `make run`, e.g. make run ARGS="--bind 0.0.0.0"
+# ARGS     further arguments of `make run`, `crash` and `soak`, e.g. make run ARGS="--bind 0.0.0.0"
 
 PYTHON ?=
 VENV := .venv
@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-unit test-compat compat-machine check bench lock clean
+.PHONY: help setup setup-test run test test-unit test-compat compat-machine check crash soak bench lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -20,6 +20,8 @@ help:
 	@echo "make test-unit   the tests that need nothing but Python"
 	@echo "make test-compat the tests with stock Java clients in containers"
 	@echo "make check       formatting, lint, types, import contracts, unit tests"
+	@echo "make crash       cut the power at 50,000 places of the store's writes and look at what is left"
+	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
 	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway"
 	@echo "make lock        renew the lock files"
 	@echo "make clean       remove what tools left behind (not .venv, not var/)"
@@ -72,6 +74,12 @@ check: setup-test
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
 	@$(BIN)/pytest wire gateway
+
+crash: setup-test
+	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)
+
+soak: setup-test compat-machine
+	@$(BIN)/python -m compat_tests.soak --minutes 10 $(ARGS)
 
 bench: setup-test
 	@$(BIN)/python -m benchmarks
