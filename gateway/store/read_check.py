@@ -7,7 +7,7 @@ and the checksum for each message; so is what a consume queue says lies beyond t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from gateway.store.commit_log import CommitLog
@@ -45,12 +45,16 @@ class ReadCheck:
         :param units: of the queue from ``offset`` on, which led there.
         """
         checked_from, end = self._log.checked_from, self._log.visible_end
+        numbers = _numbers(units)  # ranges come in the order of the units: one walk serves them all
         for (first, last), part in zip(ranges, parts, strict=True):
             if first < checked_from or last > end:
                 damage = first_damage(part, first)
                 if damage is not None:
                     return damage
-                other = _other_message(queue, offset + units_before(units, first), part)
+                number = next((number for number, position in numbers if position == first), None)
+                if number is None:
+                    number = units_before(units, first)
+                other = _other_message(queue, offset + number, part)
                 if other is not None:
                     return first, other
         return None
@@ -82,6 +86,13 @@ def _other_message(queue: ConsumeQueue, offset: int, part: bytes) -> str | None:
     if (found.queue_offset, found.queue_id, found.topic) == (offset, queue.queue_id, queue.topic):
         return None
     return f"there lies message {found.queue_offset} of {found.topic}/{found.queue_id}"
+
+
+def _numbers(units: bytes) -> Iterator[tuple[int, int]]:
+    """(number, commit log offset) of each unit that is not a filler."""
+    for number, (position, size, _) in enumerate(UNIT.iter_unpack(units)):
+        if size < FILLER_SIZE:
+            yield number, position
 
 
 def units_before(units: bytes, commit_log_offset: int) -> int:

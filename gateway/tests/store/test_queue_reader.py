@@ -404,3 +404,18 @@ def test_the_page_cache_itself_is_asked(tmp_path: Path) -> None:
     now = store.get_messages_now("T", 0, 0, 1, ALL)
     assert now is not None
     assert list(now.parts) == list(first.parts)
+
+
+def test_checking_many_scattered_messages_walks_their_units_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = opened(tmp_path, replace(SMALL, mapped_file_size_consume_queue=20_000))
+    for number in range(100):
+        put(store, message(b"%02d" % number, queue_id=number % 2))
+    store.close()
+    again = opened(tmp_path, replace(SMALL, mapped_file_size_consume_queue=20_000))
+    monkeypatch.delattr("gateway.store.read_check.units_before")  # which looks through all units for one of them
+
+    found = again.get_messages("T", 1, 0, 50, ALL)
+
+    assert [record.body for record in parse_records(b"".join(found.parts))] == [b"%02d" % n for n in range(1, 100, 2)]
