@@ -151,9 +151,14 @@ class KeyIndex:
             lost = ", ".join(str(self._paths.index / name) for name in gap.lost)
             remarks.append(f"index file {lost} is lost: its keys are taken from the commit log again")
         self._choose_start(mark, log_min, log_end, deleted=deleted)
+        self._go_on_with_newest(rolled_back)
+        return remarks
+
+    def _go_on_with_newest(self, rolled_back: IndexFile | None) -> None:
         if self.index_files and not self.index_files[-1].is_full:
             self.index_files[-1].load_slots()
-        return remarks
+        if rolled_back is not None:
+            rolled_back.save_roll_back()
 
     def _choose_start(self, mark: IndexMark | None, log_min: int, log_end: int, *, deleted: bool) -> None:
         last = self._last_offset()

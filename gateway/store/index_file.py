@@ -69,8 +69,7 @@ class IndexSnapshot:
         files.fdatasync(fd)
         file.name_durably()
         if self.pages:
-            for first, data in _runs(self.pages):
-                files.pwrite(fd, _swapped(data).tobytes(), file.shape.slot_position(first * PAGE_SLOTS))
+            file.write_pages(self.pages)
             files.fdatasync(fd)
 
 
@@ -192,7 +191,8 @@ class IndexFile:
         self._slots = slots
 
     def roll_back(self, last_offset: int, stored_at_ms: int) -> None:
-        """Forget the entries of messages behind one: a flush of them was cut short. ``load_slots`` comes next.
+        """Forget the entries of messages behind one: a flush of them was cut short. ``load_slots`` comes next,
+        then ``save_roll_back``.
 
         Entries may be torn, which looks like entries of offset 0: they stay, unused, as no slot leads to them.
         """
@@ -212,6 +212,20 @@ class IndexFile:
         self.pending_first = self.next_entry
         self.end_offset = last_offset
         self.end_ms = stored_at_ms
+
+    def save_roll_back(self) -> None:
+        """Bring a roll-back to the disk, after ``load_slots``; blocks.
+
+        Slots before the header: a crash in between then finds the same entries to be forgotten. With a header that
+        had forgotten them already, slots that still lead to them would lose the older entries of their chains.
+        """
+        fd = self.open().fd
+        if self.dirty:
+            self.write_pages({page: self.page(page) for page in sorted(self.dirty)})
+            self.files.fdatasync(fd)
+            self.dirty = set()
+        self.files.pwrite(fd, self.head().build(), 0)
+        self.files.fdatasync(fd)
 
     def _before_roll_back(self, slot: int, forgotten: bytes) -> int:
         """The newest entry of a chain that was not forgotten; a slot on disk leads to entries on disk."""
@@ -276,6 +290,11 @@ class IndexFile:
         """One page of slots as it is in memory, in the machine's byte order."""
         assert self._slots is not None
         return self._slots[number * PAGE_SLOTS : (number + 1) * PAGE_SLOTS].tobytes()
+
+    def write_pages(self, pages: Mapping[int, bytes]) -> None:
+        """Write pages of slots; not synced."""
+        for first, data in _runs(pages):
+            self.files.pwrite(self.open().fd, _swapped(data).tobytes(), self.shape.slot_position(first * PAGE_SLOTS))
 
     def written(self, snapshot: IndexSnapshot) -> None:
         """Forget what a snapshot brought to the disk and nothing has changed since."""

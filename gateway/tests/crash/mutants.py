@@ -14,6 +14,7 @@ from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.flushing import Flushing
+from gateway.store.index_file import IndexFile
 from gateway.store.log_batch import LogBatch
 from gateway.store.mapped_file import MappedFile
 from gateway.store.message_store import MessageStore
@@ -135,6 +136,11 @@ def rebuild_trusts_the_checkpoint(patch: Patch) -> None:
     patch(CheckpointFile, "distrust_queues", lambda self, offset: None)
 
 
+def roll_back_with_the_flush(patch: Patch) -> None:
+    """An index file that goes back to its mark gets its header on the disk before its slots."""
+    patch(IndexFile, "save_roll_back", lambda self: None)
+
+
 def table_written_in_place(patch: Patch) -> None:
     """A table's file is overwritten, without a copy of the content before."""
 
@@ -189,6 +195,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000),
     "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
     "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
+    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch", 1100, seed=100),
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=2),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
     "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),

@@ -10,6 +10,7 @@ from gateway.store.checkpoint import MARKS_AT, CheckpointFile, Marks
 from gateway.store.files import RealFiles
 from gateway.store.index import IndexMark
 from gateway.store.paths import StorePaths
+from gateway.tests.store.small_store import LOG_FILE_BYTES, bodies, killed, message, opened, put, small_store
 from wire.disk.checkpoint import Checkpoint
 
 MARKS = Marks(durable=1000, queues=900, index=IndexMark(800, 700, 33))
@@ -82,3 +83,47 @@ def test_after_forgetting_a_lower_mark_is_saved(tmp_path: Path) -> None:
     checkpoint.save(Marks(5, 5, MARKS.index), log_stored_at_ms=1, queues_stored_at_ms=1)
     assert checkpoint.marks is not None
     assert checkpoint.marks.durable == 5
+
+
+def _in_former_layout(data: bytes) -> bytes:
+    """A checkpoint file as it was written before the marks had moved into its first sector."""
+    return (data[:MARKS_AT].ljust(2048, b"\x00") + data[MARKS_AT:2048]).ljust(4096, b"\x00")
+
+
+def test_marks_of_the_former_layout_count_as_nothing_known_and_do_not_come_back(tmp_path: Path) -> None:
+    (tmp_path / "checkpoint").write_bytes(_in_former_layout(_saved(tmp_path)))
+    checkpoint = _loaded(tmp_path)
+    assert (checkpoint.marks, checkpoint.times, checkpoint.is_foreign) == (None, Checkpoint(11, 22, 33), False)
+    checkpoint.save(Marks(5, 5, IndexMark(4, 3, 34)), log_stored_at_ms=12, queues_stored_at_ms=23)
+    found = _loaded(tmp_path)
+    assert (found.marks, found.times) == (Marks(5, 5, IndexMark(4, 3, 34)), Checkpoint(12, 23, 34))
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_store_with_marks_of_the_former_layout_opens_with_all_messages(tmp_path: Path, kill: bool) -> None:
+    directory = tmp_path / "s"
+    store = opened(directory)
+    written = [put(store, message(b"%d" % number * 100, KEYS=f"k{number}")) for number in range(60)]
+    assert written[-1].commit_log_offset > LOG_FILE_BYTES, "more than one file, so that times decide where to start"
+    if kill:
+        directory = killed(directory)
+    else:
+        store.close()
+    marks = _marks(directory)
+    (directory / "checkpoint").write_bytes(_in_former_layout((directory / "checkpoint").read_bytes()))
+    store = small_store(directory)
+    report = store.open()
+    assert report.clean is not kill
+    assert (report.durable_bytes_lost, report.torn_bytes) == (0, 0)
+    assert bodies(store) == [b"%d" % number * 100 for number in range(60)]
+    for number in (0, 30, 59):
+        assert [found.queue_offset for found in store.query_by_key("T", f"k{number}", 9, 0, 1 << 60)] == [number]
+    store.close()
+    assert _marks(directory).durable == marks.durable
+
+
+def _marks(directory: Path) -> Marks:
+    checkpoint = _loaded(directory)
+    checkpoint.close()
+    assert checkpoint.marks is not None
+    return checkpoint.marks

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.store import index
 from gateway.store.checkpoint import MARKS_AT
+from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE, KeyIndex
 from gateway.store.index_entries import KeyKind
@@ -271,6 +272,34 @@ def test_a_flush_cut_short_anywhere_costs_only_what_came_since_the_one_before(tm
     _check(store, 230)
     _fill(store, 50, 230)
     _check(store, 280)
+
+
+@pytest.mark.parametrize("write", range(1, 5))
+def test_a_roll_back_cut_short_anywhere_is_made_once_more(tmp_path: Path, write: int) -> None:
+    directory = tmp_path / "s"
+    settings = replace(SMALL, max_hash_slot_num=3000, max_index_num=2000)
+    disk = Disk()
+    store = opened(directory, settings, disk=disk)
+    _fill(store, 100)
+    store.flush()
+    _fill(store, 30, 100)
+    disk.fail("write", "/checkpoint", errno.ENOSPC)
+    assert not store.flush(), "the index is written, and the mark that tells of it is not"
+    image = killed(directory)
+    disk = Disk()
+    writes: list[str] = []
+
+    def kill(operation: str, path: Path) -> None:
+        if path.parent.name == "index":
+            writes.append(operation)
+            if len(writes) == write:
+                raise OSError(errno.EIO, "killed here")
+
+    disk.fault = kill
+    with pytest.raises(StoreError):
+        opened(image, settings, disk=disk)
+    assert writes == ["write", "sync", "write", "sync"][:write]
+    _check(opened(killed(image), settings), 130)
 
 
 def test_a_flush_of_the_index_that_failed_is_made_up_for(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, START_MS, World
 from gateway.transaction.half_messages import final_of, half_of
+from gateway.transaction.op_messages import build_op
 from gateway.transaction.rebuild import OP_LAG_MS
 from gateway.transaction.states import State
 from wire.codes import ResponseCode
@@ -270,6 +271,20 @@ def test_damaged_records_are_left_out_and_the_others_are_found(apache: Apache) -
         log.records[record.commit_log_offset] = bytes(raw)
     world = World(apache.directory, log=log, clock=apache.world.clock)
     assert list(world.transactions.pending) == [1, 3]
+
+
+@pytest.mark.parametrize("lost", [1, 9, 12])
+def test_an_op_record_torn_behind_its_body_settles_nothing(apache: Apache, lost: int) -> None:
+    """Of a write that a power failure cut short; the checksum covers the body only."""
+    for number in range(3):
+        apache.half(f"k{number}")
+    apache.op("0,")
+    torn = apache.append(build_op([(1, State.ROLLED_BACK)], host=HOST, now_ms=START_MS))
+    log = apache.world.log
+    raw = log.records[torn.commit_log_offset]
+    log.records[torn.commit_log_offset] = raw[:-lost] + bytes(lost)
+    world = World(apache.directory, log=log, clock=apache.world.clock)
+    assert list(world.transactions.pending) == [1, 2]
 
 
 def test_due_times_begin_when_the_half_message_was_stored(apache: Apache) -> None:
