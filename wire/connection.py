@@ -86,6 +86,10 @@ class Connection:
                 raise
         return commands
 
+    def discard(self) -> None:
+        """Let go of the incomplete frame: the connection is closed and nothing will be fed any more."""
+        self._partial = bytearray()
+
     def send(self, command: RemotingCommand) -> bytes:
         """The bytes that carry a command to the other side.
 

@@ -7,6 +7,9 @@ settings and arguments, 1 for everything else. Nothing is started in either case
 from __future__ import annotations
 
 import gc
+import os
+import sys
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +22,8 @@ from gateway.cli.serve import serve
 from gateway.cli.version import version
 from gateway.errors import GatewayError
 
+PIPE_CLOSED = 141
+"""128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
 LATE_COMMANDS = {"store": ("gateway.cli.store", "store")}
 """Commands whose module is loaded when they are called: a server's start imports nothing of them."""
 
@@ -45,6 +50,9 @@ class Commands(click.Group):
         except GatewayError as error:
             click.echo(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except BrokenPipeError:  # ``… | head``: who reads the output has seen enough
+            _write_no_more()
+            ctx.exit(PIPE_CLOSED)
 
 
 @click.group(
@@ -62,6 +70,15 @@ def cli() -> None:
 
 for command in (serve, broker, nameserver, config, version):
     cli.add_command(command)
+
+
+def _write_no_more() -> None:
+    """What is left in the buffer goes nowhere, or Python would tell of the closed pipe at its end."""
+    with suppress(OSError):  # standard output is no file when a test has replaced it
+        output = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, output)
+        os.close(nowhere)
 
 
 def main() -> None:

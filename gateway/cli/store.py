@@ -1,6 +1,7 @@
 """``rocketmq-gateway store``: look at, verify, repair, dump and copy a store directory that nobody serves.
 
-Exit codes: 0 done, nothing wrong; 1 something is wrong with the directory; 2 the command could not run.
+Exit codes: 0 done, nothing wrong; 1 something is wrong with the directory; 2 the command could not run;
+141 who read the output has gone (``… | head``).
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ Examples:
 \b
 Each finding is one line: file, byte, what is wrong, what would fix it.
 What a killed server leaves, and the next start settles, is told of but does not count.
+The format has a checksum of the body only: in fields that nothing repeats (flag, system flag, born and store
+time, hosts, reconsume times, properties but keys and tags) damage that still makes sense is not seen.
 Exit code: 0 nothing wrong, 1 findings, 2 could not run.
 """
 )

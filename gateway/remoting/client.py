@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.protocol import Commands, RemotingProtocol
 from gateway.remoting.reactor import NetworkReactor
@@ -54,6 +55,7 @@ class RemotingClient(Service):
         self._commands = commands
         self._settings = settings
         self._flush_group = FlushGroup(reactor) if flush_group is None else flush_group
+        self._incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self._peers: dict[Address, _Peer] = {}
         self._last_channel_id = 0
 
@@ -105,7 +107,9 @@ class RemotingClient(Service):
 
     def new_protocol(self, peer: _Peer) -> RemotingProtocol:
         """The protocol of a connection under way."""
-        return _ClientProtocol(peer, self, self._commands, self._flush_group, self._settings.max_frame_bytes)
+        return _ClientProtocol(
+            peer, self, self._commands, self._flush_group, self._incomplete_frames, self._settings.max_frame_bytes
+        )
 
 
 class _Peer(ClientFactory):
@@ -179,9 +183,10 @@ class _ClientProtocol(RemotingProtocol):
         client: RemotingClient,
         commands: Commands,
         flush_group: FlushGroup,
+        incomplete_frames: IncompleteFrames,
         max_frame_bytes: int,
     ) -> None:
-        super().__init__(client, commands, flush_group, max_frame_bytes)
+        super().__init__(client, commands, flush_group, incomplete_frames, max_frame_bytes)
         self._peer = peer
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)

@@ -14,6 +14,7 @@ from twisted.python.failure import Failure
 
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.telemetry.logs import EventLog
 from wire.command import RemotingCommand
 from wire.connection import Connection
@@ -41,15 +42,25 @@ class RemotingProtocol(Protocol):
 
     channel: Channel | None = None
 
-    def __init__(self, owner: ChannelOwner, commands: Commands, flush_group: FlushGroup, max_frame_bytes: int) -> None:
+    def __init__(
+        self,
+        owner: ChannelOwner,
+        commands: Commands,
+        flush_group: FlushGroup,
+        incomplete_frames: IncompleteFrames,
+        max_frame_bytes: int,
+    ) -> None:
         self._owner = owner
         self._commands = commands
         self._flush_group = flush_group
+        self._incomplete_frames = incomplete_frames
         self._connection = Connection(max_frame_bytes)
+        self._held_bytes = 0
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         """The transport is ready."""
         self.channel = self._owner.open_channel(self)
+        self.channel.on_close(self._discard)
 
     def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
         """Some bytes came: dispatch the commands they complete, write what those answered at once."""
@@ -70,8 +81,25 @@ class RemotingProtocol(Protocol):
         if connection.failure is not None:
             log.warning("malformed bytes", remote=channel.remote_text, error=str(connection.failure))
             channel.close("malformed bytes")
+        # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
+        if connection.buffered_bytes != self._held_bytes:
+            self._holds(connection.buffered_bytes)
+
+    def drop(self, reason: str) -> None:
+        """Close at once: all connections together hold too much of incomplete frames."""
+        if self.channel is not None:
+            self.channel.abort(reason)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
         """The transport is gone."""
         if self.channel is not None:
             self.channel.connection_lost(reason.getErrorMessage())
+
+    def _discard(self, channel: Channel) -> None:  # noqa: ARG002 (the callback's shape)
+        self._connection.discard()
+        if self._held_bytes:
+            self._holds(0)
+
+    def _holds(self, held_bytes: int) -> None:
+        self._held_bytes = held_bytes
+        self._incomplete_frames.holds(self, held_bytes)

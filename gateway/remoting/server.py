@@ -21,6 +21,7 @@ from twisted.python.failure import Failure
 from gateway.errors import GatewayError
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.protocol import Commands, RemotingProtocol
 from gateway.remoting.reactor import NetworkReactor
 from gateway.settings import Address, RemotingSettings
@@ -51,6 +52,7 @@ class RemotingServer(Service):
     ) -> None:
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.channels: dict[int, Channel] = {}
+        self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
         self._reactor = reactor
         self._dispatch = dispatch
         self._addresses = tuple(addresses)
@@ -125,7 +127,7 @@ class RemotingServer(Service):
             log.warning("connection refused", remote=address, max_connections=self._settings.max_connections)
             return None
         self._connected += 1
-        return ServerProtocol(self, self._dispatch, self.flush_group, self._settings.max_frame_bytes)
+        return ServerProtocol(self, self._dispatch, self._settings.max_frame_bytes)
 
     def disconnected(self) -> None:
         """A transport is gone for good (told by its protocol)."""
@@ -178,10 +180,8 @@ class RemotingServer(Service):
 class ServerProtocol(RemotingProtocol):
     """The protocol of an accepted connection; its end is counted."""
 
-    def __init__(
-        self, server: RemotingServer, commands: Commands, flush_group: FlushGroup, max_frame_bytes: int
-    ) -> None:
-        super().__init__(server, commands, flush_group, max_frame_bytes)
+    def __init__(self, server: RemotingServer, commands: Commands, max_frame_bytes: int) -> None:
+        super().__init__(server, commands, server.flush_group, server.incomplete_frames, max_frame_bytes)
         self._server = server
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)

@@ -6,7 +6,11 @@ Only text is looked at; no name is resolved here. IPv6 addresses with a port sta
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import NamedTuple
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?")
+"""With underscores, which no standard has and container networks do."""
 
 ADVERTISE_AUTO = "auto"
 """Advertise to every client the address it reached us at."""
@@ -107,8 +111,10 @@ def _split(text: str) -> tuple[str, int | None]:
         ipaddress.IPv6Address(text)
         return text, None
     host, colon, port = text.partition(":")
-    if not host or any(character.isspace() or character in "/;,@" for character in host):
+    if not _HOST_NAME.fullmatch(host):
         raise ValueError(text)
+    if host.replace(".", "").isdigit():
+        ipaddress.IPv4Address(host)
     return host, _port(port) if colon else None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,6 +19,8 @@ from gateway.settings.addresses import (
 )
 from gateway.settings.declare import machine_setting, setting
 
+_NAME = re.compile(r"[A-Za-z0-9_.%|-]+")
+
 
 class BrokerRole(StrEnum):
     """A gateway is always a master; without replicas the two kinds of master do the same."""
@@ -29,6 +32,11 @@ class BrokerRole(StrEnum):
 def permission_expected(text: str) -> str | None:
     """What ``brokerPermission`` wants instead of ``text``, or None."""
     return None if text in ("2", "4", "6") else "2 (write), 4 (read) or 6 (both)"
+
+
+def name_expected(text: str) -> str | None:
+    """What ``brokerName`` wants instead of ``text``, or None."""
+    return None if _NAME.fullmatch(text) else "a name of letters, digits and . _ - % |"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +51,7 @@ class BrokerSettings:
         lambda: platform.node() or "DEFAULT_BROKER",
         "brokerName",
         "Name in routes, unique in its cluster: the machine's host name unless set.",
+        check=name_expected,
     )
     broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", minimum=0, maximum=0)
     broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master; a slave is refused.")

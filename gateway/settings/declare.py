@@ -132,9 +132,16 @@ def setting(
     return field
 
 
-def machine_setting(kind: type[T], make: Callable[[], T], key: str, sentence: str) -> T:
+def machine_setting(
+    kind: type[T],
+    make: Callable[[], T],
+    key: str,
+    sentence: str,
+    *,
+    check: Callable[[str], str | None] | None = None,
+) -> T:
     """Declare a setting whose default depends on the machine; ``make`` is called when it is needed."""
-    declaration = Declaration(key=key, kind=kind, sentence=sentence)
+    declaration = Declaration(key=key, kind=kind, sentence=sentence, check=check)
     field: T = dataclasses.field(default_factory=make, metadata={_METADATA: declaration})
     return field
 

@@ -99,12 +99,16 @@ def load_settings(
 
 
 def read_file(path: Path) -> list[Entry]:
-    """The entries of a properties file; their source is ``FILE:LINE``."""
+    """The entries of a properties file, each key once; their source is ``FILE:LINE``."""
     try:
         content = path.read_bytes()
     except OSError as problem:
         raise ConfigurationError(f"cannot read {path}: {problem.strerror}") from problem
     properties = parse_properties_file(content, str(path))
+    first: dict[str, int] = {}
+    for key, _, line in properties:
+        if first.setdefault(key, line) != line:
+            raise ConfigurationError(f"{path}:{line}: {key} is set in line {first[key]} already; remove one of the two")
     return [Entry(key, value, f"{path}:{line}") for key, value, line in properties]
 
 
@@ -157,9 +161,12 @@ def _wrong(entry: Entry, expected: str) -> ConfigurationError:
 
 
 def _refuse(entry: Entry) -> None:
-    reason = REFUSED.get((entry.key, entry.text.strip().lower()))
+    text = entry.text.strip().lower()
+    reason = REFUSED.get((entry.key, text))
     if reason is not None:
         raise ConfigurationError(f"{entry.key}={entry.text.strip()} ({entry.source}): {reason}")
+    if (entry.key, "true") in REFUSED and text != "false":
+        raise _wrong(entry, "false")
 
 
 def _judge(entry: Entry) -> str | None:

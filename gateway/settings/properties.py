@@ -3,7 +3,9 @@ r"""Java's ``.properties`` syntax, as ``java.util.Properties.load`` reads it.
 Comments begin with ``#`` or ``!``; key and value are parted by ``=``, ``:`` or blanks; a line that ends
 in an odd number of backslashes goes on in the next one; ``\t \n \r \f \uXXXX`` are escapes, and a
 backslash before any other character is dropped. Unlike Java, which assumes Latin-1, a file is read as
-UTF-8 when it is UTF-8: a data directory may well have a name in Chinese. A broken ``\u`` is an error.
+UTF-8: a data directory may well have a name in Chinese. Errors, because they are no configuration: an entry
+that is not UTF-8 (comments may be anything) or has a NUL, a key without a separator, a value without a key,
+a broken ``\u``.
 """
 
 from __future__ import annotations
@@ -18,7 +20,9 @@ MAX_FILE_BYTES = 1_048_576
 """A larger file is not a configuration file; Apache's own list of keys has 20 KiB."""
 
 _BLANKS = " \t\f"
-_KEY = re.compile(r"((?:\\.|[^\\:= \t\f])*)[ \t\f]*[:=]?[ \t\f]*(.*)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\:= \t\f])*)([ \t\f]*[:=]?[ \t\f]*)(.*)", re.DOTALL)
+_NOT_TEXT = re.compile("[\0\udc80-\udcff]")
+"""A NUL, or a byte that is not UTF-8."""
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
@@ -35,10 +39,7 @@ def parse_properties_file(content: bytes, name: str) -> list[Property]:
     """All entries in order, repeated keys included; ConfigurationError names ``name`` and the line."""
     if len(content) > MAX_FILE_BYTES:
         raise ConfigurationError(f"{name}: {len(content)} bytes is too long, limit {MAX_FILE_BYTES}")
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("latin-1")
+    text = content.decode("utf-8-sig", "surrogateescape")
     return [_parse_entry(line, number, name) for number, line in _logical_lines(text)]
 
 
@@ -77,10 +78,14 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _parse_entry(line: str, number: int, name: str) -> Property:
+    if _NOT_TEXT.search(line):
+        raise ConfigurationError(f"{name}:{number}: is not UTF-8 text; give a text file with KEY=VALUE lines, in UTF-8")
     match = _KEY.fullmatch(line)
     # Every text matches but one that ends in a lone backslash, and those were joined with the next line.
     assert match is not None
-    key, value = (_unescape(part, number, name) for part in match.groups())
+    key, value = (_unescape(part, number, name) for part in match.group(1, 3))
+    if not key or not match[2]:
+        raise ConfigurationError(f"{name}:{number}: expected KEY=VALUE; begin the line with # if it is a comment")
     return Property(key, value, number)
 
 

@@ -48,6 +48,14 @@ class RemotingSettings:
         minimum=65_536,
         maximum=16_777_216,
     )
+    incomplete_frame_bytes_limit: int = setting(
+        268_435_456,
+        "gateway.incompleteFrameBytesLimit",
+        "Incomplete requests held for all connections together; beyond this the one that holds the most is closed.",
+        unit="bytes",
+        minimum=16_777_216,
+        maximum=1_099_511_627_776,
+    )
     unsent_bytes_limit: int = setting(
         33_554_432,
         "gateway.unsentBytesLimit",

@@ -5,7 +5,8 @@ GatewayError
 ├── StoreInUse           another process has the directory
 ├── StoreNotAccessible   the operating system refused: permissions, not a directory, no space
 ├── ForeignFile          a file has a size, or stands at an offset, that its place does not allow
-└── LogDamaged           the commit log is damaged where it was durable
+├── LogDamaged           the commit log is damaged where it was durable
+└── LogCutShort          the store was closed properly, and a part of its commit log is gone since
 DiskFull                     a write found no space and was undone; later writes may succeed
 WriteFailed                  a write or a sync failed otherwise; the store stops acknowledging
 """
@@ -66,6 +67,21 @@ class LogDamaged(StoreError):  # noqa: N818
         self.path = path
         self.position = position
         self.commit_log_offset = commit_log_offset
+
+
+class LogCutShort(StoreError):  # noqa: N818
+    """The store was closed properly with more in its commit log than there is now."""
+
+    def __init__(self, path: Path, end: int, durable: int, directory: Path) -> None:
+        super().__init__(
+            f"commit log file {path} was cut short since the store was closed: the log ends at offset {end}, but "
+            f"{durable} bytes were on disk, {durable - end} bytes of acknowledged messages are gone. Nothing was "
+            f"changed. Restore the file from a copy, or accept the loss with "
+            f"'rocketmq-gateway store repair {directory} --apply'"
+        )
+        self.path = path
+        self.commit_log_offset = end
+        self.lost_bytes = durable - end
 
 
 class DiskFull(Exception):  # noqa: N818

@@ -1,7 +1,8 @@
 """What stands in the log behind the last intact record: nothing, a torn write, or intact records behind damage.
 
 A torn write is cut off and kept beside the log. Damage that had been durable and is followed by intact records is never
-cut: a person decides.
+cut: a person decides. So it is when a store that was closed properly has lost the end of its log: no crash does that,
+while a disk that only claims to have synced may do it to a store that was not closed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.errors import LogDamaged
+from gateway.store.errors import LogCutShort, LogDamaged
 from gateway.store.files import FileLayer
 from gateway.store.log_scan import LogScan, next_record
 from gateway.store.mapped_file_queue import MappedFileQueue
@@ -46,13 +47,17 @@ class LogTail:
         """Cut what lies behind ``end``, where the intact records end; ``report`` is told.
 
         :raises LogDamaged: it must not be cut; nothing was changed.
+        :raises LogCutShort: the end is gone since the store was closed properly; nothing was changed.
         """
         data_end = self._data_end(end)
         marks = self._checkpoint.marks
+        follower = next_record(self._log_files, end) if data_end > end else None
+        if follower is not None and self._was_durable(end, follower):
+            self._refuse(end, problem, f"intact records follow from offset {follower} on")
+        if report.clean and marks is not None and marks.durable > end:
+            file = self._log_files.find(end) or self._log_files.list[-1]
+            raise LogCutShort(file.path, end, marks.durable, self._paths.root)
         if data_end > end:
-            follower = next_record(self._log_files, end)
-            if follower is not None and self._was_durable(end, follower):
-                self._refuse(end, problem, f"intact records follow from offset {follower} on")
             self._cut(end, data_end, problem or _NOTHING, report)
         if marks is not None and marks.durable > end:
             report.durable_bytes_lost = marks.durable - end

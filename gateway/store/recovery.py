@@ -80,6 +80,7 @@ class Recovery:
         """Recover; afterwards the log stands at its end and the queues agree with it.
 
         :raises LogDamaged: the log was not changed.
+        :raises LogCutShort: nothing was changed.
         :raises ForeignFile: the commit log is gone as a whole.
         """
         report, commit_log, queues = self.report, self._log, self._queues
@@ -137,7 +138,8 @@ class Recovery:
         candidates = []
         if covered is not None:
             candidates.append(covered)
-        if marks is not None and (not self.report.clean or covered is None) and self._is_boundary(marks.queues):
+        # Closed properly, the queues end in a record: when they do not, zeros at the marks are what was lost.
+        if marks is not None and not self.report.clean and self._is_boundary(marks.queues):
             candidates.append(marks.queues)
         elif not self.report.clean or covered is None:
             candidates.append(self._start_by_time())

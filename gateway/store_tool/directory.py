@@ -104,6 +104,8 @@ def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bo
         raise not_accessible(root, error) from error
     try:
         yield StoreDirectory(root, settings)
+    except BrokenPipeError:
+        raise  # who reads the output has gone; nothing is wrong with the directory
     except OSError as error:
         raise not_accessible(root, error) from error
     finally:

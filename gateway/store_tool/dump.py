@@ -7,7 +7,6 @@ walked. Damaged records are told of and passed over. Files are only read.
 from __future__ import annotations
 
 import heapq
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from gateway.store.dispatch import HIDDEN
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
 from gateway.store_tool.log_walk import next_intact
 from gateway.store_tool.queue_check import UnitReader
+from gateway.store_tool.sparse_map import sparse_map
 from wire.disk.consume_queue import is_filler
 from wire.errors import RecordError
 from wire.message.properties import PropertyName
@@ -144,7 +144,7 @@ class Dump:
             return
         fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            with mmap.mmap(fd, file.size, prot=mmap.PROT_READ) as data:
+            with sparse_map(fd, file.size) as data:
                 position = 0
                 while position < end:
                     try:

@@ -3,12 +3,12 @@
 Entries lie in log order but for the batches in which they were made, so the entries of a stretch of the log are found
 by halving, and compared by sums over them; only where these differ single entries are looked at. Entries of tags, which
 Apache RocketMQ makes since 5.5, may be missing. Files do not say how many slots and entries they have: the configured
-numbers are tried, then the usual four entries a slot. Files are only read.
+numbers are tried, then the usual four entries a slot. Files are only read,
+and never mapped: they are mostly holes, and touching a mapped hole takes room on a tmpfs, or kills when there is none.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from array import array
@@ -20,6 +20,7 @@ from itertools import compress, count
 from operator import mul
 from pathlib import Path
 
+from gateway.store.files import RealFiles
 from gateway.store_tool.directory import DiskFile, StoreDirectory
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from wire.disk.index_file import (
@@ -46,6 +47,7 @@ FAR_ENTRIES = 131_072
 """And never so far."""
 _SWAP = sys.byteorder == "little"
 _WORDS = ENTRY_BYTES // 4
+_FILES = RealFiles()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +125,8 @@ def check_file(part: IndexPart, log_end: int) -> list[IndexFault]:
     faults: list[IndexFault] = []
     fd = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with mmap.mmap(fd, shape.file_bytes, prot=mmap.PROT_READ) as data:
-            begin = shape.entry_position(FIRST_ENTRY)
-            entries = data[begin : begin + used * ENTRY_BYTES]
-            found = _words(data[HEAD_BYTES : HEAD_BYTES + shape.slots * SLOT_BYTES])
+        entries = _FILES.pread(fd, used * ENTRY_BYTES, shape.entry_position(FIRST_ENTRY))
+        found = _words(_FILES.pread(fd, shape.slots * SLOT_BYTES, HEAD_BYTES))
     finally:
         os.close(fd)
     words = _words(entries)
@@ -379,19 +379,18 @@ def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | Non
         return None
     fd = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with mmap.mmap(fd, part.shape.file_bytes, prot=mmap.PROT_READ) as data:
 
-            def offset_of(entry: int) -> int:
-                offset: int = ENTRY.unpack_from(data, part.shape.entry_position(entry))[1]
-                return offset
+        def offset_of(entry: int) -> int:
+            at = part.shape.entry_position(entry)
+            offset: int = ENTRY.unpack_from(_FILES.pread(fd, ENTRY_BYTES, at))[1]
+            return offset
 
-            numbers = range(FIRST_ENTRY, FIRST_ENTRY + used)
-            first = FIRST_ENTRY + bisect_left(numbers, begin, key=offset_of)
-            last = FIRST_ENTRY + bisect_left(numbers, end, key=offset_of)
-            first = max(first - margin, FIRST_ENTRY)
-            last = min(last + margin, FIRST_ENTRY + used)
-            at = part.shape.entry_position(first)
-            words = _words(data[at : at + (last - first) * ENTRY_BYTES])
+        numbers = range(FIRST_ENTRY, FIRST_ENTRY + used)
+        first = FIRST_ENTRY + bisect_left(numbers, begin, key=offset_of)
+        last = FIRST_ENTRY + bisect_left(numbers, end, key=offset_of)
+        first = max(first - margin, FIRST_ENTRY)
+        last = min(last + margin, FIRST_ENTRY + used)
+        words = _words(_FILES.pread(fd, (last - first) * ENTRY_BYTES, part.shape.entry_position(first)))
     finally:
         os.close(fd)
     window = _Window(part, first, words)

@@ -15,6 +15,7 @@ from typing import cast
 
 from gateway.store_tool.index_check import IndexFaults, IndexPart, compare_stretch
 from gateway.store_tool.record_rows import QueueRun, RecordRows
+from gateway.store_tool.sparse_map import sparse_map
 from wire.errors import RecordError
 from wire.message.record_check import BLANK, check_record
 from wire.message.record_layout import (
@@ -93,9 +94,7 @@ def walk(stretch: LogStretch, tell: Callable[[int], None] | None = None) -> Walk
     try:
         if stretch.size == 0:
             return WalkResult(0, 0)
-        with mmap.mmap(fd, stretch.size, prot=mmap.PROT_READ) as data:
-            if hasattr(data, "madvise"):
-                data.madvise(mmap.MADV_SEQUENTIAL)
+        with sparse_map(fd, stretch.size, begin=stretch.begin) as data:
             return _Walk(stretch, data, tell).run()
     finally:
         os.close(fd)

@@ -20,7 +20,7 @@ from gateway.transaction.check_journal import CheckJournal
 from gateway.transaction.check_turns import CheckTurns, ProducerGroup
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.due_times import DueTimes
-from gateway.transaction.half_messages import check_body
+from gateway.transaction.half_messages import check_body, real_place
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
 from gateway.transaction.outcomes import Outcomes
@@ -178,7 +178,10 @@ class CheckService:
         half = self._read(offset)
         if half is None:
             return
-        if decision.act is Act.DISCARD:
+        if real_place(half.property_map) is None:
+            # Nobody could ever commit it: a stand-in of ``store repair``, or a record somebody else made.
+            self._settling.discard(half, checks, "it does not name its real topic")
+        elif decision.act is Act.DISCARD:
             self._settling.discard(half, checks, decision.reason)
         elif self._ask(group, half):
             self._turns.sent(group, offset, now_ms)

@@ -172,3 +172,10 @@ def test_arbitrary_bytes_in_arbitrary_pieces_end_in_commands_or_a_frame_or_heade
             assert connection.buffered_bytes <= min(fed, 256)
     except (FrameError, HeaderError):
         assert connection.failure is not None
+
+
+def test_a_closed_connection_lets_go_of_its_incomplete_frame() -> None:
+    connection = Connection()
+    connection.receive_data(frame_of(1)[:10])
+    connection.discard()
+    assert connection.buffered_bytes == 0

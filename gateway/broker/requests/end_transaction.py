@@ -2,8 +2,9 @@
 
 The checks and their order follow upstream's ``EndTransactionProcessor``. What differs on purpose: the first
 outcome of a half message wins, a repeated one is answered with success and not applied, a contradicting one
-is refused (``gateway.transaction``), and the immunity time counts from when the broker stored the message,
-not from the client's clock. Clients send outcomes one-way; the answers are for tools and tests.
+is refused (``gateway.transaction``), the immunity time counts from when the broker stored the message, not
+from the client's clock, and a value that stands for no outcome at all is refused where upstream stays silent.
+Clients send outcomes one-way; the answers are for tools and tests.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 log = EventLog("transaction")
 
+OUTCOMES = SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK
+
 
 class EndTransaction:
     """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323).
@@ -54,15 +57,19 @@ class EndTransaction:
     def end(self, request: Request) -> None:
         """Apply an outcome; answered once it is durable. An unknown outcome is never answered, as upstream.
 
-        :raises RequestRefused: the request does not fit the half message it names.
+        :raises RequestRefused: the request does not fit the half message it names, or its outcome is none.
         :raises FieldError: a header field is missing or malformed.
         """
         header = read_header(EndTransactionRequest, request.command)
         kind = header.commit_or_rollback
-        knows = kind in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK)
+        knows = kind in OUTCOMES
         if header.from_transaction_check:
             self._transactions.checked(header.tran_state_table_offset, knows=knows)
         if not knows:
+            if kind != SysFlag.TRANSACTION_NONE:
+                refused = not_an_outcome(kind)
+                self._log_refusal(header, request, refused)
+                raise refused
             log.debug("no outcome yet", half_offset=header.tran_state_table_offset, group=header.producer_group)
             return
         half = self._checked_half(header, request)
@@ -89,24 +96,28 @@ class EndTransaction:
         self._transactions.resume(message, lambda reply: _answer(request, reply))
 
     def _checked_half(self, header: EndTransactionRequest, request: Request) -> StoredMessage:
-        """The half message an outcome is for; a refusal is logged, as one-way senders never hear of it."""
+        """The half message an outcome is for; a refusal is logged."""
         try:
             half = self._half_at(header.commit_log_offset)
             age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
             check_outcome(header, half, age_ms, self._transactions.limits)
         except RequestRefused as refused:
-            left_out = self._refusals.due((header.producer_group, refused.code))
-            if left_out is not None:
-                log.warning(
-                    "outcome refused",
-                    group=header.producer_group,
-                    half_offset=header.tran_state_table_offset,
-                    remote=request.channel.remote_text,
-                    reason=refused.remark,
-                    left_out=left_out,
-                )
+            self._log_refusal(header, request, refused)
             raise
         return half
+
+    def _log_refusal(self, header: EndTransactionRequest, request: Request, refused: RequestRefused) -> None:
+        """One line for many refusals of a group: one-way senders never hear of them."""
+        left_out = self._refusals.due((header.producer_group, refused.code))
+        if left_out is not None:
+            log.warning(
+                "outcome refused",
+                group=header.producer_group,
+                half_offset=header.tran_state_table_offset,
+                remote=request.channel.remote_text,
+                reason=refused.remark,
+                left_out=left_out,
+            )
 
     def _half_at(self, commit_log_offset: int) -> StoredMessage:
         half = self._message_at(commit_log_offset)
@@ -150,6 +161,15 @@ def check_outcome(header: EndTransactionRequest, half: StoredMessage, age_ms: in
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong")
     if half.commit_log_offset != header.commit_log_offset:
         raise RequestRefused(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")
+
+
+def not_an_outcome(kind: int) -> RequestRefused:
+    """The refusal of a ``commitOrRollback`` that is none of its three values."""
+    return RequestRefused(
+        ResponseCode.ILLEGAL_OPERATION,
+        f"commitOrRollback {kind} is no outcome: {SysFlag.TRANSACTION_COMMIT} commits, "
+        f"{SysFlag.TRANSACTION_ROLLBACK} rolls back, {SysFlag.TRANSACTION_NONE} is unknown",
+    )
 
 
 def _answer(request: Request, reply: Reply) -> None:

@@ -60,3 +60,8 @@ def test_verifying_loads_no_reactor(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_help_of_verify_says_what_no_checksum_covers() -> None:
+    text = " ".join(CliRunner().invoke(cli, ["store", "verify", "--help"]).output.split())
+    assert "The format has a checksum of the body only: in fields that nothing repeats (flag, system flag," in text

@@ -30,6 +30,12 @@ BAD = [
     "[zz]:1",
     "1:2:3",
     "h/x:1",
+    "256.1.1.1:1",
+    "1.2.3:1",
+    "-h:1",
+    "a..b:1",
+    "h\x00:1",
+    "ü:1",
 ]
 
 
@@ -38,6 +44,8 @@ BAD = [
     [
         ("127.0.0.1:9876", ("127.0.0.1", 9876)),
         (" name-server.local:1 ", ("name-server.local", 1)),
+        ("rmq_broker.1:1", ("rmq_broker.1", 1)),
+        ("mq.example.org.:1", ("mq.example.org.", 1)),
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
@@ -88,6 +96,7 @@ def test_what_cannot_be_advertised_is_refused(text: str) -> None:
 def test_a_broker_ip_has_no_port() -> None:
     assert host_expected("") is None
     assert host_expected("10.0.0.1") is None
+    assert host_expected("256.1.1.1") == "a host name or IP address without a port"
     assert host_expected("10.0.0.1:1") == "a host name or IP address without a port"
 
 

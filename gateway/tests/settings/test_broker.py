@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.settings.addresses import Address, Advertised
-from gateway.settings.broker import BrokerSettings, permission_expected
+from gateway.settings.broker import BrokerSettings, name_expected, permission_expected
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,11 @@ def test_the_broker_is_named_after_the_machine() -> None:
 @pytest.mark.parametrize(("text", "good"), [("2", True), ("4", True), ("6", True), ("0", False), ("7", False)])
 def test_a_permission_reads_writes_or_both(text: str, good: bool) -> None:
     assert (permission_expected(text) is None) is good
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [("broker-a", True), ("host.example_1", True), ("ns%b|c", True), ("", False), ("a b", False), ("a\n", False)],
+)
+def test_a_broker_name_is_made_of_what_clients_may_send(text: str, good: bool) -> None:
+    assert (name_expected(text) is None) is good

@@ -66,9 +66,9 @@ def test_a_typical_configuration_of_apache_is_accepted_silently(tmp_path: Path) 
 
 
 def test_a_key_without_effect_is_kept_and_named_once(tmp_path: Path) -> None:
-    loaded = with_file(tmp_path, "haListenPort=1\nhaListenPort=2\n")
+    loaded = with_file(tmp_path, "haListenPort=2\n")
     assert [entry[:2] for entry in loaded.kept] == [("haListenPort", "2")]
-    expected = f"haListenPort ({tmp_path}/broker.conf:2): known to Apache RocketMQ, without effect here"
+    expected = f"haListenPort ({tmp_path}/broker.conf:1): known to Apache RocketMQ, without effect here"
     assert loaded.notices == (expected,)
 
 
@@ -103,6 +103,11 @@ def test_a_misspelt_environment_variable_is_named() -> None:
         ("brokerId=1", "brokerId='1' (--set): expected an integer, 0 only"),
         ("flushDiskType=NEVER", "flushDiskType='NEVER' (--set): expected SYNC_FLUSH or ASYNC_FLUSH"),
         ("enableControllerMode=true", "enableControllerMode=true (--set): this gateway has no replicas"),
+        ("aclEnable=maybe", "aclEnable='maybe' (--set): expected false"),
+        ("duplicationEnable=", "duplicationEnable='' (--set): expected false"),
+        ("brokerIP1=256.1.1.1", "brokerIP1='256.1.1.1' (--set): expected a host name or IP address without a port"),
+        ("brokerName=", "brokerName='' (--set): expected a name of letters, digits and . _ - % |"),
+        ("brokerName=a/b", "brokerName='a/b' (--set): expected a name of letters, digits and . _ - % |"),
         ("brokerRole=SLAVE", "brokerRole=SLAVE (--set): this gateway can only be a master"),
     ],
 )  # fmt: skip
@@ -134,6 +139,11 @@ def test_a_wrong_value_is_refused_even_if_a_later_source_replaces_it(tmp_path: P
     path.write_text("listenPort=x\n")
     with pytest.raises(ConfigurationError):
         load_settings(Role.SERVE, config_file=path, options=[Entry("listenPort", "1", "--port")])
+
+
+def test_a_key_that_a_file_repeats_is_refused_with_both_lines(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"broker.conf:3: listenPort is set in line 1 already; remove one"):
+        with_file(tmp_path, "listenPort=1\n# comment\nlistenPort=2\n")
 
 
 def test_a_long_wrong_value_is_cut() -> None:

@@ -26,9 +26,7 @@ def pairs(text: str) -> list[tuple[str, str]]:
         ("  a=1", [("a", "1")]),
         ("a==1", [("a", "=1")]),
         ("a=b:c=d", [("a", "b:c=d")]),
-        ("a", [("a", "")]),
         ("a=", [("a", "")]),
-        ("=1", [("", "1")]),
         ("a=1 ", [("a", "1 ")]),
         ("# c\n! c\n\n   \n a=1", [("a", "1")]),
         ("a=1\r\nb=2\rc=3", [("a", "1"), ("b", "2"), ("c", "3")]),
@@ -53,9 +51,21 @@ def test_an_entry_knows_the_line_it_begins_in() -> None:
     assert [(entry.key, entry.line) for entry in entries] == [("a", 2), ("b", 5)]
 
 
-def test_a_file_is_utf_8_or_else_latin_1() -> None:
+def test_an_entry_is_utf_8_and_a_comment_anything() -> None:
     assert parse_properties_file("\ufeffa=中".encode(), "f")[0][:2] == ("a", "中")
-    assert parse_properties_file(b"a=\xe9", "f")[0][:2] == ("a", "é")
+    assert parse_properties_file(b"# \xe9\x00\na=1", "f")[0][:2] == ("a", "1")
+
+
+@pytest.mark.parametrize("entry", [b"b=\xe9", b"\xff\xfeb=1", b"b=\x00", "a=中".encode("utf-16")])
+def test_an_entry_that_is_no_utf_8_text_names_file_and_line(entry: bytes) -> None:
+    with pytest.raises(ConfigurationError, match=r"^broker.conf:2: is not UTF-8 text; give a text file"):
+        parse_properties_file(b"a=1\n" + entry, "broker.conf")
+
+
+@pytest.mark.parametrize("entry", ["flushDiskType", "=1", ":", "<xml/>"])
+def test_an_entry_without_key_or_separator_names_file_and_line(entry: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"^broker.conf:2: expected KEY=VALUE; begin the line with #"):
+        parse_properties_file(f"a=1\n{entry}\n".encode(), "broker.conf")
 
 
 def test_a_broken_unicode_escape_names_file_and_line() -> None:
@@ -72,7 +82,7 @@ def test_a_file_of_the_wrong_kind_is_refused_by_its_size(monkeypatch: pytest.Mon
 @given(st.text(min_size=1), st.text())
 def test_an_escaped_entry_reads_back(key: str, value: str) -> None:
     written = escape_property(key, value).encode("utf-8", "surrogatepass")
-    if any("\ud800" <= character <= "\udfff" for character in key + value):
+    if any(character == "\0" or "\ud800" <= character <= "\udfff" for character in key + value):
         return
     assert [entry[:2] for entry in parse_properties_file(written, "f")] == [(key, value)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import struct
 from dataclasses import replace
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.errors import ForeignFile, LogDamaged, StoreInUse, StoreNotAccessible
+from gateway.store.errors import ForeignFile, LogCutShort, LogDamaged, StoreInUse, StoreNotAccessible
 from gateway.store.put_result import PutStatus
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
@@ -142,6 +143,30 @@ def test_a_damaged_last_record_that_was_durable_is_reported_as_lost(tmp_path: Pa
     report = small_store(directory).open()
     assert report.durable_bytes_lost == results[-1].size
     assert report.torn_copy is not None
+
+
+@MODES
+@pytest.mark.parametrize("size_again", [False, True], ids=["shorter", "zeroed"])
+@pytest.mark.parametrize("into_record", [0, 30], ids=["between records", "within a record"])
+def test_a_log_cut_short_after_a_clean_stop_refuses_to_start_and_changes_nothing(
+    tmp_path: Path, settings: StoreSettings, into_record: int, size_again: bool
+) -> None:
+    directory = tmp_path / "s"
+    ends = _fill(directory, 10, settings)
+    path = log_file(directory)
+    os.truncate(path, ends[5] + into_record)
+    if size_again:
+        os.truncate(path, LOG_FILE_BYTES)
+    before = content(directory)
+    for _ in range(2):  # the second time: it gave the lock back, and the store still counts as closed properly
+        with pytest.raises(LogCutShort) as caught:
+            small_store(directory, settings).open()
+    assert {**content(directory), "lock": b""} == {**before, "lock": b""}
+    assert caught.value.lost_bytes == ends[-1] - ends[5]
+    text = str(caught.value)
+    assert f"commit log file {path} was cut short" in text
+    assert f"ends at offset {ends[5]}, but {ends[-1]} bytes were on disk" in text
+    assert f"'rocketmq-gateway store repair {directory} --apply'" in text
 
 
 @MODES

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +96,15 @@ def test_a_wrong_range_is_a_usage_error(directory: Path, option: str, text: str)
     result = run("dump", directory, option, "3" if option == "--offset" else "3 o'clock")
     assert result.exit_code == 2
     assert text.replace("'", '"') in result.stderr.replace("'", '"')
+
+
+def test_a_reader_that_has_seen_enough_ends_it_without_a_word(directory: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from gateway.cli.main import main\nmain()\n"
+    command = [sys.executable, "-c", code, "store", "dump", str(directory)]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")

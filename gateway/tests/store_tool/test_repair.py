@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.errors import LogDamaged
+from gateway.store.errors import LogCutShort, LogDamaged
 from gateway.store_tool.stand_in import HIDDEN_TOPIC, STAND_IN_TAG
 from gateway.tests.store.small_store import Clock, opened, put, read_all, small_store
 from gateway.tests.store_tool import test_verification as damages
@@ -87,6 +87,29 @@ def test_recovery_refuses_what_repair_then_mends(directory: Path) -> None:
     assert run("repair", directory, "--apply").exit_code == 0
     store = opened(directory)
     assert put(store, b"next").queue_offset == 0
+    store.close()
+
+
+@pytest.mark.parametrize("into_record", [0, 30], ids=["between records", "within a record"])
+def test_repair_accepts_the_loss_of_a_log_cut_short(directory: Path, into_record: int) -> None:
+    last = len(list((directory / "commitlog").iterdir())) - 1
+    path = log_file(directory, last)
+    while not any(path.read_bytes()):  # made in advance
+        last -= 1
+        path = log_file(directory, last)
+    size = path.stat().st_size
+    cut = records(directory, last)[-1][0] + into_record
+    os.truncate(path, cut)
+    os.truncate(path, size)
+    with pytest.raises(LogCutShort, match=f"rocketmq-gateway store repair {directory} --apply"):
+        small_store(directory).open()
+    done = run("repair", directory, "--apply")
+    assert done.exit_code == 0, done.output
+    verified = run("verify", directory)
+    assert verified.exit_code == 0, verified.output
+    store = small_store(directory)
+    assert store.open().remarks == []
+    assert put(store, b"next").commit_log_offset == int(path.name) + cut - into_record
     store.close()
 
 

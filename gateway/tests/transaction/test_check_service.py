@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
-from gateway.store.put_result import PutStatus
+from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, World
-from gateway.transaction.half_messages import DISCARD_REASON
+from gateway.transaction.half_messages import DISCARD_REASON, half_of
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
 from wire.message.message_id import build_offset_message_id
+from wire.message.properties import build_properties
 
 
 @pytest.fixture
@@ -142,3 +143,33 @@ def test_nothing_is_checked_after_a_stop(world: World) -> None:
     world.stop()
     world.wait(10)
     assert producer.checks == []
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"TRANSACTION_CHECK_TIMES": "2147483647", "TAGS": "STORE_REPAIR_STAND_IN"},
+        {},
+        {"PGROUP": "g", "REAL_TOPIC": "orders", "REAL_QID": "none"},
+    ],
+    ids=["stand-in", "nothing", "no-queue"],
+)
+def test_a_half_message_without_its_real_topic_is_given_up_once_and_nobody_is_asked(
+    world: World, caplog: pytest.LogCaptureFixture, properties: dict[str, str]
+) -> None:
+    producer = world.connect("g")
+    message = half_of(world.message("k1"))
+    message.properties, message.property_map = build_properties(properties), properties
+    stored: list[PutResult] = []
+    world.log.append(message, stored.append)
+    with caplog.at_level(logging.WARNING, "gateway"):
+        world.wait(100)
+    assert [record.message for record in caplog.records] == ["half message given up"]
+    assert producer.checks == []
+    assert world.transactions.state(stored[0].queue_offset) is State.DISCARDED
+    assert world.transactions.counts.discards.value == 1
+    assert world.op_offsets() == [stored[0].queue_offset]
+    again = world.restart()
+    again.wait(100)
+    assert again.transactions.pending.count == 0
+    assert len(again.log.messages(CHECK_MAX_TOPIC)) == 1

@@ -58,11 +58,30 @@ def test_an_ordinary_message_cannot_be_committed(world: World) -> None:
     assert len(world.log.messages("orders")) == 1
 
 
-@pytest.mark.parametrize("outcome", [UNKNOWN, 4, 99, -1])
-def test_what_is_no_outcome_is_not_answered(world: World, outcome: int) -> None:
+def test_an_unknown_outcome_is_not_answered(world: World, caplog: pytest.LogCaptureFixture) -> None:
     half = world.send("k1")
-    assert world.end(half, outcome) is None
-    assert world.end(half, outcome, from_check=True) is None
+    with caplog.at_level(logging.WARNING, "gateway"):
+        assert world.end(half, UNKNOWN) is None
+        assert world.end(half, UNKNOWN, from_check=True) is None
+    assert caplog.records == []
+    assert world.transactions.state(half.queue_offset) is State.PENDING
+
+
+@pytest.mark.parametrize("from_check", [False, True])
+@pytest.mark.parametrize("outcome", [4, 77, -1])
+def test_what_is_no_outcome_is_refused_and_logged(
+    world: World, caplog: pytest.LogCaptureFixture, outcome: int, from_check: bool
+) -> None:
+    half = world.send("k1")
+    with caplog.at_level(logging.WARNING, "gateway"):
+        answer = world.end(half, outcome, from_check=from_check)
+        assert world.end(half, outcome, from_check=from_check, oneway=True) is None
+    assert answer is not None
+    assert answer.code == ResponseCode.ILLEGAL_OPERATION
+    assert f"commitOrRollback {outcome} is no outcome" in (answer.remark or "")
+    assert [record.message for record in caplog.records] == ["outcome refused"]
+    assert world.finals() == []
+    assert world.transactions.state(half.queue_offset) is State.PENDING
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,52 @@
+"""Bytes of incomplete frames that the connections of one server hold together, and their limit.
+
+One connection cannot hold more than a frame; thousands of them, each with most of one, could still take all
+memory. Over the limit the connection that holds the most is dropped, not the one whose read came last: the
+last is any client with half a request on its way, so a few slow peers could have all others dropped. Upstream
+has no such limit.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Holder(Protocol):
+    """A connection, as far as its incomplete frame is concerned; it is told apart by identity."""
+
+    def drop(self, reason: str) -> None:
+        """Close at once and hold nothing any more, which is told by ``IncompleteFrames.holds``."""
+
+
+class IncompleteFrames:
+    """What each connection with an incomplete frame holds; connections without one are not in here.
+
+    :param limit_bytes: at least the longest frame, so that a lone connection is never dropped.
+    """
+
+    __slots__ = ("_bytes_by_holder", "_limit_bytes", "total_bytes")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.total_bytes = 0
+        self._limit_bytes = limit_bytes
+        self._bytes_by_holder: dict[Holder, int] = {}
+
+    def holds(self, holder: Holder, held_bytes: int) -> None:
+        """A connection holds this many bytes now; 0 when its frame is whole or the connection is closed."""
+        held = self._bytes_by_holder
+        self.total_bytes += held_bytes - held.get(holder, 0)
+        if held_bytes:
+            held[holder] = held_bytes
+        else:
+            held.pop(holder, None)
+        if self.total_bytes > self._limit_bytes:
+            self._drop_largest()
+
+    def _drop_largest(self) -> None:
+        # One is enough: the largest holds no less than the connection that has just grown, so no less than
+        # what that one added.
+        largest = max(self._bytes_by_holder, key=self._bytes_by_holder.__getitem__)
+        largest.drop(
+            f"gateway.incompleteFrameBytesLimit: incomplete frames take more than {self._limit_bytes} bytes, "
+            f"and no connection holds more of them than this one, {self._bytes_by_holder[largest]} bytes"
+        )
