@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -48,5 +49,7 @@ def test_nothing_promised_is_lost_on_a_full_or_read_only_disk(newest_client: Jav
     try:
         report = run(newest_client, tmp_path, (Fault.DISK_FULL, Fault.READ_ONLY), 2)
     except NotPossible as reason:
+        if "CI" in os.environ:
+            raise
         pytest.skip(str(reason))
     assert report.load.refusals["14"] > 0, "a full disk is told to the clients as SERVICE_NOT_AVAILABLE"

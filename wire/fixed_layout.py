@@ -7,7 +7,7 @@ head, the derived packer 0.15 µs. Offsets are asked for by field name and are n
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeAlias
 
 from construct import Bytes, FormatField, Struct
@@ -68,6 +68,15 @@ class FixedLayout:
         """The packer of one field alone, for patching it in place."""
         member: Any = self.declaration.subcons[self.names.index(field)]
         return struct.Struct(">" + _format_of(self.name, member.subcon))
+
+    def picker(self, fields: Iterable[str]) -> struct.Struct:
+        """A packer as long as the layout that reads these fields, named in their order, and passes over the rest."""
+        form, position = ">", 0
+        for field in fields:
+            packer = self.packer(field)
+            form += f"{self.offset(field) - position}x{packer.format[1:]}"
+            position = self.offset(field) + packer.size
+        return struct.Struct(f"{form}{self.size - position}x")
 
     def pack_into(self, buffer: Writable, offset: int, *values: int | bytes) -> None:
         """Write all fields at ``offset`` of a writable buffer."""

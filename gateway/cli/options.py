@@ -56,6 +56,17 @@ _OPTIONS: Mapping[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 
+def settings_sources(*, set_help: str, config_help: str) -> Callable[[Command], Command]:
+    """Add ``-c`` and ``--set``: parameters ``config_file`` and ``assignments``."""
+
+    def add(command: Command) -> Command:
+        command = click.option("--set", "assignments", metavar="KEY=VALUE", multiple=True, help=set_help)(command)
+        path = click.Path(path_type=Path)
+        return click.option("-c", "--config", "config_file", metavar="FILE", type=path, help=config_help)(command)
+
+    return add
+
+
 def settings_options(*dedicated: str) -> Callable[[Command], Command]:
     """Add ``-c``, ``--set``, ``--data``, ``--bind``, ``--log-level`` and the ``dedicated`` options."""
 
@@ -63,20 +74,9 @@ def settings_options(*dedicated: str) -> Callable[[Command], Command]:
         for name in reversed((*dedicated, "--data", "--bind", "--log-level")):
             flags, metavar, text = _OPTIONS[name]
             command = click.option(*flags, metavar=metavar, help=text)(command)
-        command = click.option(
-            "--set",
-            "assignments",
-            metavar="KEY=VALUE",
-            multiple=True,
-            help="Set any setting, e.g. --set flushDiskType=ASYNC_FLUSH; may be repeated.",
-        )(command)
-        return click.option(
-            "-c",
-            "--config",
-            "config_file",
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="A broker.conf with Apache RocketMQ's keys and units.",
+        return settings_sources(
+            set_help="Set any setting, e.g. --set flushDiskType=ASYNC_FLUSH; may be repeated.",
+            config_help="A broker.conf with Apache RocketMQ's keys and units.",
         )(command)
 
     return add

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.cli.options import settings_sources
+
 if TYPE_CHECKING:
     from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.progress import Progress
@@ -27,24 +29,12 @@ MAX_SHOWN = 100
 _directory = click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object, for programs.")
 _jobs = click.option("--jobs", type=click.IntRange(1, 256), help="Processes (default: one per core).")
-
-
-def _settings(command: Callable[..., Any]) -> Callable[..., Any]:
-    command = click.option(
-        "--set",
-        "assignments",
-        metavar="KEY=VALUE",
-        multiple=True,
-        help="A setting the directory was written with, e.g. --set maxHashSlotNum=100000; may be repeated.",
-    )(command)
-    return click.option(
-        "-c",
-        "--config",
-        "config_file",
-        metavar="FILE",
-        type=click.Path(path_type=Path),
-        help="The broker.conf the directory was written with: sizes of index files, delay levels, storePathCommitLog.",
-    )(command)
+_settings = settings_sources(
+    set_help="A setting the directory was written with, e.g. --set maxHashSlotNum=100000; may be repeated.",
+    config_help=(
+        "The broker.conf the directory was written with: sizes of index files, delay levels, storePathCommitLog."
+    ),
+)
 
 
 @click.group(
@@ -55,7 +45,7 @@ Examples:
   rocketmq-gateway store repair ./data           what a repair would do; --apply does it
   rocketmq-gateway store dump ./data --topic orders --limit 10
   rocketmq-gateway store export ./data ./for-apache
-  rocketmq-gateway store import /root/store ./data
+  rocketmq-gateway store import ~/store ./data
 
 \b
 DIR is what --data (storePathRootDir) names. Stop the server first: no command works on a directory in use.
@@ -111,7 +101,7 @@ Examples:
       every record, consume queue unit, index entry, the checkpoint and the JSON files
   rocketmq-gateway store verify ./data --json | jq .damage
       for programs
-  rocketmq-gateway store verify /root/store -c broker.conf
+  rocketmq-gateway store verify ~/store -c broker.conf
       a directory of Apache RocketMQ, with the settings it was written with
 
 \b
@@ -353,9 +343,9 @@ def export(
     name="import",
     epilog="""\b
 Examples:
-  rocketmq-gateway store import /root/store ./data
+  rocketmq-gateway store import ~/store ./data
       a copy of a directory of Apache RocketMQ; then: rocketmq-gateway serve --data ./data
-  rocketmq-gateway store import /root/store ./data -c broker.conf
+  rocketmq-gateway store import ~/store ./data -c broker.conf
       with the settings it was written with (sizes of index files, storePathCommitLog)
 
 \b

@@ -22,7 +22,6 @@ from gateway.store.index_entries import tag_key
 from gateway.store_tool.index_check import StretchKeys
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
-from wire.fixed_layout import FixedLayout
 from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash, index_key_hashes, java_string_hash
 from wire.message.properties import PropertyName, parse_properties
@@ -50,18 +49,7 @@ _NAMES = (
     "body_bytes",
 )
 
-
-def _few_fields(layout: FixedLayout, names: tuple[str, ...]) -> struct.Struct:
-    """A packer of some fields of a layout; what lies between them is passed over."""
-    form, position = ">", 0
-    for name in names:
-        packer = layout.packer(name)
-        form += f"{layout.offset(name) - position}x{packer.format[1:]}"
-        position = layout.offset(name) + packer.size
-    return struct.Struct(f"{form}{layout.size - position}x")
-
-
-_FEW = {id(head): (_few_fields(head, _NAMES).unpack_from, head.size) for head in HEAD_BY_BYTE}
+_FEW = {id(head): (head.picker(_NAMES).unpack_from, head.size) for head in HEAD_BY_BYTE}
 _BY_BYTE = tuple(_FEW[id(head)] for head in HEAD_BY_BYTE)
 _PAIR_END = b"\x02"
 _TAGS, _KEYS, _UNIQUE = (

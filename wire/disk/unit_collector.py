@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
-from wire.fixed_layout import FixedLayout
 from wire.message.flags import SysFlag
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
 from wire.message.record import StoredMessage
@@ -54,18 +53,7 @@ _NO_OFFSET = -(1 << 64)
 _NO_NAME = frozenset("/\0")
 """A topic is a directory of consume queues: a flipped bit must not lead out of it."""
 
-
-def _picker(head: FixedLayout) -> struct.Struct:
-    """The fields above out of a head, everything else passed over."""
-    text, at = ">", 0
-    for name in _FIELDS:
-        packer = head.packer(name)
-        text += f"{head.offset(name) - at}x{packer.format[1:]}"
-        at = head.offset(name) + packer.size
-    return struct.Struct(f"{text}{head.size - at}x")
-
-
-_PICKS = {head.name: _picker(head).unpack_from for head in HEAD_BY_BYTE}
+_PICKS = {head.name: head.picker(_FIELDS).unpack_from for head in HEAD_BY_BYTE}
 _PICK_BY_BYTE = tuple((_PICKS[head.name], head.size) for head in HEAD_BY_BYTE)
 
 

@@ -1,6 +1,6 @@
 """Headers of sending, sending back, replying and recalling.
 
-``read_send`` reads either form of the send request; the body, batches and properties belong to
+The send request has two forms, with long and with one-letter names; the body, batches and properties belong to
 ``wire.message``.
 """
 

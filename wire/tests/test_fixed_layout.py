@@ -104,3 +104,12 @@ def test_an_unknown_field_name_is_a_key_error() -> None:
 def test_a_number_too_large_for_its_field_is_refused() -> None:
     with pytest.raises(struct.error):
         FRAME_HEAD.pack(2**32, 0)
+
+
+def test_some_fields_are_picked_out_and_the_others_passed_over() -> None:
+    layout = FixedLayout("four", Struct("a" / Int32ub, "b" / Int64sb, "c" / Bytes(3), "d" / Int32ub))
+    raw = layout.pack(1, -2, b"xyz", 4)
+
+    assert layout.picker(("b", "d")).unpack_from(raw) == (-2, 4)
+    assert layout.picker(("a",)).unpack(raw) == (1,)
+    assert layout.picker(("a", "b")).size == layout.size
