@@ -1,7 +1,8 @@
 """The question: how long a start takes on a large store, how much memory and how many open files.
 
     python -m benchmarks.scale recovery --gib 2           1 KiB bodies: after a kill, without a checkpoint, rebuilt
-    python -m benchmarks.scale topics --topics 10000      8 queues each: the whole broker after stop and after kill
+    python -m benchmarks.scale topics --topics 10000      8 queues each, 4 of them deep: store and whole broker after
+                                                          a kill under load, a proper stop, a power failure
     python -m benchmarks.scale deep --messages 1000000    so many in each of 4 queues
     python -m benchmarks.scale sparse --gib 100           nearly all holes: one message at the begin of each file
 
@@ -12,6 +13,7 @@ cache first; ``--directory`` names the disk.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import re
@@ -40,6 +42,7 @@ GIB = 1 << 30
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 TOPIC_QUEUES = 8
 BATCH = 1000
+UNFLUSHED_BATCHES = 10
 RUN_S = 3.0
 READY_TIMEOUT_S = 120.0
 
@@ -48,7 +51,7 @@ def main() -> None:
     """Parse the command line, measure, print one line for each start."""
     options = _options()
     if options.what == "open":
-        _open(options.directory, options.data)
+        _open(options.directory, options.data, power_failed=options.power_failed)
         return
     directory = Path(tempfile.mkdtemp(prefix="scale-", dir=options.directory))
     try:
@@ -65,7 +68,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--gib", type=float, default=2.0, help="size of the log")
     parser.add_argument("--topics", type=int, default=10_000)
     parser.add_argument("--messages", type=int, default=1_000_000, help="in each queue")
+    parser.add_argument("--deep", type=int, default=100_000, help="messages in four of the queues of topics")
     parser.add_argument("--body", type=int, default=1024, help="bytes")
+    parser.add_argument("--power-failed", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--cold", action="store_true")
     parser.add_argument("--directory", type=Path)
     return parser.parse_args()
@@ -129,21 +134,24 @@ def _close(file: BinaryIO | None) -> None:
         file.close()
 
 
-def fill(directory: Path, source: Iterator[OutgoingMessage], count: int) -> None:
-    """Append through the store itself and close it."""
-    store = MessageStore(
-        directory, StoreSettings(flush_disk_type="ASYNC_FLUSH", message_index_enable=False), wall_clock_ms
-    )
+def fill_and_be_killed(directory: Path, source: Iterator[OutgoingMessage], count: int, run_s: float = 1e9) -> None:
+    """A process that sends and flushes as a broker does, and is killed after so many messages or seconds."""
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", message_index_enable=False)
+    store = MessageStore(directory, settings, wall_clock_ms)
     store.open()
-    batch: list[OutgoingMessage] = []
-    for _ in range(count):
-        batch.append(next(source))
-        if len(batch) == BATCH:
-            store.append_all(batch, _stored)
-            batch = []
-    if batch:
-        store.append_all(batch, _stored)
-    store.close()
+    begin = time.monotonic()
+    for first in range(0, count, BATCH):
+        store.append_all([next(source) for _ in range(min(BATCH, count - first))], _stored)
+        store.flush_due(wall_clock_ms())
+        if time.monotonic() - begin > run_s:
+            break
+    for _ in range(UNFLUSHED_BATCHES):
+        store.append_all([next(source) for _ in range(BATCH)], _stored)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _stored(results: list[PutResult]) -> None:
@@ -202,10 +210,10 @@ def make_cold(directory: Path) -> None:
 # --- starts ------------------------------------------------------------------------------------------------------
 
 
-def _open(directory: Path | None, data: Path) -> None:
+def _open(directory: Path | None, data: Path, *, power_failed: bool) -> None:
     """In a process of its own: open a store, print what it took."""
     del directory
-    files = CountingFiles()
+    files = CountingFiles(run="" if power_failed else None)
     store = MessageStore(data, StoreSettings(message_index_enable=False), wall_clock_ms, files=files)
     begin = time.perf_counter()
     report = store.open()
@@ -225,10 +233,18 @@ def _open(directory: Path | None, data: Path) -> None:
 
 
 class CountingFiles(RealFiles):
-    """Real files, and the most that were open at a time."""
+    """Real files, and the most that were open at a time.
 
-    def __init__(self) -> None:
+    :param run: of the system, when it is not the real one.
+    """
+
+    def __init__(self, run: str | None = None) -> None:
         self.now = self.most = 0
+        self._run = super().system_run() if run is None else run
+
+    def system_run(self) -> str:
+        """See ``FileLayer``."""
+        return self._run
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """See ``FileLayer``."""
@@ -243,11 +259,15 @@ class CountingFiles(RealFiles):
         self.now -= 1
 
 
-def started(data: Path, *, cold: bool) -> dict[str, object]:
-    """Open the store in another process."""
+def started(data: Path, *, cold: bool, power_failed: bool = False) -> dict[str, object]:
+    """Open the store in another process.
+
+    :param power_failed: as if the system had been started since.
+    """
     if cold:
         make_cold(data)
     command = [sys.executable, "-m", "benchmarks.scale", "open", str(data)]
+    command += ["--power-failed"] if power_failed else []
     output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, object] = json.loads(output)
     return found
@@ -313,19 +333,25 @@ def measure_topics(directory: Path, options: argparse.Namespace) -> Found:
     """Starts with many topics: the store alone, and the whole broker."""
     data = directory / "store"
     topics = [f"Topic-{number:06d}" for number in range(options.topics)]
-    fill(data, messages(128, topics, TOPIC_QUEUES), len(topics) * TOPIC_QUEUES)
+    deep = itertools.islice(messages(128, topics[:1], 4), 4 * options.deep)
+    once = len(topics) * TOPIC_QUEUES
+    fill_and_be_killed(data, itertools.chain(deep, messages(128, topics, TOPIC_QUEUES)), 4 * options.deep + once)
     configs = {
         name: TopicConfig(topic_name=name, read_queue_nums=TOPIC_QUEUES, write_queue_nums=TOPIC_QUEUES)
         for name in topics
     }
     (data / "config").mkdir()
     (data / "config" / "topics.json").write_bytes(TopicsFile(configs, DataVersion(timestamp=wall_clock_ms())).build())
+    yield "store after a kill, all queues new", started(data, cold=options.cold)
     yield "store after a clean stop", started(data, cold=options.cold)
+    fill_and_be_killed(data, messages(128, topics, TOPIC_QUEUES), 1 << 40, RUN_S)
+    yield "store after a kill under load", started(data, cold=options.cold)
     (data / "abort").touch()
-    yield "store after a kill", started(data, cold=options.cold)
-    yield "broker after a clean stop", served(data, cold=options.cold, kill=False)
+    yield "store after a power failure", started(data, cold=options.cold, power_failed=True)
     yield "broker after a clean stop, then killed", served(data, cold=options.cold, kill=True)
-    yield "broker after a kill", served(data, cold=options.cold, kill=False)
+    fill_and_be_killed(data, messages(128, topics, TOPIC_QUEUES), 1 << 40, RUN_S)
+    yield "broker after a kill under load", served(data, cold=options.cold, kill=False)
+    yield "broker after a clean stop", served(data, cold=options.cold, kill=False)
 
 
 def measure_deep(directory: Path, options: argparse.Namespace) -> Found:

@@ -168,10 +168,14 @@ def _launch_apache(server: Server, nameserver: int, broker: int, flush: Flush) -
     )
 
 
-def _launch_gateway(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
+def _gateway() -> list[str]:
+    """The installed command: unlike ``-m`` it does not prefer the working directory to what PYTHONPATH names."""
     script = Path(sys.executable).with_name("rocketmq-gateway")
-    command = [str(script)] if script.exists() else [sys.executable, "-m", "gateway.cli"]
-    command += ["serve", "--data", str(server.directory / "store"), "--port", str(broker)]
+    return [str(script)] if script.exists() else [sys.executable, "-m", "gateway.cli"]
+
+
+def _launch_gateway(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
+    command = [*_gateway(), "serve", "--data", str(server.directory / "store"), "--port", str(broker)]
     command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={flush}"]
     _start(server, "broker.log", command)
 
@@ -197,5 +201,5 @@ def version(kind: Kind) -> str:
     """What is compared, as the results name it."""
     if kind == "apache":
         return f"Apache RocketMQ {APACHE_VERSION}"
-    command = [sys.executable, "-m", "gateway.cli", "version"]
+    command = [*_gateway(), "version"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from compat_tests import environment
+from compat_tests import environment, written
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient, java_client
 from compat_tests.peers import QUICK, Peer, make_peer
 from compat_tests.scenarios import Scene
@@ -63,11 +63,41 @@ def scene(
     clients: Callable[[str], JavaClient],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Scene]:
-    """One peer with one client version; the peer is fresh, and stopped in an orderly way at the end."""
+    """One peer with one client version; the peer is fresh."""
     peer_name, version = request.param
     peer = make_peer(peer_name, tmp_path_factory.mktemp("peer") / "data", QUICK)
     with running(peer):
         yield Scene(peer, clients(version), request.config.getoption("--messages"))
+
+
+@pytest.fixture(scope="session")
+def gateway(
+    request: pytest.FixtureRequest,
+    clients: Callable[[str], JavaClient],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Scene]:
+    """The gateway as a process with the newest client: for tests in which nothing is compared."""
+    peer = make_peer("gateway-host", tmp_path_factory.mktemp("gateway") / "data", QUICK)
+    with running(peer):
+        yield Scene(peer, clients(CLIENT_VERSIONS[-1]), request.config.getoption("--messages"))
+
+
+@pytest.fixture(scope="session")
+def written_by_gateway(
+    clients: Callable[[str], JavaClient], tmp_path_factory: pytest.TempPathFactory
+) -> written.Directory:
+    """A store of ours to be copied."""
+    path = tmp_path_factory.mktemp("written") / "gateway"
+    return written.written_by_gateway(clients(CLIENT_VERSIONS[-1]), path)
+
+
+@pytest.fixture(scope="session")
+def written_by_apache(
+    clients: Callable[[str], JavaClient], tmp_path_factory: pytest.TempPathFactory
+) -> written.Directory:
+    """A store of Apache RocketMQ to be copied."""
+    path = tmp_path_factory.mktemp("written") / "apache"
+    return written.written_by_apache(clients(CLIENT_VERSIONS[-1]), path)
 
 
 @contextmanager

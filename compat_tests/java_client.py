@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +22,7 @@ from compat_tests.environment import LABEL, owner
 from compat_tests.images import image
 
 CLIENT_VERSIONS = ("4.9.8", "5.5.0")
+"""With every verb. The image has 4.3.2, 4.5.1 (and beside it ons-client) and 5.3.3 as well, for transactions."""
 _CONTROL_PORT = 7000
 # Beyond the verb's own bound, so that its answer (with what it has seen) comes first.
 _GRACE_S = 60
@@ -61,17 +62,20 @@ class Answer:
 class JavaClient:
     """Runs verbs in the container; several at once when asked to `start` them."""
 
-    def __init__(self, version: str, address: tuple[str, int]) -> None:
+    def __init__(self, version: str, address: tuple[str, int], kill: Callable[[], None]) -> None:
         self.version = version
+        self.kill = kill
+        """Ends the JVM as `kill -9`; what it was doing raises AssertionError."""
         self._address = address
         self._pool = ThreadPoolExecutor(max_workers=16)
 
     def run(self, verb: str, *, timeout_s: int = 60, **options: object) -> Answer:
         """Run a verb to its end; AssertionError with Java's stack trace when it failed."""
         line = " ".join([verb, f"timeout_s={timeout_s}", *(f"{k}={_encode(v)}" for k, v in options.items())])
+        text = b""
         with socket.create_connection(self._address, timeout=timeout_s + _GRACE_S) as control:
             control.sendall(line.encode() + b"\n")
-            with control.makefile("rb") as answers:
+            with control.makefile("rb") as answers, suppress(ConnectionError):
                 text = answers.readline()
         assert text, f"the Java client closed the connection during: {line}"
         fields = json.loads(text)
@@ -98,7 +102,8 @@ def _encode(value: object) -> str:
 def java_client(version: str) -> Iterator[JavaClient]:
     """A running client container of one rocketmq-client version."""
     container = (
-        DockerContainer(image("java-client", version))
+        DockerContainer(image("java-client"))
+        .with_env("ROCKETMQ_VERSION", version)
         .with_command(["listen", str(_CONTROL_PORT)])
         .with_exposed_ports(_CONTROL_PORT)
         .with_kwargs(labels={LABEL: owner()})
@@ -106,7 +111,7 @@ def java_client(version: str) -> Iterator[JavaClient]:
     )
     with container:
         address = (container.get_container_host_ip(), int(container.get_exposed_port(_CONTROL_PORT)))
-        client = JavaClient(version, address)
+        client = JavaClient(version, address, container.get_wrapped_container().kill)
         try:
             yield client
         finally:

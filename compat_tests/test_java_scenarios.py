@@ -84,11 +84,15 @@ def test_waiting_consumers_get_messages_that_come_later(scene: Scene) -> None:
 
 @pytest.mark.parametrize("consume", ["consume-push", "consume-lite-pull"])
 def test_a_group_continues_where_it_stopped(scene: Scene, consume: str) -> None:
+    # Apache RocketMQ 5.5.0 may forget some of the very first offsets of a group in a topic when several arrive at
+    # once: each of its threads that finds no table of the group yet puts one of its own in place of the others'. The
+    # lite pull consumer tells all of them at once when it ends, and none before.
+    again = {"commit_twice": True} if scene.peer.name.startswith("rocketmq-") and consume == "consume-lite-pull" else {}
     topic = scene.topic()
     name = scenarios.run_name(topic)
     group = f"g_{topic}"
     scenarios.send_all(scene, topic)
-    scenarios.receive_all(scene, topic, consume, group=group)
+    scenarios.receive_all(scene, topic, consume, group=group, **again)
     scene.run("send-sync", topic=topic, run=name, first=scene.messages, count=100)
     more = scene.run(consume, topic=topic, run=name, group=group, count=100)
     scenarios.only_once(more, 100)

@@ -15,8 +15,7 @@ from compat_tests import scenarios
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import ApacheContainer, GatewayProcess, Peer, gateway_command
 from compat_tests.scenarios import Scene, run_name
-from compat_tests.test_directories import _SETTINGS, served
-from compat_tests.test_directories import write as write_all_kinds
+from compat_tests.written import SETTINGS, Directory, served
 from wire.message.record import parse_record
 
 _DAMAGED = 3
@@ -24,7 +23,7 @@ _DAMAGED = 3
 _WRITTEN_WITH = tuple(
     word
     for key in ("maxHashSlotNum", "maxIndexNum", "messageDelayLevel")
-    for word in ("--set", f"{key}={_SETTINGS[key]}")
+    for word in ("--set", f"{key}={SETTINGS[key]}")
 )
 
 
@@ -43,44 +42,47 @@ def verified(directory: Path) -> dict[str, Any]:
     return values
 
 
-def test_what_apache_rocketmq_wrote_has_no_findings(newest_client: JavaClient, tmp_path: Path) -> None:
-    data = tmp_path / "store"
-    data.mkdir()
-    with served(ApacheContainer(_SETTINGS, store=data), newest_client) as scene:
-        written = write_all_kinds(scene)
+def test_what_apache_rocketmq_wrote_has_no_findings(
+    newest_client: JavaClient, written_by_apache: Directory, tmp_path: Path
+) -> None:
+    data = written_by_apache.copy(tmp_path / "store")
+    topic = written_by_apache.written.topic
     values = verified(data)
     assert values["unsettled"] == []
     assert values["messages"] > 2500
-    dumped = store("dump", data, "--topic", written.topic, *_WRITTEN_WITH).splitlines()
+    dumped = store("dump", data, "--topic", topic, *_WRITTEN_WITH).splitlines()
     assert len(dumped) == 2500
     target = tmp_path / "imported"
     store("import", data, target, *_WRITTEN_WITH)
-    with served(GatewayProcess(target, _SETTINGS), newest_client) as scene:
-        scenarios.receive_all(scene, written.topic, count=2500)
+    with served(GatewayProcess(target, SETTINGS), newest_client) as scene:
+        scenarios.receive_all(scene, topic, count=2500)
 
 
-def test_apache_rocketmq_serves_what_we_export(newest_client: JavaClient, tmp_path: Path) -> None:
-    data, target = tmp_path / "data", tmp_path / "exported"
-    with served(GatewayProcess(data, _SETTINGS), newest_client) as scene:
-        written = write_all_kinds(scene)
+def test_apache_rocketmq_serves_what_we_export(
+    newest_client: JavaClient, written_by_gateway: Directory, tmp_path: Path
+) -> None:
+    data, target = written_by_gateway.copy(tmp_path / "data"), tmp_path / "exported"
     verified(data)
     store("export", data, target, *_WRITTEN_WITH)
-    with served(ApacheContainer(_SETTINGS, store=target), newest_client) as scene:
-        scenarios.receive_all(scene, written.topic, count=2500)
+    with served(ApacheContainer(SETTINGS, store=target), newest_client) as scene:
+        scenarios.receive_all(scene, written_by_gateway.written.topic, group="another", count=2500)
 
 
 def test_apache_rocketmq_serves_a_directory_that_was_damaged_and_repaired(
     newest_client: JavaClient, tmp_path: Path
 ) -> None:
     data = tmp_path / "data"
-    with served(GatewayProcess(data, _SETTINGS), newest_client) as scene:
+    with served(GatewayProcess(data, SETTINGS), newest_client) as scene:
         topic = scene.topic()
         scenarios.send_all(scene, topic)
     damaged = damage(data, topic, _DAMAGED)
     store("verify", data, *_WRITTEN_WITH, code=1)
     store("repair", data, "--apply", *_WRITTEN_WITH)
     verified(data)
-    peers: tuple[Peer, ...] = (ApacheContainer(_SETTINGS, store=data), GatewayProcess(data, _SETTINGS))
+    peers: tuple[Peer, ...] = (
+        ApacheContainer(SETTINGS, store=data, orderly=True),
+        GatewayProcess(data, SETTINGS),
+    )
     for peer in peers:
         with served(peer, newest_client) as scene:
             read_over(scene, topic, damaged)

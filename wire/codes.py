@@ -1,8 +1,8 @@
 """The numbers of the protocol: request codes, response codes, languages, header serialisations.
 
 Names and numbers are Apache RocketMQ's (``RequestCode``, ``ResponseCode``, ``LanguageCode``, ``MQVersion``)
-up to 5.5.0, including those of 4.x that later versions dropped. All of them travel on the wire: never change
-one. What a code means, and who answers it, is not said here.
+up to 5.5.0, including those of 4.x that later versions dropped; a few requests of our own are marked as such.
+All of them travel on the wire: never change one. What a code means, and who answers it, is not said here.
 """
 
 from __future__ import annotations
@@ -214,6 +214,14 @@ class RequestCode(IntEnum):
     RESET_CONSUMER_OFFSET_IN_BROKER = 212
     ADJUST_CONSUMER_THREAD_POOL = 213
     WHO_CONSUME_THE_MESSAGE = 214
+
+    # The gateway's own, for its command line: a range that Apache RocketMQ leaves free, and that 16 bits can hold
+    GATEWAY_LIST_TRANSACTIONS = 19001
+    GATEWAY_SHOW_TRANSACTION = 19002
+    GATEWAY_SETTLE_TRANSACTION = 19003
+    GATEWAY_CHECK_TRANSACTION = 19004
+    GATEWAY_RESUME_TRANSACTION = 19005
+    GATEWAY_TRANSACTION_STATISTICS = 19006
 
 
 class ResponseCode(IntEnum):

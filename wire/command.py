@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from wire.codes import SERVER_VERSION
-from wire.ext_fields import JsonText, parse_ext_fields
+from wire.ext_fields import parse_ext_fields
 
 # The flag bits of ``RemotingCommand``: never change.
 RESPONSE_FLAG: Final = 1
@@ -58,7 +58,7 @@ class RemotingCommand:
         version: int = SERVER_VERSION,
         remark: str | None = None,
         ext_fields: dict[str, str] | None = None,
-        ext_json: JsonText | None = None,
+        ext_json: bytes | None = None,
         body: bytes = b"",
         serialize_type: int = 0,
     ) -> None:

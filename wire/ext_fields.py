@@ -6,21 +6,18 @@ the mapping is made for those who do not.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 
 from wire.errors import HeaderError
 
-JsonText: TypeAlias = msgspec.Raw | bytes
-"""The UTF-8 text of one JSON value, already known to be well-formed."""
-
 _decode: Final = msgspec.json.Decoder(dict[str, str]).decode
 _decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-def parse_ext_fields(text: JsonText) -> dict[str, str]:
-    """The fields by wire name.
+def parse_ext_fields(text: bytes) -> dict[str, str]:
+    """The fields by wire name, of the UTF-8 text of one JSON value that is known to be well-formed.
 
     What stock clients never write is read as fastjson 1.2 reads it for the Java broker: numbers and booleans
     become text, objects and arrays their JSON text, null ones are dropped, bytes that are not UTF-8 U+FFFD.
@@ -30,7 +27,7 @@ def parse_ext_fields(text: JsonText) -> dict[str, str]:
     try:
         return _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return _parse_odd(bytes(text))
+        return _parse_odd(text)
 
 
 def _parse_odd(text: bytes) -> dict[str, str]:

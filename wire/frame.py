@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from construct import Int8ub, Int16sb, Int32sb, Int32ub, Struct
@@ -24,6 +24,7 @@ from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError, LocalError
 from wire.ext_fields import json_text, parse_ext_fields, parse_members
 from wire.fixed_layout import FixedLayout
+from wire.json_header import NO_FIELDS, NO_OPAQUE, Int32, JsonHeaderOut, decode_json_header, encode_json_header
 
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
 MAX_FRAME_BYTES: Final = 16_777_216
@@ -53,12 +54,7 @@ BINARY_HEAD: Final = FixedLayout(
 _KEY_LENGTH: Final = FixedLayout("ext field key", Struct("key_bytes" / Int16sb)).packer("key_bytes")
 _TEXT_LENGTH: Final = FixedLayout("ext field value", Struct("value_bytes" / Int32sb)).packer("value_bytes")
 
-# What an absent opaque is read as. The Java decoder takes its own next number, which also matches nothing.
-NO_OPAQUE: Final = -1
-
 Readable: TypeAlias = bytes | memoryview
-_Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-_T = TypeVar("_T")
 
 
 def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
@@ -125,51 +121,20 @@ def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
 # --- JSON header --------------------------------------------------------------------------------------------
 
 
-_NO_FIELDS: Final = msgspec.Raw(b"{}")
-_OBJECT_START: Final = ord("{")
-
-
-class _JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """The header as stock clients write it; anything else takes the slow way."""
-
-    code: _Int32 = 0
-    extFields: msgspec.Raw = _NO_FIELDS  # noqa: N815
-    flag: _Int32 = 0
-    language: str = "JAVA"
-    opaque: _Int32 = NO_OPAQUE
-    remark: str | None = None
-    serializeTypeCurrentRPC: str | None = None  # noqa: N815
-    version: _Int32 = 0
-
-
-class _JsonHeaderOut(msgspec.Struct, omit_defaults=True, gc=False, kw_only=True):
-    """What fastjson writes: members in alphabetical order, null ones left out."""
-
-    code: int
-    extFields: dict[str, str] | None = None  # noqa: N815
-    flag: int
-    language: str
-    opaque: int
-    remark: str | None = None
-    serializeTypeCurrentRPC: str  # noqa: N815
-    version: int
-
-
 _LANGUAGES: Final[Mapping[str, int]] = {code.name: int(code) for code in LanguageCode}
 _LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
 
-_decode_json_header: Final = msgspec.json.Decoder(_JsonHeader).decode
-_encode_json: Final = msgspec.json.Encoder().encode
+_OBJECT_START: Final = ord("{")
 
 
 def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:
     try:
-        read = _decode_json_header(header)
+        read = decode_json_header(header)
         language = _LANGUAGES[read.language]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
         return _parse_odd_json_header(header, body)
-    ext_json = read.extFields
-    if memoryview(ext_json)[0] != _OBJECT_START:
+    ext_json = bytes(read.extFields)
+    if ext_json[0] != _OBJECT_START:
         return _parse_odd_json_header(header, body)
     return RemotingCommand(
         read.code,
@@ -195,13 +160,13 @@ def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
         members = parse_members(header)
         found = {name.replace("_", "").lower(): raw for name, raw in members.items()}
         return RemotingCommand(
-            _member(found, "code", _Int32, 0),
-            opaque=_member(found, "opaque", _Int32, NO_OPAQUE),
-            flag=_member(found, "flag", _Int32, 0),
+            _member(found, "code", Int32, 0),
+            opaque=_member(found, "opaque", Int32, NO_OPAQUE),
+            flag=_member(found, "flag", Int32, 0),
             language=_language(_member(found, "language", int | str, "JAVA")),
-            version=_member(found, "version", _Int32, 0),
+            version=_member(found, "version", Int32, 0),
             remark=json_text(found["remark"]) if "remark" in found else None,
-            ext_fields=parse_ext_fields(found.get("extfields", _NO_FIELDS)),
+            ext_fields=parse_ext_fields(bytes(found.get("extfields", NO_FIELDS))),
             body=body,
         )
     except msgspec.MsgspecError as error:
@@ -210,12 +175,11 @@ def _parse_odd_json_header(header: bytes, body: bytes) -> RemotingCommand:
         raise HeaderError("JSON header is nested too deeply") from error
 
 
-def _member(found: Mapping[str, msgspec.Raw], name: str, kind: object, default: _T) -> _T:
+def _member(found: Mapping[str, msgspec.Raw], name: str, kind: object, default: int | str) -> Any:
     raw = found.get(name)
     if raw is None or bytes(raw) == b"null":
         return default
-    value: _T = msgspec.json.decode(raw, type=kind, strict=False)
-    return value
+    return msgspec.json.decode(raw, type=kind, strict=False)
 
 
 def _language(value: int | str) -> int:
@@ -226,8 +190,8 @@ def _language(value: int | str) -> int:
 
 def _build_json_header(command: RemotingCommand) -> bytes:
     language = command.language
-    return _encode_json(
-        _JsonHeaderOut(
+    return encode_json_header(
+        JsonHeaderOut(
             code=command.code,
             extFields=command.ext_fields or None,
             flag=command.flag,

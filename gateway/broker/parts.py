@@ -54,6 +54,8 @@ from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.metrics_file import MetricsFile
+from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
@@ -81,6 +83,14 @@ BROKER_INFO_CODES = (
     RequestCode.UPDATE_BROKER_CONFIG,
     RequestCode.GET_BROKER_CONFIG,
     RequestCode.GET_BROKER_RUNTIME_INFO,
+)
+TRANSACTION_CODES = (
+    RequestCode.GATEWAY_LIST_TRANSACTIONS,
+    RequestCode.GATEWAY_SHOW_TRANSACTION,
+    RequestCode.GATEWAY_SETTLE_TRANSACTION,
+    RequestCode.GATEWAY_CHECK_TRANSACTION,
+    RequestCode.GATEWAY_RESUME_TRANSACTION,
+    RequestCode.GATEWAY_TRANSACTION_STATISTICS,
 )
 LOOPBACK = "127.0.0.1"
 LONGEST_HOLD_MS = 120_000
@@ -175,7 +185,10 @@ class BrokerParts:
             host=pack_host(_literal(settings.advertised.host or LOOPBACK, LOOPBACK), settings.listen_port),
             soon=soon,
             in_thread=in_thread,
+            metrics=self.registry,
             files=files,
+            choice=StateChoice.from_settings(settings, files),
+            broker_name=settings.broker_name,
         )
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -212,7 +225,7 @@ class BrokerParts:
         self.groups.create_system_groups()
         self.offsets.load()
         self._delays.resume_from(self._delay_offsets.load())
-        self._delay_offsets.follow(self._delays.offsets)
+        self._delay_offsets.follow(self._delays.durable_offsets)
         self._adopt_queues()
         self.transactions.rebuild()
 
@@ -222,6 +235,7 @@ class BrokerParts:
             requests.register(dispatch)
         dispatch.loads(STATISTICS_CODES, self._statistics)
         dispatch.loads(BROKER_INFO_CODES, self._broker_info)
+        dispatch.loads(TRANSACTION_CODES, self._transaction_control)
 
     def start(self) -> None:
         """Begin what runs by itself."""
@@ -239,7 +253,11 @@ class BrokerParts:
 
     def close(self) -> None:
         """Save the tables, flush and close the store; blocks."""
-        for table in (self.topics, self.groups, self.offsets, self._delay_offsets):
+        transaction_counts = MetricsFile(
+            self._settings.store_path_root_dir / "config", self.transactions.counts, self._clock
+        )
+        self.store.flush()  # what tables say of the log is saved no further than that is on disk
+        for table in (self.topics, self.groups, self.offsets, self._delay_offsets, transaction_counts):
             try:
                 table.persist_now()
             except OSError as error:  # the others, and above all the messages, must not suffer for one file
@@ -295,6 +313,18 @@ class BrokerParts:
             version_text="V5_5_0",
             delay_offsets=self._delay_progress,
             registry=self.registry,
+        )
+
+    def _transaction_control(self) -> RequestGroup:
+        from gateway.broker.requests.transaction_control import TransactionControl
+        from gateway.transaction.audit import AuditLog
+
+        directory = self._settings.store_path_root_dir / "transaction"
+        return TransactionControl(
+            transactions=self.transactions,
+            cold_reads=self._cold_reads,
+            audit=AuditLog(directory, self._clock, in_thread=self._in_thread),
+            access=self._settings.operator_access,
         )
 
     def _send(self) -> SendMessage:

@@ -8,6 +8,7 @@ connections, answers for what came, everything durable, files closed. What the p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
@@ -21,10 +22,13 @@ from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.thread_pool import in_thread_pool
+from gateway.remoting.turn_end import TurnEnd
+from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from gateway.broker.metrics_server import MetricsServer
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
     from gateway.settings import Settings
@@ -85,6 +89,7 @@ class BrokerService:
     ) -> None:
         self._settings = settings
         self._reactor = reactor
+        self._turn_end = TurnEnd(reactor)
         self._flush_group = FlushGroup(reactor)
         self._log_thread = LogThread(reactor, self._flush_group.flush)
         self._dispatch = Dispatch()
@@ -103,6 +108,7 @@ class BrokerService:
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
         self._registration = self._make_registration(name_server)
         self._upkeep = Upkeep(reactor, self._parts.jobs())
+        self._metrics = self._make_metrics()
         self._started = False
 
     @property
@@ -124,6 +130,8 @@ class BrokerService:
         self._log_thread.start()
         self._started = True
         self._parts.register(self._dispatch)
+        if self._metrics is not None:
+            self._metrics.start()
         self._server.startService()
         self._parts.start()
         self._upkeep.start()
@@ -135,6 +143,8 @@ class BrokerService:
         if not self._started:
             return
         self._started = False
+        if self._metrics is not None:
+            await self._metrics.stop()
         if self._registration.running:
             await self._registration.stopService()
             await self._client.stopService()
@@ -170,8 +180,15 @@ class BrokerService:
             reactor=self._reactor,
         )
 
+    def _make_metrics(self) -> MetricsServer | None:
+        if self._settings.metrics_exporter_type is MetricsExporter.DISABLE:
+            return None
+        from gateway.broker.metrics_server import MetricsServer  # twisted.web, for those who ask for it only
+
+        return MetricsServer(self._parts.registry, self._settings, self._reactor)
+
     def _soon(self, function: Callable[[], None]) -> None:
-        self._reactor.callLater(0, self._run_and_flush, function)
+        self._turn_end.call(partial(self._run_and_flush, function))
 
     def _run_and_flush(self, function: Callable[[], None]) -> None:
         function()

@@ -24,7 +24,10 @@ from gateway.errors import GatewayError
 
 PIPE_CLOSED = 141
 """128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
-LATE_COMMANDS = {"store": ("gateway.cli.store", "store")}
+LATE_COMMANDS = {
+    "store": ("gateway.cli.store", "store"),
+    "transactions": ("gateway.cli.transactions", "transactions"),
+}
 """Commands whose module is loaded when they are called: a server's start imports nothing of them."""
 
 

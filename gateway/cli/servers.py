@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.clock import wall_clock_ms
+from gateway.errors import ConfigurationError
 from gateway.settings.load import Role
 from gateway.settings.tree import Settings
 
@@ -66,6 +67,9 @@ class ListeningNameServer:
 
 def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> list[Part]:
     """The servers of a role, in the order of their start; GatewayError when one cannot be made."""
+    root = settings.store_path_root_dir
+    if root.exists() and not root.is_dir():
+        raise ConfigurationError(f"{root} is a file: --data (storePathRootDir) names a directory, which may be missing")
     parts: list[Part] = []
     name_server = None
     if role is not Role.BROKER:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.cli.migrate_transactions import migrate_transactions
 from gateway.cli.options import settings_sources
 
 if TYPE_CHECKING:
@@ -46,10 +47,12 @@ Examples:
   rocketmq-gateway store dump ./data --topic orders --limit 10
   rocketmq-gateway store export ./data ./for-apache
   rocketmq-gateway store import ~/store ./data
+  rocketmq-gateway store migrate-transactions ./data --to table
 
 \b
 DIR is what --data (storePathRootDir) names. Stop the server first: no command works on a directory in use.
-Only repair --apply and the target of a copy are written; everything else only reads.
+Only repair --apply and the target of a copy are written; everything else only reads. migrate-transactions opens and
+closes DIR as a server does.
 Exit code: 0 fine, 1 something is wrong with the directory, 2 the command could not run.
 """
 )
@@ -84,9 +87,11 @@ def inspect(
     """Show what lies in DIR, without reading the messages."""
     from gateway.store_tool.directory import opened
     from gateway.store_tool.inspection import Inspection
+    from gateway.store_tool.named_queue import refuse_unknown
 
     settings, _ = _load(config_file, assignments)
     with opened(directory, settings, live=live) as found:
+        refuse_unknown(found, topic)
         inspection = Inspection(found, topic)
         if as_json:
             _echo_json(inspection.to_json())
@@ -201,6 +206,9 @@ def _summary(lines: list[str]) -> list[str]:
     return ["", "To be done:", *(f"  {line}" for line in lines)] if lines else ["Nothing has to be repaired."]
 
 
+store.add_command(migrate_transactions)
+
+
 class Range(click.ParamType):  # type: ignore[type-arg]
     """``A:B``, ``A:`` or ``:B``; the end is not included."""
 
@@ -247,8 +255,8 @@ Examples:
 
 \b
 One JSON object a line: topic, queue_id, queue_offset, commit_log_offset, times, ids, properties, and body when it is
-UTF-8, else body_base64. Damaged records are told of on standard error.
-Exit code: 0 done, 1 some were damaged, 2 could not run.
+UTF-8, else body_base64. Damaged records are told of on standard error, and so it is when no message was found.
+Exit code: 0 done, 1 some were damaged, 2 could not run, or there is no such topic or queue.
 """
 )
 @_directory
@@ -283,6 +291,7 @@ def dump(
 
     from gateway.store_tool.directory import opened
     from gateway.store_tool.dump import Dump, Selection
+    from gateway.store_tool.named_queue import refuse_unknown
     from gateway.store_tool.record_text import record_line
 
     first, end = offsets or (0, None)
@@ -298,9 +307,17 @@ def dump(
     )
     settings, _ = _load(config_file, assignments)
     with opened(directory, settings) as found:
+        if not scan:  # lost queues are what a scan is for
+            refuse_unknown(found, topic, queue_id)
         reading = Dump(found, selection, lambda text: click.echo(f"Damaged: {text}", err=True))
+        count = 0
         for message in islice(reading.messages(scan=scan), limit):
             click.echo(record_line(message))
+            count += 1
+        if not count and scan:
+            refuse_unknown(found, topic, queue_id)
+    if not count:
+        click.echo("No message is like that.", err=True)
     if reading.damaged:
         click.echo(f"{reading.damaged} damaged records were passed over", err=True)
         context.exit(FOUND)

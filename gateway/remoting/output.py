@@ -8,7 +8,9 @@ earlier bytes wait; the channel then keeps its answers, and hears ``on_drained``
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol, cast
 
 from twisted.internet import tcp
@@ -47,8 +49,8 @@ class DirectTransport(Protocol):
     def unregisterProducer(self) -> None:  # noqa: N802
         """Forget the producer."""
 
-    def abortConnection(self) -> None:  # noqa: N802
-        """Close without flushing."""
+    def getHandle(self) -> socket.socket:  # noqa: N802
+        """The socket itself."""
 
 
 def output_for(transport: ITransport, on_drained: Callable[[], None]) -> Output:
@@ -83,7 +85,7 @@ class SocketOutput:
         for _ in range(SENDS_PER_WRITE):
             taken = self._transport.writeSomeData(view)
             if isinstance(taken, BaseException):
-                self._transport.abortConnection()
+                self._end()
                 return
             if taken == len(view):
                 return
@@ -94,6 +96,13 @@ class SocketOutput:
         self.unsent_bytes = len(view)
         self.blocked = True
         self._transport.registerProducer(self, False)
+
+    def _end(self) -> None:
+        """Answers reach the peer no more, but what it sent before it went is carried out, such as a producer's last
+        outcomes: it lies unread in the kernel. Reading finds the end behind it.
+        """
+        with suppress(OSError):  # mostly it is known there as ended already
+            self._transport.getHandle().shutdown(socket.SHUT_RDWR)
 
     def release(self) -> None:
         """Let go of the transport; what it already has it still sends."""

@@ -2,12 +2,13 @@
 
 Each level waits in its own queue of the schedule topic, in the order of its due times, so only the first
 message of a level has to be looked at. A released message is appended to its real topic; the level's offset
-moves on once that is durable. Upstream: ``ScheduleMessageService``, without its polling: a level sleeps until
-its first message is due or, when empty, until a message arrives.
+moves on once that is stored, and is saved once it is on disk. Upstream: ``ScheduleMessageService``, without its
+polling: a level sleeps until its first message is due or, when empty, until a message arrives.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -49,12 +50,14 @@ class Arrival(Protocol):
 class _Level:
     """The progress of one level."""
 
-    __slots__ = ("busy", "call", "level", "offset", "queue_id")
+    __slots__ = ("busy", "call", "level", "offset", "queue_id", "unflushed")
 
     def __init__(self, level: int) -> None:
         self.level = level
         self.queue_id = schedule_queue_id(level)
         self.offset = 0
+        self.unflushed: deque[tuple[int, int]] = deque()
+        """Of each release that may not be on disk yet: where it ends in the log, and the offset before it."""
         self.busy = False
         self.call: IDelayedCall | None = None
 
@@ -97,6 +100,19 @@ class DelayService:
         """The next offset of each level that ever held a message, for delayOffset.json."""
         moved = {level.level: level.offset for level in self._levels.values() if level.offset}
         return {**self._kept, **moved}
+
+    def durable_offsets(self) -> dict[int, int]:
+        """The same as far as released messages are on disk: with ASYNC_FLUSH they may not be, and must not be passed
+        over when they are lost.
+        """
+        flushed = self._store.flushed_offset
+        durable = self.offsets()
+        for level in self._levels.values():
+            while level.unflushed and level.unflushed[0][0] <= flushed:
+                level.unflushed.popleft()
+            if level.unflushed:
+                durable[level.level] = level.unflushed[0][1]
+        return durable
 
     def start(self) -> None:
         """Look at every level once."""
@@ -220,16 +236,19 @@ class DelayService:
         level.busy = True
         pending = len(due)
         failed_at: int | None = None
+        log_end = 0
 
         def stored(queue_offset: int) -> Callable[[PutResult], None]:
             def done(result: PutResult) -> None:
-                nonlocal pending, failed_at
+                nonlocal pending, failed_at, log_end
                 pending -= 1
+                if result.status.is_stored:
+                    log_end = max(log_end, result.commit_log_offset + result.size)
                 if not result.status.is_stored and (failed_at is None or queue_offset < failed_at):
                     failed_at = queue_offset
                     log.error("release failed", level=level.level, offset=queue_offset, status=result.status.name)
                 if pending == 0:
-                    self._released(level, due[-1].queue_offset + 1, failed_at)
+                    self._released(level, due[-1].queue_offset + 1, failed_at, log_end)
 
             return done
 
@@ -245,12 +264,14 @@ class DelayService:
             else:
                 self._store.append(delivered, stored(message.queue_offset))
         if pending == 0 and level.busy:
-            self._released(level, due[-1].queue_offset + 1, failed_at)
+            self._released(level, due[-1].queue_offset + 1, failed_at, log_end)
 
-    def _released(self, level: _Level, end: int, failed_at: int | None) -> None:
+    def _released(self, level: _Level, end: int, failed_at: int | None, log_end: int) -> None:
         if not level.busy:
             return
         level.busy = False
+        if log_end > self._store.flushed_offset:
+            level.unflushed.append((log_end, level.offset))
         level.offset = end if failed_at is None else failed_at
         if self._running:
             self._sleep(level, 0 if failed_at is None else RETRY_MS)

@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 OWN_PREFIX = "gateway."
 """What the keys that Apache RocketMQ does not have begin with."""
+OWN_KEYS = frozenset({"transactionStateStore"})
+"""Keys of ours without it: so named since all generations of Apache RocketMQ could have had them."""
 ENVIRONMENT_PREFIX = "ROCKETMQ_GATEWAY_"
 
 Value = bool | int | float | str | StrEnum | Path
@@ -55,7 +57,7 @@ class Declaration:
     @property
     def is_own(self) -> bool:
         """Whether Apache RocketMQ knows no such key."""
-        return self.key.startswith(OWN_PREFIX)
+        return self.key.startswith(OWN_PREFIX) or self.key in OWN_KEYS
 
     @property
     def expected(self) -> str:

@@ -8,6 +8,7 @@ effect here, misspelt, or refused. In a name server's own file ``listenPort`` is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +27,8 @@ from gateway.settings.declare import (
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
 
+_PASSWORD = re.compile(r"(//[^/@:]*:|[?&]password=)[^/@&]*", re.IGNORECASE)
+"""In a DSN: it is refused, and shall not be in a log for that."""
 DEFAULT = "default"
 """The source of a value that nobody set."""
 
@@ -156,7 +159,8 @@ def _read(declaration: Declaration, entry: Entry) -> object:
 
 
 def _wrong(entry: Entry, expected: str) -> ConfigurationError:
-    shown = entry.text if len(entry.text) <= 80 else f"{entry.text[:80]}…"
+    text = _PASSWORD.sub(r"\1***", entry.text)
+    shown = text if len(text) <= 80 else f"{text[:80]}…"
     return ConfigurationError(f"{entry.key}={shown!r} ({entry.source}): expected {expected}")
 
 

@@ -2,9 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from gateway.settings.declare import setting
+
+_DATABASE = re.compile(r"(sqlite:/.+|postgres(ql)?://.*)?", re.DOTALL)
+_PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=", re.IGNORECASE)
+
+
+class OperatorAccess(StrEnum):
+    """From where the requests of ``rocketmq-gateway transactions`` are taken."""
+
+    LOOPBACK = "LOOPBACK"
+    EVERYWHERE = "EVERYWHERE"
+    NOWHERE = "NOWHERE"
+
+
+class TransactionStateStore(StrEnum):
+    """Which design of Apache RocketMQ keeps the pending transactions: of 4.3 and later, of 3.1.x, of 4.0."""
+
+    QUEUE = "queue"
+    TABLE = "table"
+    DATABASE = "database"
+
+
+def database_expected(text: str) -> str | None:
+    """What ``gateway.transactionDatabase`` wants instead of ``text``, or None."""
+    if _PASSWORD.search(text):
+        return "a DSN without a password, as settings can be read by others: use PGPASSWORD, PGPASSFILE or a service"
+    if _DATABASE.fullmatch(text):
+        return None
+    return "nothing, sqlite:/PATH or postgresql://USER@HOST:PORT/DATABASE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,4 +81,36 @@ class TransactionSettings:
         "Questions to producers that are unanswered at the same time.",
         minimum=1,
         maximum=100_000,
+    )
+    operator_access: OperatorAccess = setting(
+        OperatorAccess.LOOPBACK,
+        "gateway.operatorAccess",
+        "From where `rocketmq-gateway transactions` may look at half messages and settle them: this machine only, "
+        "every address that reaches the port (there is no authentication), or nowhere.",
+    )
+    recent_half_bytes: int = setting(
+        33_554_432,
+        "gateway.recentHalfBytes",
+        "Half messages kept in memory as they are, so that an outcome that comes soon need not read theirs.",
+        unit="bytes",
+        minimum=0,
+        maximum=17_179_869_184,
+    )
+    transaction_state_store: TransactionStateStore = setting(
+        TransactionStateStore.QUEUE,
+        "transactionStateStore",
+        "Where pending transactions are kept: op records (queue), the files of 3.1.x (table) or rows (database).",
+    )
+    transaction_database: str = setting(
+        "",
+        "gateway.transactionDatabase",
+        "transactionStateStore=database: sqlite:/PATH or postgresql://…; empty: SQLite in storePathRootDir.",
+        check=database_expected,
+    )
+    transaction_changes_limit: int = setting(
+        10_000,
+        "gateway.transactionChangesLimit",
+        "Half messages that may wait for a table or database that fails; beyond this they are refused as busy.",
+        minimum=1,
+        maximum=10_000_000,
     )

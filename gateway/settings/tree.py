@@ -12,6 +12,7 @@ from pathlib import Path
 
 from gateway.settings.broker import BrokerSettings
 from gateway.settings.declare import setting, with_home
+from gateway.settings.metrics import MetricsSettings
 from gateway.settings.name_server import NameServerSettings
 from gateway.settings.remoting import RemotingSettings
 from gateway.settings.store import StoreSettings
@@ -48,6 +49,7 @@ class Settings(
     RemotingSettings,
     NameServerSettings,
     TransactionSettings,
+    MetricsSettings,
     StoreSettings,
     BrokerSettings,
 ):

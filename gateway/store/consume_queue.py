@@ -8,28 +8,29 @@ made when their first unit is written; a queue that starts above 0 begins with f
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.queue_file import FileEnd, Unit, file_end, is_past
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
+from wire.message.record import MIN_RECORD_BYTES
 
-Unit = tuple[int, int, int]
 QueueState = tuple[int, int, int, int, int, int]
-"""max offset, min offset, log offset after the last message, that of the first unit, first and last file's start"""
+"""max offset, min offset, log offset after the last message, that of the message at the minimum (−1: to be asked),
+first and last file's start (−1: no file)"""
 
-TAIL_BYTES = 4096
-"""Read at the end of a file's data: the last unit is nearly always among them."""
+NEAR_UNITS = 200
+"""Looked at first: few messages came after the last flush."""
 
 
 class QueueFiles:
     """What all consume queues share: the disk, the open files, and the size of a file."""
 
-    __slots__ = ("directory", "erased", "file_bytes", "files", "open_files")
+    __slots__ = ("directory", "erased", "file_bytes", "files", "open_files", "removed")
 
     def __init__(self, files: FileLayer, directory: Path, file_bytes: int, max_open_files: int) -> None:
         self.files = files
@@ -37,7 +38,9 @@ class QueueFiles:
         self.file_bytes = file_bytes
         self.open_files = OpenFiles(files, max_open_files)
         self.erased: list[tuple[ConsumeQueue, int]] = []
-        """Files removed or erased in part and not synced since: a crash may bring back what was in them."""
+        """Files erased in part and not synced since: a crash may bring back what was in them."""
+        self.removed: list[ConsumeQueue] = []
+        """Queues of which a file was removed, and the directory was not synced since."""
 
 
 class ConsumeQueue:
@@ -50,7 +53,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
-        "_first_position",
+        "_known_unit",
         "_last_end",
         "_shared",
         "is_damaged",
@@ -64,9 +67,9 @@ class ConsumeQueue:
 
     def __init__(self, shared: QueueFiles, topic: str, queue_id: int) -> None:
         self._shared = shared
-        # Kept from loading, so that a start touches each file once: where the message of the first unit lies (−1: it
+        # Kept from loading, so that a start touches each file at most once: where the message of one unit lies (−1: it
         # is a filler), and the log offset after the last message while only zeros follow it. None: ask the file.
-        self._first_position: int | None = None
+        self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
         self.topic = topic
         self.queue_id = queue_id
@@ -79,7 +82,7 @@ class ConsumeQueue:
     @property
     def directory(self) -> Path:
         """Where its files are."""
-        return self._shared.directory / self.topic / str(self.queue_id)
+        return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}")  # in one: 80 000 are opened at a start
 
     @property
     def file_bytes(self) -> int:
@@ -88,7 +91,7 @@ class ConsumeQueue:
 
     def path(self, start: int) -> Path:
         """The file that starts at a byte offset."""
-        return self.directory / offset_name(start)
+        return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}/{offset_name(start)}")
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -136,7 +139,7 @@ class ConsumeQueue:
             self._shared.open_files.forget((self, start))  # half made: the next attempt makes it anew
             raise
         self.starts = [*self.starts, start]
-        self._first_position = None
+        self._known_unit = None
         return file
 
     # --- reading -------------------------------------------------------------------------------------------------
@@ -198,14 +201,14 @@ class ConsumeQueue:
         remarks = []
         self.starts = []
         self.is_damaged = False
-        self._first_position = self._last_end = None
+        self._known_unit = self._last_end = None
         for name in names:
             start = parse_offset_name(name)
             if start is None or start % self._shared.file_bytes:
                 remarks.append(f"{self.directory / name} is not a consume queue file and was left alone")
             else:
                 self.starts.append(start)
-        ends: list[_FileEnd] = []
+        ends: list[FileEnd] = []
         for index in reversed(range(len(self.starts))):
             start = self.starts[index]
             size, end = self._look_at(start, known=bool(ends))
@@ -236,41 +239,69 @@ class ConsumeQueue:
                 last = position
         return None
 
-    def _look_at(self, start: int, *, known: bool) -> tuple[int, _FileEnd]:
+    def _look_at(self, start: int, *, known: bool) -> tuple[int, FileEnd]:
         """Size and end of a file, in one opening; the end is not asked for when a later file is known to have it."""
         files, path = self._shared.files, self.path(start)
         fd = files.open(path)
         try:
             size = files.size(fd)
-            empty = _FileEnd(start, 0, None, None)
-            return size, empty if known or size != self._shared.file_bytes else _file_end(files, fd, start, size)
+            empty = FileEnd(start, 0, None, None)
+            return size, empty if known or size != self._shared.file_bytes else file_end(files, fd, start, size)
         finally:
             files.close(fd)
 
-    def _take_end(self, end: _FileEnd | None) -> None:
+    def _take_end(self, end: FileEnd | None) -> None:
         if end is None:
             self.max_offset = self.next_offset = self.starts[0] // UNIT_BYTES if self.starts else 0
             return
         self.max_offset = self.next_offset = end.start // UNIT_BYTES + end.units
         if end.start == self.starts[0]:
-            self._first_position = end.first_position
+            self._known_unit = None if end.first_position is None else (end.start // UNIT_BYTES, end.first_position)
         if end.start == self.starts[-1]:
             self._last_end = end.last_end
 
-    def state(self) -> QueueState:
-        """What ``restore`` needs to know without opening a file; see ``queue_ends``."""
-        first, last = (self.starts[0], self.starts[-1]) if self.starts else (-1, -1)
-        if self._first_position is None:
-            position, size, _ = self._raw(first // UNIT_BYTES) if self.starts else (-1, 0, 0)
-            self._first_position = -1 if is_filler(position, size) else position
-        return self.max_offset, self.min_offset, self.covered_end(), self._first_position, first, last
+    def state(self, commit_log_end: int) -> QueueState:
+        """How it is with regard to the messages below an offset of the log, for ``restore``; for any thread.
 
-    def restore(self, state: QueueState) -> None:
-        """Take over what ``state`` said; the files are known not to have changed since."""
-        self.max_offset, self.min_offset, self._last_end, self._first_position, first, last = state
+        Units behind them may be written meanwhile: they are found in the log.
+        """
+        # In this order: a write takes what is known of the end away before it moves the end.
+        end, last_end, known = self.max_offset, self._last_end, self._known_unit
+        minimum, starts = self.min_offset, self.starts
+        if not starts:
+            return 0, 0, -1, -1, -1, -1
+        first = starts[0] // UNIT_BYTES
+        if last_end is None or last_end > commit_log_end:
+            end, last_end = self._end_below(first, end, commit_log_end)
+        last = max((end - 1) * UNIT_BYTES // self._shared.file_bytes * self._shared.file_bytes, starts[0])
+        minimum = min(max(minimum, first), end)
+        if minimum == end:
+            position = -1
+        elif known is not None and known[0] == minimum:
+            position = known[1]
+        else:
+            unit = self.unit(minimum)
+            position = -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0]
+        return end, minimum, last_end, position, starts[0], last
+
+    def _end_below(self, first: int, end: int, commit_log_end: int) -> tuple[int, int]:
+        """The end of the units below an offset of the log, and where the last of them ends there."""
+
+        def is_beyond(offset: int) -> bool:
+            unit = self.unit(offset)
+            return unit is None or (unit[0] + unit[1] > commit_log_end and not is_filler(unit[0], unit[1]))
+
+        if end > first and is_beyond(end - 1):
+            end = first + bisect_left(range(first, end), True, key=is_beyond)
+        unit = self.unit(end - 1) if end > first else None
+        return end, -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0] + unit[1]
+
+    def restore(self, known: Sequence[int]) -> None:
+        """Take over what ``state`` said, behind the queue id; the files are known not to have changed since."""
+        _, self.max_offset, self.min_offset, self._last_end, position, first, last, _ = known
         self.next_offset = self.max_offset
-        if self.max_offset * UNIT_BYTES <= first:
-            self._first_position = None  # there is no first unit yet
+        if position >= 0:
+            self._known_unit = self.min_offset, position
         if first >= 0:
             self.starts = [first] if first == last else list(range(first, last + 1, self._shared.file_bytes))
 
@@ -283,13 +314,23 @@ class ConsumeQueue:
             return False  # and nothing lies behind it
         before = self.max_offset
         if self.max_offset and self.covered_end() > commit_log_end:
-            self._find_end(partial(_is_past, limit=commit_log_end))
-        self._first_position = self._last_end = None
+            self._find_end(partial(is_past, limit=commit_log_end))
+        if self._known_unit is not None and self._known_unit[0] >= self.max_offset:
+            self._known_unit = None
+        self._last_end = None
         self._erase_from(self.max_offset * UNIT_BYTES)
         return self.max_offset != before
 
     def _find_end(self, is_past: Callable[[Unit], bool]) -> None:
         """Set the end to the first unit that is past; units are in commit log order, so halving finds it."""
+        near = max(self.max_offset - NEAR_UNITS, self.starts[-1] // UNIT_BYTES if self.starts else 0)
+        last = self.read_units(near, NEAR_UNITS)  # nearly always it is one of the last
+        used = bisect_left(
+            range(len(last) // UNIT_BYTES), True, key=lambda n: is_past(UNIT.unpack_from(last, n * UNIT_BYTES))
+        )
+        if used:
+            self.max_offset = self.next_offset = near + used
+            return
         units = self._shared.file_bytes // UNIT_BYTES
         end = self.starts[0] // UNIT_BYTES if self.starts else 0
         for start in reversed(self.starts):
@@ -327,20 +368,21 @@ class ConsumeQueue:
         """
         files, found = self._shared.files, False
         for start, end in files.data_ranges(file.fd, position, self._shared.file_bytes):
-            if files.pread(file.fd, end - start, start).strip(b"\x00"):
-                files.pwrite(file.fd, bytes(end - start), start)
+            zeros = bytes(end - start)
+            if files.pread(file.fd, end - start, start) != zeros:
+                files.pwrite(file.fd, zeros, start)
                 found = True
         return found
 
     def remove_file(self, start: int) -> None:
         """Delete one of its files."""
         self._leave_out(start)
-        self._shared.erased.append((self, start))
+        self._shared.removed.append(self)
         self._shared.files.unlink(self.path(start))
 
     def _leave_out(self, start: int) -> None:
         self.starts = [kept for kept in self.starts if kept != start]
-        self._first_position = self._last_end = None
+        self._known_unit = self._last_end = None
         self._shared.open_files.forget((self, start))
 
     def clear(self) -> None:
@@ -349,6 +391,72 @@ class ConsumeQueue:
             self.remove_file(start)
         self.is_damaged = False
         self.min_offset = self.max_offset = self.next_offset = 0
+
+    # --- an end without messages ---------------------------------------------------------------------------------
+
+    def proven_end(self, commit_log_min: int) -> int:
+        """Where it ends at least: behind the deleted messages that the first files still know without a doubt.
+
+        A file that says nothing (a crash left it without its size) has a name that does: all before it was full.
+        """
+        if not self.starts:
+            return 0
+        first = self.starts[0] // UNIT_BYTES
+        end = self._intact_end()
+        if end is None:  # as many messages have to have been in the deleted part of the log
+            return first if first * MIN_RECORD_BYTES <= commit_log_min else 0
+        return first + bisect_left(range(first, end), True, key=lambda offset: self._raw(offset)[0] >= commit_log_min)
+
+    def _intact_end(self) -> int | None:
+        """The end of the units that follow each other from the first file on; None when that is no file."""
+        file_bytes = self._shared.file_bytes
+        end, last = None, -1
+        for index, start in enumerate(self.starts):
+            size, found = self._look_at(start, known=False)
+            if size != file_bytes or start != self.starts[0] + index * file_bytes:
+                break
+            position = self._raw(start // UNIT_BYTES)[0]
+            if found.units and index and position <= last:
+                break
+            end, last = start // UNIT_BYTES + found.units, position
+            if found.units * UNIT_BYTES < file_bytes:
+                break
+        return end
+
+    def keep_below(self, end: int) -> None:
+        """Forget everything from an offset on, which nobody has messages of; the queue goes on there.
+
+        What proves that it ended there is never gone: another start after a crash finds the same.
+        """
+        position = end * UNIT_BYTES
+        if not end or not self.starts or position < self.starts[0]:
+            self.clear()
+            return
+        for start in reversed(self.starts):
+            if start >= position and (start > position or start != self.starts[0]):
+                self.remove_file(start)
+        if self.starts[0] == position:
+            self._empty_file(position)
+        else:
+            self._erase_from(position)
+        self._known_unit = self._last_end = None
+        self.is_damaged = False
+        self.min_offset = self.max_offset = self.next_offset = end
+
+    def _empty_file(self, start: int) -> None:
+        file = self._file(start)
+        assert file is not None, "it is listed"
+        self._shared.files.truncate(file.fd, 0)
+        self._shared.files.truncate(file.fd, self._shared.file_bytes)
+        self._shared.erased.append((self, start))
+
+    def begin_at(self, offset: int) -> int:
+        """Make the file of an offset that the next message gets; the queue has none. The start of that file."""
+        position = offset * UNIT_BYTES
+        start = position - position % self._shared.file_bytes
+        self._make_file(start, position)
+        self.min_offset = self.max_offset = self.next_offset = offset
+        return start
 
     # --- retention -----------------------------------------------------------------------------------------------
 
@@ -366,9 +474,9 @@ class ConsumeQueue:
         return first
 
     def _is_gone(self, offset: int, commit_log_min: int) -> bool:
-        known, starts = self._first_position, self.starts
-        if known is not None and starts and offset * UNIT_BYTES == starts[0]:
-            return known < max(commit_log_min, 0)
+        known = self._known_unit
+        if known is not None and known[0] == offset:
+            return known[1] < max(commit_log_min, 0)
         position, size, _ = self._raw(offset)
         return position < commit_log_min or is_filler(position, size)
 
@@ -386,49 +494,3 @@ class ConsumeQueue:
         for start in self.starts:
             self._leave_out(start)
         self.min_offset = self.max_offset = self.next_offset = 0
-
-
-def _is_past(unit: Unit, limit: int | None) -> bool:
-    position, size, _ = unit
-    if not is_written(position, size):
-        return True
-    return limit is not None and position >= limit and not is_filler(position, size)
-
-
-class _FileEnd(NamedTuple):
-    """What a look at one file found: how many units, and the two figures that a queue keeps from loading."""
-
-    start: int
-    units: int
-    first_position: int | None
-    last_end: int | None
-
-
-def _file_end(files: FileLayer, fd: int, start: int, size: int) -> _FileEnd:
-    """The end of a file's units: in the last bytes that are not a hole, or else found by halving."""
-    ranges = files.data_ranges(fd, 0, size)
-    stop = min(-(-ranges[-1][1] // UNIT_BYTES) * UNIT_BYTES, size) if ranges else 0
-    low = max(stop - TAIL_BYTES, 0) // UNIT_BYTES * UNIT_BYTES
-    tail = files.pread(fd, stop - low, low)
-    used = bisect_left(range(len(tail) // UNIT_BYTES), True, key=lambda unit: _is_past(_unit_in(tail, unit), None))
-    if low and not used:
-        below = range(low // UNIT_BYTES)
-        units = bisect_left(below, True, key=lambda unit: _is_past(_read_unit(files, fd, unit), None))
-        return _FileEnd(start, units, None, None)
-    if not used:
-        return _FileEnd(start, 0, None, None)
-    position, length, _ = _unit_in(tail, used - 1)
-    rest = tail[used * UNIT_BYTES :]
-    is_end = rest == bytes(len(rest))
-    last_end = -1 if is_filler(position, length) else position + length
-    position, length, _ = _unit_in(tail, 0) if low == 0 else _read_unit(files, fd, 0)
-    first_position = -1 if is_filler(position, length) else position
-    return _FileEnd(start, low // UNIT_BYTES + used, first_position, last_end if is_end else None)
-
-
-def _unit_in(data: bytes, number: int) -> Unit:
-    return UNIT.unpack_from(data, number * UNIT_BYTES)
-
-
-def _read_unit(files: FileLayer, fd: int, number: int) -> Unit:
-    return UNIT.unpack_from(files.pread(fd, UNIT_BYTES, number * UNIT_BYTES).ljust(UNIT_BYTES, b"\x00"))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from threading import Lock
 
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths, is_queue_name, parse_offset_name
-from gateway.store.queue_ends import NOT_THERE, QueueEnds, queue_files_modified_ms
+from gateway.store.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified_ms
+from gateway.store.queue_journal import QueueJournal
 from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT_BYTES
 
@@ -28,7 +29,11 @@ class ConsumeQueues:
         self.find = self._by_name.get
         self._dirty: set[tuple[ConsumeQueue, int]] = set()
         self._new_directories: set[Path] = set()
-        self.lost: set[tuple[str, int]] = set()  # found damaged when loaded; recovery rebuilds them
+        self._changed: set[ConsumeQueue] = set()  # in memory only, and not listed yet
+        self._unlisted: set[ConsumeQueue] = set()  # on disk and not listed yet
+        self.journal = QueueJournal(files, paths)
+        self.lost: dict[tuple[str, int], int] = {}
+        """Found damaged when loaded, to be rebuilt by recovery: with the end that was listed, 0 when none was."""
         self._lock = Lock()
 
     def __len__(self) -> int:
@@ -62,17 +67,29 @@ class ConsumeQueues:
             for start in touched:
                 self._dirty.add((queue, start))
 
+    def begin(self, queue: ConsumeQueue, offset: int) -> None:
+        """Let a queue without files go on at an offset, and remember to sync that.
+
+        :raises OSError: as ``ConsumeQueue.begin_at``.
+        """
+        start = queue.begin_at(offset)
+        with self._lock:
+            self._new_directories.add(queue.directory)
+            self._dirty.add((queue, start))
+
     # --- opening -------------------------------------------------------------------------------------------------
 
     def load(self, ends: QueueEnds | None = None, *, untouched: bool = False) -> list[str]:
         """Find the queues on disk and their ends; returns remarks about what does not belong there.
 
-        :param ends: the queues of the last clean stop: those that end earlier now are ``lost``.
+        :param ends: the queues as they were listed: those that end earlier now are ``lost``.
         :param untouched: whether they hold for the log as it is: queues whose files nobody changed are not opened.
         """
         ends = ends or QueueEnds()
         remarks: list[str] = []
-        taken_over: set[str] = set()
+        taken_over: dict[str, list[str]] = {}
+        if untouched:
+            self.journal.go_on(ends)
         if untouched and ends.topics:
             self._use_file_bytes(ends.file_bytes, remarks)
             taken_over = self._take_over(ends)
@@ -86,24 +103,27 @@ class ConsumeQueues:
         for topic, queue_id, end in ends:
             known = self._by_name.get((topic, queue_id))
             if end > (known.max_offset if known is not None else 0):
-                self.lost.add((topic, queue_id))
+                self.lost[topic, queue_id] = end
         return remarks
 
-    def _take_over(self, ends: QueueEnds) -> set[str]:
-        """Restore the queues whose files are as they were; the topics of which nothing else has to be looked at."""
-        files, whole = self._files, set()
+    def _take_over(self, ends: QueueEnds) -> dict[str, list[str]]:
+        """Restore the queues whose files are as they were; of topics that got no other queues, the changed ones."""
+        files, shared, by_name = self._files, self._shared, self._by_name
+        changed: dict[str, list[str]] = {}
         directories_ms = files.modified_all(self._directory, [topic for topic, _, _ in ends.topics])
+        named = ((topic, queues) for topic, _, queues in ends.topics)
+        files_ms = iter(queue_files_modified_ms(files, self._paths, named, ends.file_bytes))
         for (topic, known_ms, queues), directory_ms in zip(ends.topics, directories_ms, strict=True):
-            files_ms = queue_files_modified_ms(files, self._paths, topic, queues, ends.file_bytes)
-            restored = 0
-            for known, now_ms in zip(queues, files_ms, strict=True):
-                if known[7] == now_ms != NOT_THERE:
-                    queue = self._by_name[topic, known[0]] = ConsumeQueue(self._shared, topic, known[0])
-                    queue.restore(known[1:7])
-                    restored += 1
-            if restored == len(queues) and directory_ms == known_ms != NOT_THERE:
-                whole.add(topic)
-        return whole
+            others = []
+            for known in queues:
+                if known[7] == next(files_ms) != NOT_THERE:
+                    queue = by_name[topic, known[0]] = ConsumeQueue(shared, topic, known[0])
+                    queue.restore(known)
+                else:
+                    others.append(str(known[0]))
+            if directory_ms == known_ms != NOT_THERE:
+                changed[topic] = others
+        return changed
 
     def _load(self, queue: ConsumeQueue) -> list[str]:
         try:
@@ -111,16 +131,17 @@ class ConsumeQueues:
         except NotADirectoryError:
             del self._by_name[queue.topic, queue.queue_id]
             return [f"{queue.directory} is not a consume queue and was left alone"]
+        self._changed.add(queue)
         if queue.is_damaged:
-            self.lost.add((queue.topic, queue.queue_id))
+            self.lost[queue.topic, queue.queue_id] = 0
         return found
 
-    def _directories(self, without: Container[str] = ()) -> Iterator[tuple[str, str]]:
+    def _directories(self, known: Mapping[str, list[str]] | None = None) -> Iterator[tuple[str, str]]:
+        """(topic, name) of all queues; of some topics it is known what is to be named."""
+        known = known or {}
         for topic in self._files.list(self._directory):
-            if topic in without:
-                continue
             try:
-                names = self._files.list(self._directory / topic)
+                names = known[topic] if topic in known else self._files.list(self._directory / topic)
             except NotADirectoryError:
                 yield topic, ""
                 continue
@@ -183,6 +204,18 @@ class ConsumeQueues:
 
     # --- removal -------------------------------------------------------------------------------------------------
 
+    def begins_at(self, queue: ConsumeQueue, minimum: int) -> None:
+        """The messages of a queue below an offset are deleted."""
+        queue.min_offset = minimum
+        with self._lock:
+            self._changed.add(queue)
+
+    def forget(self, name: tuple[str, int]) -> None:
+        """A queue is of a deleted topic: remove what is left of it."""
+        queue = self._by_name.pop(name, None)
+        if queue is not None:
+            queue.clear()
+
     def detach_topic(self, topic: str) -> int:
         """Forget the queues of a topic, whose files somebody else deletes; how many there were."""
         names = [name for name in self._by_name if name[0] == topic]
@@ -205,14 +238,22 @@ class ConsumeQueues:
         """Whether there is something for ``sync`` to do."""
         return bool(self._dirty)
 
+    @property
+    def unsynced_files(self) -> int:
+        """How many files ``sync`` has to bring to the disk."""
+        return len(self._dirty) + len(self._shared.erased)
+
     def sync(self) -> None:
         """Return when units written before the call are on disk, and those erased are not; blocks, for any thread."""
         with self._lock:
             dirty, self._dirty = self._dirty, set()
             directories, self._new_directories = self._new_directories, set()
             erased, self._shared.erased = self._shared.erased, []
+            removed, self._shared.removed = self._shared.removed, []
+            changed, self._changed = self._changed, set()
         dirty.update(erased)
-        directories.update(queue.directory for queue, _ in erased)
+        changed.update(removed)
+        directories.update(queue.directory for queue in removed)
         try:
             for queue, start in dirty:
                 self._sync_file(queue.path(start))
@@ -222,7 +263,35 @@ class ConsumeQueues:
             with self._lock:
                 self._dirty |= dirty
                 self._new_directories |= directories
+                self._changed |= changed
             raise
+        self._unlisted |= changed
+        self._unlisted.update(queue for queue, _ in dirty)
+
+    def list_changed(self, commit_log_end: int) -> None:
+        """Note how the queues are that changed, after their ``sync``; blocks, in the thread that synced.
+
+        :param commit_log_end: up to here all their units are on disk.
+        :raises OSError: it could not be written; may be repeated.
+        """
+        journal = self.journal
+        if journal.is_current:
+            journal.add(commit_log_end, lambda: self._known(self._unlisted, commit_log_end))
+        else:
+            journal.write_all(commit_log_end, self._shared.file_bytes, lambda: self._known(self, commit_log_end))
+        self._unlisted = set()
+
+    def _known(self, queues: Iterable[ConsumeQueue], commit_log_end: int) -> list[KnownTopic]:
+        by_topic: dict[str, list[tuple[int, ...]]] = {}
+        for queue in queues:
+            if self._by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
+                by_topic.setdefault(queue.topic, []).append((queue.queue_id, *queue.state(commit_log_end)))
+        topics_ms = self._files.modified_all(self._directory, list(by_topic))
+        files_ms = iter(queue_files_modified_ms(self._files, self._paths, by_topic.items(), self._shared.file_bytes))
+        known: list[KnownTopic] = []
+        for (topic, found), topic_ms in zip(by_topic.items(), topics_ms, strict=True):
+            known.append((topic, topic_ms, [(*figures, next(files_ms)) for figures in found]))  # type: ignore[misc]
+        return known
 
     def _sync_directory(self, directory: Path) -> None:
         try:
@@ -244,6 +313,7 @@ class ConsumeQueues:
     def close(self) -> None:
         """Give back all descriptors."""
         self._shared.open_files.clear()
+        self.journal.close()
 
 
 def _with_parents(directories: Iterable[Path], top: Path) -> list[Path]:

@@ -29,7 +29,6 @@ from gateway.store.index import KeyIndex
 from gateway.store.mapped_file import MappedFile
 from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
-from gateway.store.queue_ends import forget_queue_ends
 from gateway.store.retention import LogFileAge, expired_files, headroom_bytes
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
@@ -140,7 +139,7 @@ class Deletion:
             self._log_files.append(log_files.take_first().path)
         for queue, minimum in survey.minima:
             if self._queues.find((queue.topic, queue.queue_id)) is queue and queue.min_offset < minimum:
-                queue.min_offset = minimum
+                self._queues.begins_at(queue, minimum)
                 self._other_files.extend(queue.take_expired())
         return count
 
@@ -240,9 +239,9 @@ class Deletion:
 
     def _remove_topic(self, topic: str, log_end: int, away: Path | None) -> None:
         with self._one_topic:
-            # First: a queue that is listed and gone is taken for lost, and rebuilt; so is one the log has messages of.
-            forget_queue_ends(self._files, self._paths)
+            # First: from here on no rebuilding brings a message back, whatever a crash leaves of the deletion.
             self.deleted_topics.delete(topic, log_end)
+            self._queues.journal.forget_topic(topic)  # a queue that is listed and gone is taken for lost
         for directory in (self._paths.deleted, self._paths.consume_queue):
             self._files.fsync_directory(directory)
         if away is not None:

@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -112,6 +113,11 @@ class FileLayer(Protocol):
 
     def disk_space(self, path: Path) -> DiskSpace:
         """Of the partition that holds ``path``."""
+
+    def system_run(self) -> str:
+        """A name for the time since the system was started: while it stays, everything written is there, synced or
+        not. "" where the system does not tell.
+        """
 
 
 class RealFiles:
@@ -296,3 +302,15 @@ class RealFiles:
         # Blocks kept for root count as used, as upstream UtilAll.getDiskPartitionSpaceUsedPercent sees it.
         used = stat.f_blocks - stat.f_bfree
         return DiskSpace((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+
+    def system_run(self) -> str:
+        """See ``FileLayer``."""
+        return _boot_id()
+
+
+@cache
+def _boot_id() -> str:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

@@ -31,6 +31,8 @@ log = EventLog("store")
 
 PAGE_BYTES = 4096
 """What upstream's least pages are counted in (``MappedFile.OS_PAGE_SIZE``)."""
+MAX_SYNCED_AT_START = 500
+"""Queue files that a start waits for: each takes as long as a sync."""
 NOT_OPENED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Nothing was tried yet: it passes and loses nothing."""
 NOT_WRITTEN = NOT_OPENED | NO_SPACE
@@ -160,6 +162,7 @@ class Flushing:
                 return False
             try:
                 self._index.sync(index)
+                self._queues.list_changed(end)
                 self._checkpoint.save(
                     Marks(durable=visible, queues=end, index=index.mark),
                     log_stored_at_ms=stored_ms,
@@ -171,6 +174,16 @@ class Flushing:
                 return False
             progress.saved_count = count
             return True
+
+    def flush_opened(self) -> bool:
+        """``flush`` after recovery: of very many queues that it wrote only the log; their turn is the next timed flush.
+
+        Until then the checkpoint stays, and another start would read the same part of the log again.
+        """
+        if self._checkpoint.marks is None or self._queues.unsynced_files <= MAX_SYNCED_AT_START:
+            return self.flush()
+        with self.in_turn:
+            return self._flush_log(self._log.visible_end)
 
     def _flush_log(self, end: int) -> bool:
         if end <= self._progress.flushed:

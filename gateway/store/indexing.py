@@ -88,13 +88,18 @@ class DispatchedLog:
         start = max(offset, self._log.min_offset)
         if not start + AHEAD_BYTES // 2 <= self._asked_end <= start + AHEAD_BYTES:
             self._ask_ahead(start)
-        return iter(LogScan(self._log.files, start, self._progress.dispatched_end, check_crc=False))
+        return iter(self.walk_from(start))
+
+    def walk_from(self, offset: int) -> LogScan:
+        """The same without asking ahead; tells where it ends, and why."""
+        start = max(offset, self._log.min_offset)
+        return LogScan(self._log.files, start, self._progress.dispatched_end, check_crc=False)
 
     def _ask_ahead(self, start: int) -> None:
         self._asked_end = start + AHEAD_BYTES
-        position = start
-        while position < self._asked_end and (file := self._log.files.find(position)) is not None:
+        position, end = start, min(self._asked_end, self._progress.dispatched_end)  # later files may only be planned
+        while position < end and (file := self._log.files.find(position)) is not None:
             if not file.is_open:
                 file.open()
-            file.read_ahead(position - file.start_offset, self._asked_end - position)
+            file.read_ahead(position - file.start_offset, end - position)
             position = file.start_offset + file.size

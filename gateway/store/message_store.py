@@ -34,11 +34,11 @@ from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing
 from gateway.store.log_batch import LogBatch
+from gateway.store.log_scan import LogScan
 from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
-from gateway.store.queue_ends import load_queue_ends, save_queue_ends
 from gateway.store.queue_reader import AcceptsCode, AcceptsRecord, QueueReader
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
@@ -91,12 +91,13 @@ class MessageStore:
         self._queues = ConsumeQueues(files, paths, settings)
         self._dispatch = Dispatch(self._queues, delay_of)
         self._checkpoint = CheckpointFile(files, paths)
+        self._dispatched_log = DispatchedLog(self._log, progress)
         self._index = KeyIndex(
             files,
             paths,
             IndexShape(settings.max_hash_slot_num, settings.max_index_num),
             clock_ms,
-            read_from=DispatchedLog(self._log, progress).messages_from,
+            read_from=self._dispatched_log.messages_from,
             max_backlog=settings.max_index_backlog,
         )
         self._indexing = Indexing(self._index, self._log, soon, enabled=settings.message_index_enable)
@@ -201,7 +202,7 @@ class MessageStore:
         self._lock.mark_open()
         # Everything recovery relied on and wrote becomes durable before the first answer is given.
         self._progress.flushed = min(report.start_offset, report.end_offset)
-        self.flush()
+        self._flushing.flush_opened()
         if self._admission.failure is not None:
             raise StoreError(self._admission.failure)
         self._admission.open()
@@ -215,8 +216,10 @@ class MessageStore:
     def _load_queues(self, clean: bool) -> list[str]:
         if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
             return self._queues.load()
-        ends, marks = load_queue_ends(self._files, self._paths), self._checkpoint.marks
-        untouched = clean and marks is not None and marks.queues == ends.log_end
+        ends, marks = self._queues.journal.load(), self._checkpoint.marks
+        # After a power failure a queue may have units of messages that the log lost: all of them are looked at.
+        is_all_there = clean or ends.system_run == self._files.system_run() != ""
+        untouched = is_all_there and marks is not None and marks.queues == ends.log_end
         return self._queues.load(ends, untouched=untouched)
 
     def _load_index(self, clean: bool, end_offset: int) -> list[str]:
@@ -244,7 +247,7 @@ class MessageStore:
         self._publication.catch_up()
         if self.flush() and self._publication.is_complete:
             self._log.remove_files_ahead()
-            save_queue_ends(self._files, self._paths, self._queues, self._progress.dispatched_end)
+            self._queues.journal.sync()
             self._lock.mark_closed()
         self._give_back()
 
@@ -326,6 +329,10 @@ class MessageStore:
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message whose record starts there; None when there is none."""
         return self._log.message_at(commit_log_offset, size)
+
+    def walk_from(self, commit_log_offset: int) -> LogScan:
+        """All visible messages, hidden ones included, from a record's place on; blocks."""
+        return self._dispatched_log.walk_from(commit_log_offset)
 
     def record_at(self, commit_log_offset: int, size: int | None = None) -> bytes | None:
         """The bytes of the record that starts there; None when there is none."""

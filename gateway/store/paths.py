@@ -5,7 +5,7 @@
     index/<yyyyMMddHHmmssSSS>                 key index
     checkpoint  abort  lock                   how far things are durable; "was not closed"; "in use"
     recovered/<offset>.tail                   ours: what recovery cut off the end of the log
-    gateway-queues                            ours: the queues and their ends at the last clean stop
+    gateway-queues                            ours: the queues, their ends, and when their files changed
     gateway-index                             ours: the names of the index files
     gateway-deleted                           ours: topics that were deleted, and where in the log that was
     deleted/<number>                          ours: consume queues of a deleted topic while they are being removed

@@ -1,14 +1,17 @@
-"""The queues at the last clean stop: where they ended, and how their files looked.
+"""What is known of the consume queues without opening them: where they end, and how their files looked then.
 
 Two uses. A consume queue whose directory is gone looks like one that never was, and its next message would get offset 0
-again: a queue that ends earlier than listed here has lost files. And after a clean stop the queues whose files nobody
-touched are taken over from here, without opening 80 000 files: the list holds for one end of the log, and each topic
-for the times at which its directory and files were last changed.
+again: a queue that ends earlier than listed here has lost files. And queues whose files nobody touched since are taken
+over from here, without opening 80 000 files.
 
-    #2 <end of the log> <bytes of a queue file> <crc32 of the rest>
-    JSON: [[topic, when its directory changed, [[queue id, end, …, when its files changed], …]], …]
+    #3 <bytes of a queue file>
+    <crc32 of the rest> [log end, run of the system, [[topic, when its directory changed, [queue, …]], …], [topic, …]]
+    …
+    queue: [queue id, end, …, when its files changed]
 
-Missing or unreadable: nothing is known, nothing is lost. The first version was lines of topic, queue id and end.
+A line says how the named queues are with regard to the log below its end, and which topics are deleted; later lines
+count. The list holds as long as the checkpoint knows of the same end of the log. Lines behind a damaged one count as
+not written. Missing, or of another version: nothing is known, nothing is lost.
 """
 
 from __future__ import annotations
@@ -16,130 +19,133 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths, offset_name
 
-if TYPE_CHECKING:
-    from gateway.store.consume_queue import ConsumeQueue
-
 KnownQueue: TypeAlias = tuple[int, int, int, int, int, int, int, int]
 """Queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), when its files were changed (ms)."""
 KnownTopic: TypeAlias = tuple[str, int, list[KnownQueue]]
 
+_Line: TypeAlias = tuple[int, str, list[KnownTopic], list[str]]
+
 NOT_THERE = -1
-_decoder = msgspec.json.Decoder(list[KnownTopic])
+TOPICS_PER_LINE = 500
+"""Of a whole list: a line is parsed without a pause, which other threads wait for."""
+_MARK = b"#3 "
+_decoder = msgspec.json.Decoder(_Line)
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEnds:
     """What the file says.
 
-    ``ends``: of a list that is of no use for more. ``topics``: of one that is whole. ``log_end``: the end of the log
-    that it belongs to, −1 for none.
+    ``log_end``: the end of the log that it belongs to, −1 for none. ``system_run``: of the last line. ``bytes_read``:
+    the part of the file that could be read.
     """
 
-    ends: Sequence[tuple[str, int, int]] = ()
     topics: Sequence[KnownTopic] = ()
     log_end: int = -1
     file_bytes: int = 0
+    system_run: str = ""
+    bytes_read: int = 0
 
     def __iter__(self) -> Iterator[tuple[str, int, int]]:
         """(topic, queue id, end) of every queue."""
-        yield from self.ends
         for topic, _, queues in self.topics:
             for queue in queues:
                 yield topic, queue[0], queue[1]
 
 
-def save_queue_ends(files: FileLayer, paths: StorePaths, queues: Iterable[ConsumeQueue], log_end: int = -1) -> None:
-    """Replace the list durably.
-
-    :param log_end: up to where the queues are on disk; −1 when the next start has to look at the files.
-    """
-    by_topic: dict[str, list[ConsumeQueue]] = {}
-    file_bytes = 0
-    for queue in queues:
-        by_topic.setdefault(queue.topic, []).append(queue)
-        file_bytes = queue.file_bytes
-    modified_ms = files.modified_all(paths.consume_queue, list(by_topic))
-    topics = [
-        (topic, changed_ms, _known(files, paths, found, file_bytes))
-        for (topic, found), changed_ms in zip(by_topic.items(), modified_ms, strict=True)
-    ]
-    body = msgspec.json.encode(topics)
-    temporary = paths.queue_ends.with_suffix(".new")
-    files.unlink(temporary)
-    fd = files.open(temporary, create=True)
-    try:
-        files.pwrite(fd, f"#2 {log_end} {file_bytes} {zlib.crc32(body)}\n".encode() + body, 0)
-        files.fdatasync(fd)
-    finally:
-        files.close(fd)
-    files.rename(temporary, paths.queue_ends)
-    files.fsync_directory(paths.root)
+def build_head(file_bytes: int) -> bytes:
+    """The first line."""
+    return b"%b%d\n" % (_MARK, file_bytes)
 
 
-def _known(files: FileLayer, paths: StorePaths, queues: list[ConsumeQueue], file_bytes: int) -> list[KnownQueue]:
-    known = [(queue.queue_id, *queue.state()) for queue in queues]
-    changed_ms = queue_files_modified_ms(files, paths, queues[0].topic, known, file_bytes)
-    return [(*figures, changed) for figures, changed in zip(known, changed_ms, strict=True)]
+def build_line(log_end: int, system_run: str, topics: Sequence[KnownTopic], deleted: Sequence[str] = ()) -> bytes:
+    """One more line."""
+    body = msgspec.json.encode((log_end, system_run, topics, deleted))
+    return b"%d %b\n" % (zlib.crc32(body), body)
+
+
+def build_list(ends: QueueEnds) -> Iterator[bytes]:
+    """A whole list in as few lines as may be; only the last says for which end of the log."""
+    yield build_head(ends.file_bytes)
+    for first in range(0, len(ends.topics), TOPICS_PER_LINE):
+        yield build_line(-1, ends.system_run, ends.topics[first : first + TOPICS_PER_LINE])
+    yield build_line(ends.log_end, ends.system_run, ())
+
+
+def parse_list(data: bytes) -> QueueEnds:
+    """Read a list; what of it cannot be read counts as not said."""
+    at = data.find(b"\n") + 1
+    head = data[:at].removeprefix(_MARK).strip()
+    if not data.startswith(_MARK) or not head.isdigit():
+        return QueueEnds()
+    last: _Line = (-1, "", [], [])
+    bytes_read = at
+    known: dict[str, KnownTopic] = {}
+    for line_end, line in _lines(data, at):
+        bytes_read, last = line_end, line
+        for topic in line[2]:
+            before = known.get(topic[0])
+            known[topic[0]] = topic if before is None else _merged(before, topic)
+        for name in line[3]:
+            known.pop(name, None)
+    return QueueEnds(list(known.values()), last[0], int(head), last[1], bytes_read)
+
+
+def _lines(data: bytes, at: int) -> Iterator[tuple[int, _Line]]:
+    """(end, content) of the lines up to the first that cannot be read."""
+    view = memoryview(data)
+    while (end := data.find(b"\n", at)) >= 0:
+        space = data.find(b" ", at, end)
+        body = view[space + 1 : end]
+        if space < 0 or data[at:space] != b"%d" % zlib.crc32(body):
+            return
+        try:
+            line = _decoder.decode(body)
+        except msgspec.MsgspecError:
+            return
+        at = end + 1
+        yield at, line
+
+
+def _merged(before: KnownTopic, after: KnownTopic) -> KnownTopic:
+    queues = {queue[0]: queue for queue in before[2]}
+    queues.update((queue[0], queue) for queue in after[2])
+    return (after[0], after[1], list(queues.values()))
 
 
 def queue_files_modified_ms(
-    files: FileLayer, paths: StorePaths, topic: str, queues: Sequence[tuple[int, ...]], file_bytes: int
+    files: FileLayer, paths: StorePaths, topics: Iterable[tuple[str, Sequence[tuple[int, ...]]]], file_bytes: int
 ) -> list[int]:
-    """When the files of a topic's queues were last changed, the newest of each queue counts; −1: one is not there.
+    """When the files of queues were last changed, the newest of each queue counts; −1: one is not there.
 
-    :param queues: ``KnownQueue``, or its first seven members.
+    :param topics: names with ``KnownQueue``, or their first seven members.
     """
-    names = [f"{queue[0]}/{offset_name(start)}" for queue in queues for start in _starts(queue, file_bytes)]
-    changed_ms = iter(files.modified_all(paths.consume_queue / topic, names))
-    return [_newest([next(changed_ms) for _ in _starts(queue, file_bytes)]) for queue in queues]
-
-
-def _starts(queue: tuple[int, ...], file_bytes: int) -> range:
-    return range(queue[5], queue[6] + 1, file_bytes) if queue[5] >= 0 else range(0)
+    names: list[str] = []
+    counts: list[int] = []
+    first_name = offset_name(0)
+    for topic, queues in topics:
+        for queue in queues:
+            first, last = queue[5], queue[6]
+            if first == last:  # nearly all
+                names.append(f"{topic}/{queue[0]}/{offset_name(first) if first else first_name}")
+                counts.append(1)
+            else:
+                starts = range(first, last + 1, file_bytes) if first >= 0 else range(0)
+                names += [f"{topic}/{queue[0]}/{offset_name(start)}" for start in starts]
+                counts.append(len(starts))
+    changed_ms = files.modified_all(paths.consume_queue, names)
+    if len(changed_ms) == len(counts):
+        return list(changed_ms)
+    of_all = iter(changed_ms)
+    return [_newest([next(of_all) for _ in range(count)]) for count in counts]
 
 
 def _newest(changed_ms: list[int]) -> int:
     return NOT_THERE if NOT_THERE in changed_ms else max(changed_ms, default=0)
-
-
-def load_queue_ends(files: FileLayer, paths: StorePaths) -> QueueEnds:
-    """Read the list; what of it cannot be read counts as not said."""
-    if not files.exists(paths.queue_ends):
-        return QueueEnds()
-    fd = files.open(paths.queue_ends)
-    try:
-        data = files.pread(fd, files.size(fd), 0)
-    finally:
-        files.close(fd)
-    if not data.startswith(b"#"):
-        return QueueEnds(_parse_lines(data))
-    head, _, body = data.partition(b"\n")
-    try:
-        mark, log_end, file_bytes, checksum = head.split(b" ")
-        if mark != b"#2" or int(checksum) != zlib.crc32(body):
-            return QueueEnds()
-        return QueueEnds(topics=_decoder.decode(body), log_end=int(log_end), file_bytes=int(file_bytes))
-    except (ValueError, msgspec.MsgspecError):
-        return QueueEnds()
-
-
-def forget_queue_ends(files: FileLayer, paths: StorePaths) -> None:
-    """A topic was deleted on purpose: its queues are not lost."""
-    files.unlink(paths.queue_ends)
-    files.fsync_directory(paths.root)
-
-
-def _parse_lines(data: bytes) -> list[tuple[str, int, int]]:
-    ends = []
-    for line in data.decode(errors="replace").splitlines():
-        fields = line.split("\t")
-        if len(fields) == 3 and fields[1].isdecimal() and fields[2].isdecimal():
-            ends.append((fields[0], int(fields[1]), int(fields[2])))
-    return ends

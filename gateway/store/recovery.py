@@ -101,11 +101,11 @@ class Recovery:
                 self._checkpoint.distrust_queues(start)
             queues.cut(start)
         if start <= commit_log.min_offset:
-            self._clear(queues.lost)  # this walk rebuilds them with all others
+            self._clear(set(queues.lost), walk)  # this walk rebuilds them with all others
             self._apply(walk, None)
         else:
             self._apply(walk, None)
-            self._rebuild(queues.lost | self._units.lost, end)
+            self._rebuild(queues.lost.keys() | self._units.lost, end)
         report.units = self._units.written
         report.remarks += self._units.remarks
         commit_log.move_to(end)
@@ -219,16 +219,23 @@ class Recovery:
         walk = self._walk(self._log.min_offset, end, lost)
         if walk.end < end:
             self._tail.refuse(walk.end, walk.problem)
-        self._clear(lost)
+        self._clear(lost, walk)
         self._apply(walk, lost)
 
-    def _clear(self, lost: set[QueueName]) -> None:
+    def _clear(self, lost: set[QueueName], walk: LogWalk) -> None:
+        """Empty the lost queues that the walk found messages of; where the others ended is all that is left of them."""
         if not lost:
             return
         # What is erased here was durable: a start after a crash in between must not take it for granted.
         self._checkpoint.distrust_queues(self._log.min_offset)
+        found = {(queue.topic, queue.queue_id) for queue in walk.collector.queues()}
         for name in lost:
-            self._queues.make(*name).clear()
+            if name in found:
+                self._queues.make(*name).clear()
+            elif name[0] in self._deleted.offsets:  # gone on purpose, and a crash came in between
+                self._queues.forget(name)
+            else:
+                self._units.keep_end(name, self._queues.lost.get(name, 0), self._log.min_offset)
         self.report.rebuilt_queues = len(lost)
         self.report.remarks.append(f"{len(lost)} consume queues had lost files and were rebuilt from the commit log")
 

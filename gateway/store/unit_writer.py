@@ -47,6 +47,21 @@ class UnitWriter:
                     self.lost.add((found.topic, found.queue_id))
                     break
 
+    def keep_end(self, name: QueueName, listed_end: int, log_min: int) -> None:
+        """A queue lost files, and the log has none of its messages: all are deleted, and its offsets go on.
+
+        :param listed_end: where it ended when it was last listed, 0 when it was not.
+        :raises OSError: it cannot be written.
+        """
+        queue = self._queues.make(*name)
+        queue.keep_below(queue.proven_end(log_min))
+        if queue.max_offset >= listed_end:
+            return
+        if queue.starts:
+            self._lead_over(queue, listed_end)
+        else:
+            self._queues.begin(queue, listed_end)
+
     def _write_run(
         self, queue: ConsumeQueue, first: int, units: bytes, following: int | None, *, from_begin: bool
     ) -> bool:
@@ -84,11 +99,14 @@ class UnitWriter:
         position = max(queue.covered_end(), 0)
         if (first - expected) * MIN_RECORD_BYTES > UNIT.unpack_from(units)[0] - position:
             return False
-        bridge = UNIT.pack(position, FILLER_SIZE, 0)
-        for offset in range(expected, first, _BRIDGE_UNITS):
-            self._queues.write(queue, offset, bridge * min(_BRIDGE_UNITS, first - offset))
+        self._lead_over(queue, first)
         self._remark(f"{queue.topic}/{queue.queue_id}: messages {expected} to {first - 1} are not in the commit log")
         return True
+
+    def _lead_over(self, queue: ConsumeQueue, end: int) -> None:
+        bridge = UNIT.pack(max(queue.covered_end(), 0), FILLER_SIZE, 0)
+        for offset in range(queue.max_offset, end, _BRIDGE_UNITS):
+            self._queues.write(queue, offset, bridge * min(_BRIDGE_UNITS, end - offset))
 
     def _pass_over(self, queue: ConsumeQueue, first: int, units: bytes, why: str) -> None:
         count = len(units) // UNIT_BYTES

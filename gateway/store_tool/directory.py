@@ -26,6 +26,8 @@ from wire.disk.consume_queue import UNIT_BYTES
 
 _SIGNS = ("commitlog", "consumequeue", "checkpoint", "config", "index", "gateway-queues")
 """A directory with one of these is a store."""
+_MAX_DEPTH = 4
+"""Of the deepest file: consumequeue/TOPIC/QUEUE/FILE."""
 _CHUNK_BYTES = 1 << 20
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
@@ -134,13 +136,21 @@ def _check_is_store(root: Path, settings: StoreSettings) -> None:
         if not root.exists():
             raise CannotRun(f"{root} does not exist; give the directory that storePathRootDir (--data) names")
         if not root.is_dir():
-            raise CannotRun(f"{root} is not a directory; give the directory that storePathRootDir (--data) names")
+            raise CannotRun(f"{root} is not a directory but a file; {_directory_of(root)}")
         names = {entry.name for entry in root.iterdir()}
     except OSError as error:
         raise not_accessible(root, error) from error
     if names.intersection(_SIGNS) or (settings.commit_log_directory and Path(settings.commit_log_directory).is_dir()):
         return
     raise CannotRun(f"{root} is not a store directory: {_why_not(root, names)}")
+
+
+def _directory_of(file: Path) -> str:
+    """What to give instead of a file: the store that it belongs to, when one is near."""
+    for parent in list(file.resolve().parents)[:_MAX_DEPTH]:
+        if (parent / "commitlog").is_dir():
+            return f"it belongs to the store {parent}; give that"
+    return "give the directory that storePathRootDir (--data) names"
 
 
 def _why_not(root: Path, names: set[str]) -> str:
@@ -223,6 +233,12 @@ def _listed(directory: Path) -> list[Path]:
         return sorted(directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def links_in(directory: Path) -> list[Path]:
+    """The symbolic links among topics and queues: they are followed, as servers do."""
+    topics = _listed(directory)
+    return [path for path in (*topics, *(queue for topic in topics for queue in _listed(topic))) if path.is_symlink()]
 
 
 def _offset_files(directory: Path) -> list[DiskFile]:

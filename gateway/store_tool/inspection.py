@@ -11,7 +11,7 @@ from typing import Any
 
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of
-from gateway.store_tool.index_check import IndexPart, read_part
+from gateway.store_tool.index_part import IndexPart, read_part
 from gateway.store_tool.queue_check import UnitReader
 from wire.disk.consume_queue import UNIT_BYTES, is_filler, is_written
 from wire.disk.index_file import IndexShape

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from gateway.store_tool.index_check import IndexFaults, IndexPart, compare_stretch
+from gateway.store_tool.index_check import IndexFaults, compare_stretch
+from gateway.store_tool.index_part import IndexPart
 from gateway.store_tool.record_rows import QueueRun, RecordRows
 from gateway.store_tool.sparse_map import sparse_map
 from wire.errors import RecordError

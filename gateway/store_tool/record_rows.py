@@ -1,8 +1,9 @@
 """Reads the records of a stretch of the commit log in bulk: checks them, makes their units and the keys of the index.
 
-Python's loops are slow, its loops in C are not: the heads of some thousand records are read first, then each column is
-checked and worked on as a whole (checksums, places, tails, properties, hashes). A batch with anything unusual in it, a
-damaged record above all, is gone through record by record instead. ``gateway.store.log_scan`` is the readable form.
+Python's loops are slow, its loops in C are not: each column of some thousand records is checked and worked on as a
+whole (checksums, places, topics, properties, hashes). Records of one shape are taken apart together (``record_shape``),
+others have their heads read first. A batch with anything unusual in it, a damaged record above all, is gone through
+record by record instead. ``gateway.store.log_scan`` is the readable form.
 """
 
 from __future__ import annotations
@@ -10,7 +11,10 @@ from __future__ import annotations
 import mmap
 import re
 import struct
+import sys
 import zlib
+from array import array
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, compress, repeat
@@ -20,6 +24,8 @@ from typing import Any, TypeAlias
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.index_entries import tag_key
 from gateway.store_tool.index_check import StretchKeys
+from gateway.store_tool.record_shape import KEYS, LEAST_RECORDS, TAGS, UNIQUE, Columns, RecordShape, shape_at
+from gateway.store_tool.unit_columns import build_units, first_of_row, log_offsets_are
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -31,12 +37,18 @@ from wire.message.record_layout import FLAGS_AT, HEAD_BY_BYTE, MAGIC_V1, MAGIC_V
 Head: TypeAlias = tuple[int, ...]
 Unpack: TypeAlias = Callable[[mmap.mmap, int], Head]
 
+RUN_RECORDS = 2048
+"""Records of one shape that are taken at a time."""
 BATCH_RECORDS = 4096
 SINGLE_BYTES = 65_536
 """After a batch with something unusual in it, so much is gone through record by record."""
 MAX_CACHED_TAGS = 65_536
 """Tags whose code, or hash in the index, one stretch remembers."""
 _BODY_MASK = 0x7FFFFFFF
+_BODY_MASKS = int.from_bytes(array("I", [_BODY_MASK] * RUN_RECORDS).tobytes(), sys.byteorder)
+_SIGN = 0x80
+_LENGTH_BYTES = 2
+_CODE = struct.Struct(">q")
 _NAMES = (
     "total_size",
     "magic",
@@ -113,7 +125,9 @@ class RecordRows:
         """Take intact records; where the first one starts that is not, or that lies at or after ``limit``."""
         while position < limit:
             before = position
-            position = self._take_batch(position, limit)
+            position = self._take_run(position, limit)
+            if position == before:
+                position = self._take_batch(position, limit)
             if position == before:
                 position = self._take_singly(position, min(limit, position + SINGLE_BYTES))
             if position == before:
@@ -124,6 +138,86 @@ class RecordRows:
         """What the index has to have."""
         self._hash_waiting()
         return self._keys
+
+    # --- many of one shape ---------------------------------------------------------------------------------------
+
+    def _take_run(self, position: int, limit: int) -> int:
+        """Take records of the shape that the first one has; ``position`` when they are few, or one is unusual."""
+        shape = shape_at(self._data, position, self._size)
+        if shape is None:
+            return position
+        most = min(-(-(limit - position) // shape.size), (self._size - position) // shape.size, RUN_RECORDS)
+        if most < LEAST_RECORDS:
+            return position
+        with memoryview(self._data) as view:
+            columns = shape.read(view, position, most)
+            if columns is None or not self._hold(view, position, shape, columns):
+                return position
+        count = len(columns.crcs)
+        end = position + count * shape.size
+        ids = {queue_id: int.from_bytes(queue_id, "big", signed=True) for queue_id in set(columns.queue_ids)}
+        names = {field: field[:-_LENGTH_BYTES] for field in set(columns.fields)}
+        by_queue = self._by_queue(columns, len(names))
+        queues = [(ids[queue[:4]], names[queue[4:] or columns.fields[0]]) for queue in by_queue]
+        if min(ids.values()) < 0 or max(columns.places)[0] & _SIGN or not self._know(queues):
+            return position
+        code = self._one_code(columns)
+        for queue, rows in zip(queues, by_queue.values(), strict=True):
+            self._add_rows(self._queues[queue], rows, shape.size, code)
+        self._add_values(columns, range(self._start + position, self._start + end, shape.size))
+        self._count(count, columns.times[0], columns.times[-1], end)
+        return end
+
+    def _hold(self, view: memoryview, position: int, shape: RecordShape, columns: Columns) -> bool:
+        """Whether checksums are right, and the records say that they lie where they do."""
+        size, end = shape.size, position + len(columns.crcs) * shape.size
+        if not log_offsets_are(columns.places, range(self._start + position, self._start + end, size)):
+            return False
+        body_at, body_bytes, crc32 = shape.body_at, shape.body_bytes, zlib.crc32
+        found = [crc32(view[at : at + body_bytes]) for at in range(position + body_at, end + body_at, size)]
+        # As one number each; the highest bit of a checksum is not kept.
+        whole, kept = (int.from_bytes(array("I", crcs).tobytes(), sys.byteorder) for crcs in (found, columns.crcs))
+        return whole & _BODY_MASKS == kept
+
+    def _by_queue(self, columns: Columns, topics: int) -> dict[bytes, list[bytes]]:
+        """Places, with codes when there are several, of each queue: queue id, and the topic's field if these differ."""
+        queues = columns.queue_ids if topics == 1 else list(map(add, columns.queue_ids, columns.fields))
+        found: dict[bytes, list[bytes]] = {queue: [] for queue in dict.fromkeys(queues)}
+        deque(map(list.append, map(found.__getitem__, queues), self._coded(columns)), maxlen=0)
+        return found
+
+    def _one_code(self, columns: Columns) -> bytes | None:
+        """The tags code of all records, packed; None when they have several."""
+        tags = columns.values.get(TAGS, (b"",))
+        return _CODE.pack(self._code(tags[0])) if tags.count(tags[0]) == len(tags) else None
+
+    def _coded(self, columns: Columns) -> Iterable[bytes]:
+        """Places, followed by tags codes when there are several."""
+        if self._one_code(columns) is not None:
+            return columns.places
+        tags = columns.values[TAGS]
+        codes = {tag: _CODE.pack(self._code(tag)) for tag in set(tags)}
+        return map(add, columns.places, map(codes.__getitem__, tags))
+
+    def _add_rows(self, queue: _Queue, rows: Sequence[bytes], size: int, code: bytes | None) -> None:
+        """Add the units of one queue: of places, which end with their codes when ``code`` is None."""
+        first = first_of_row(rows)
+        if first is not None:
+            self._append(queue, first, build_units(rows, size, code), len(rows))
+            return
+        for row in rows:
+            queue_offset = int.from_bytes(row[:8], "big")
+            self._append(queue, queue_offset, build_units((row,), size, code), 1)
+
+    def _add_values(self, columns: Columns, offsets: Sequence[int]) -> None:
+        """Add what the index has to have."""
+        known = {field: self._topics[field[:-_LENGTH_BYTES]] for field in set(columns.fields)}
+        topics = list(map(known.__getitem__, columns.fields))
+        for name in (UNIQUE, KEYS):
+            if name in columns.values:
+                self._add_texts((topics, offsets, columns.times), columns.values[name], several=name is KEYS)
+        if TAGS in columns.values:
+            self._add_tags(topics, offsets, columns.times, columns.values[TAGS])
 
     # --- many at a time ------------------------------------------------------------------------------------------
 
@@ -244,19 +338,26 @@ class RecordRows:
             rows: Sequence[Sequence[Any]] = (topics, offsets, times, texts)
             if b"" in texts:
                 rows = [list(compress(column, texts)) for column in rows]
-            if not rows[3]:
-                continue
-            # No value holds the byte that ends it.
-            words = str(_PAIR_END.join(rows[3]), "utf-8", "replace").split("\x02")
-            if name is _KEYS and " " in "".join(words):
-                for topic, offset, time, text in zip(*rows[:3], words, strict=True):
-                    for word in filter(None, text.split(" ")):
-                        self._add_key(topic, offset, time, word)
-            else:
-                self._hash_waiting()
-                self._keys.hashes += index_key_hashes(rows[0], words)
-                self._keys.offsets += rows[1]
-                self._keys.times += rows[2]
+            if rows[3]:
+                self._add_texts(rows[:3], rows[3], several=name is _KEYS)
+
+    def _add_texts(self, rows: Sequence[Sequence[Any]], texts: Sequence[bytes], *, several: bool) -> None:
+        """Add keys.
+
+        :param rows: topics, offsets and times; ``texts`` their keys.
+        :param several: a text may be several keys.
+        """
+        # No value holds the byte that ends it.
+        words = str(_PAIR_END.join(texts), "utf-8", "replace").split("\x02")
+        if several and " " in "".join(words):
+            for topic, offset, time, text in zip(*rows, words, strict=True):
+                for word in filter(None, text.split(" ")):
+                    self._add_key(topic, offset, time, word)
+        else:
+            self._hash_waiting()
+            self._keys.hashes += index_key_hashes(rows[0], words)
+            self._keys.offsets += rows[1]
+            self._keys.times += rows[2]
 
     def _hash_waiting(self) -> None:
         """Hash what was added key by key, so that hashes stay in the order of offsets."""
@@ -279,6 +380,12 @@ class RecordRows:
             if not tags:
                 return
         known = self._tag_hashes
+        self._keys.tag_offsets += offsets
+        self._keys.tag_times += times
+        if topics.count(topics[0]) == tags.count(tags[0]) == len(tags):
+            hashed = index_key_hash(topics[0], tag_key(str(tags[0], "utf-8", "replace")))
+            self._keys.tag_hashes += [hashed] * len(tags)
+            return
         names = list(zip(topics, tags, strict=True))
         for name in set(names) - known.keys():
             if len(known) >= MAX_CACHED_TAGS:
@@ -289,8 +396,6 @@ class RecordRows:
         else:
             hashes = list(map(known.__getitem__, names))
         self._keys.tag_hashes += hashes
-        self._keys.tag_offsets += offsets
-        self._keys.tag_times += times
 
     def _count(self, records: int, first_ms: int, last_ms: int, end: int) -> None:
         self.records += records

@@ -6,6 +6,7 @@ server's directory may lack the last units and entries and have a torn tail: tha
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,10 +20,12 @@ from typing import Any
 from gateway.store.paths import parse_offset_name
 from gateway.store_tool.checkpoint_check import check_checkpoint, read_checkpoint
 from gateway.store_tool.config_check import check_configs, known_topics
-from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
+from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, links_in
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
-from gateway.store_tool.index_check import IndexCheck, IndexFault, IndexFaults, IndexPart, check_file, read_part
+from gateway.store_tool.index_chains import FileFaults, beyond_log, check_file
+from gateway.store_tool.index_check import IndexCheck, IndexFaults
+from gateway.store_tool.index_part import IndexPart, read_part
 from gateway.store_tool.log_walk import Gap, LogStretch, WalkResult, walk
 from gateway.store_tool.progress import Progress
 from gateway.store_tool.queue_check import QueueCheck
@@ -98,13 +101,14 @@ class Verification:
         chained = sum(part.entry_count for part in self.parts)
         self._progress.begin("verifying", total)
         with _Pool(self._jobs if total + chained * 20 >= POOL_FROM_BYTES else 1, self._progress) as pool:
+            files = pool.start(_check_file, self.parts)  # at first: the last thing to end must not be a large one
             self._take_results(stretches, pool.map(walk, stretches))
             end = max((stretch.start + stretch.end for stretch in stretches), default=0)
             self._judge_gaps()
             for found in self._index_results:
                 self.index.add(found, self._is_gap)
-            for faults in pool.map(_check_file, [(part, end) for part in self.parts]):
-                self.index.add_file(faults)
+            for file in files:
+                self.index.add_file([*file.faults, *beyond_log(file, end)])
         self._progress.end()
         outline = self.outline
         outline.walked_bytes = total
@@ -113,6 +117,7 @@ class Verification:
         self.index.finish(marks.index.scanned if marks is not None else None)
         check_checkpoint(directory, findings, outline.end, outline.last_stored_at_ms)
         check_configs(directory, findings)
+        self._note_links()
         if directory.killed:
             findings.note("the file abort is there: a server was killed, or its machine; the next start recovers")
         return findings
@@ -223,6 +228,15 @@ class Verification:
             settles=settles,
         )
 
+    def _note_links(self) -> None:
+        """Symbolic links are followed, so what they lead to has to be there when a server starts."""
+        links = links_in(self.directory.paths.consume_queue)
+        dangling = [link for link in links if not link.exists()]
+        for found, what in ((links, "are followed; copies have what they lead to"), (dangling, "lead nowhere")):
+            if found:
+                more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+                self.findings.note(f"symbolic links {what}: {found[0]} → {found[0].readlink()}{more}")
+
     # --- the index -----------------------------------------------------------------------------------------------
 
     def _index_parts(self) -> list[IndexPart]:
@@ -258,11 +272,8 @@ def _joined(gaps: list[LogGap], log_end: int) -> list[LogGap]:
     return joined
 
 
-def _check_file(what: tuple[IndexPart, int], tell: Callable[[int], None]) -> list[IndexFault]:
-    part, log_end = what
-    faults = check_file(part, log_end)
-    tell(0)
-    return faults
+def _check_file(part: IndexPart, _tell: Callable[[int], None]) -> FileFaults:
+    return check_file(part)
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -274,6 +285,7 @@ def _remember(done: Synchronized[int]) -> None:
     """In each process of the pool: where to count the bytes that are done."""
     global _done
     _done = done
+    gc.disable()  # millions of numbers in lists, nothing in circles, and the process ends soon
 
 
 def _counted(count: int) -> None:
@@ -306,6 +318,13 @@ class _Pool:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
 
+    def start(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[Any]:
+        """``function(item, tell)`` for each; all begin before what is asked for later, and are waited for when used."""
+        if self._executor is None:
+            return (function(item, self._tell) for item in items)
+        futures = [self._executor.submit(partial(_in_pool, function), item) for item in items]
+        return map(self._wait, futures)
+
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[Any]:
         """``function(item, tell)`` for each; no more results are held than twice the processes."""
         if self._executor is None:
@@ -319,10 +338,13 @@ class _Pool:
                 waiting.append(self._executor.submit(partial(_in_pool, function), item))
             if not waiting:
                 return
-            while not waiting[0].done():
-                wait(waiting[:1], timeout=_TICK_S, return_when=FIRST_COMPLETED)
-                self._progress.at(self._done.value)
-            yield _result(waiting.pop(0))
+            yield self._wait(waiting.pop(0))
+
+    def _wait(self, future: Future[Any]) -> Any:
+        while not future.done():
+            wait([future], timeout=_TICK_S, return_when=FIRST_COMPLETED)
+            self._progress.at(self._done.value)
+        return _result(future)
 
     def _tell(self, count: int) -> None:
         self._local_done += count

@@ -1,7 +1,7 @@
 """Counts and levels by name, kept in memory.
 
 A metric is declared once, at the top of the part that changes it; declaring a name twice is an error.
-What is not here: histograms over time, and the text of any exporter. The names follow the metrics that
+What is not here: the text of any exporter (``exposition``). The names follow the metrics that
 Apache RocketMQ 5.x exports where they mean the same thing.
 
     held = registry.gauge("rocketmq_gateway_held_pulls", "Pull requests that wait for a message")
@@ -11,11 +11,15 @@ Apache RocketMQ 5.x exports where they mean the same thing.
 
     answers = registry.counter("rocketmq_rpc_total", "Requests answered, by code")
     answers.at(request_code="SEND_MESSAGE").value += 1      # one series per label set, bounded
+
+    latency = registry.histogram("rocketmq_finish_message_latency", "Seconds to the commit", (5, 60))
+    latency.of(topic="orders").observe(0.2)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,6 +37,8 @@ class MetricKind(StrEnum):
 
     COUNTER = "counter"
     GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+    """Three kinds of samples: ``NAME_bucket`` with the label ``le``, ``NAME_sum`` and ``NAME_count``."""
 
 
 class Series:
@@ -88,6 +94,54 @@ class Watched(Metric):
         yield Sample(self.name, self.kind, (), self._ask())
 
 
+class Distribution:
+    """How often values fell into each bucket. A plain class: it is written on the hot path."""
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total: int | float = 0
+
+    def observe(self, value: int | float) -> None:
+        """Count one value; a bucket holds what is not above its bound."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class Histogram(Metric):
+    """Distributions by label set.
+
+    :param bounds: the upper ends of the buckets, rising; one without end is added.
+    """
+
+    __slots__ = ("_distributions", "bounds")
+
+    def __init__(self, name: str, sentence: str, bounds: Sequence[float]) -> None:
+        super().__init__(name, sentence, MetricKind.HISTOGRAM)
+        self.bounds = tuple(bounds)
+        self._distributions: dict[Labels, Distribution] = {}
+
+    def of(self, **labels: str) -> Distribution:
+        """The distribution of these labels; keep the result where it is used often."""
+        key: Labels = tuple(sorted(labels.items()))
+        if key not in self._distributions and len(self._distributions) >= MAX_SERIES:
+            key = _OVERFLOW
+        return self._distributions.setdefault(key, Distribution(self.bounds))
+
+    def samples(self) -> Iterator[Sample]:
+        """Buckets, each with those below it, then sum and count, of each label set."""
+        for labels, distribution in list(self._distributions.items()):
+            below = 0
+            for bound, count in zip((*self.bounds, float("inf")), distribution.counts, strict=True):
+                below += count
+                bucket = (*labels, ("le", "+Inf" if bound == float("inf") else f"{bound:g}"))
+                yield Sample(f"{self.name}_bucket", self.kind, bucket, below)
+            yield Sample(f"{self.name}_sum", self.kind, labels, distribution.total)
+            yield Sample(f"{self.name}_count", self.kind, labels, below)
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """One number as it was when it was read."""
@@ -114,9 +168,19 @@ class Registry:
         """Declare a number that goes both ways; GatewayError when the name is taken."""
         return self._declare(Metric(name, sentence, MetricKind.GAUGE))
 
+    def histogram(self, name: str, sentence: str, bounds: Sequence[float]) -> Histogram:
+        """Declare a distribution of values; GatewayError when the name is taken."""
+        histogram = Histogram(name, sentence, bounds)
+        self._declare(histogram)
+        return histogram
+
     def watch(self, name: str, sentence: str, ask: Callable[[], int | float]) -> None:
         """Declare a level that is asked for when it is read; GatewayError when the name is taken."""
         self._declare(Watched(name, sentence, ask))
+
+    def metrics(self) -> list[Metric]:
+        """Every metric, in the order of declaration."""
+        return list(self._metrics.values())
 
     def samples(self) -> Iterator[Sample]:
         """Every number, in the order of declaration."""

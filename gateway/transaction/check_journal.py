@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from gateway.store.files import FileLayer, RealFiles
@@ -27,7 +27,8 @@ log = EventLog("transaction")
 HEAD = b"RMQGCHK1"
 _FIELDS = struct.Struct(">qqqi")
 _CRC = struct.Struct(">I")
-RECORD_BYTES = _FIELDS.size + _CRC.size
+_RECORD = struct.Struct(">qqqiI")
+RECORD_BYTES = _RECORD.size
 MARK = -1
 
 REWRITE_BYTES = 1 << 20
@@ -44,19 +45,43 @@ def build_check(check: Check) -> bytes:
     return fields + _CRC.pack(zlib.crc32(fields))
 
 
-def parse_checks(data: bytes) -> tuple[list[Check], int]:
-    """The records of a file, and how many of its bytes are good."""
+class Checks(Mapping[int, Check]):
+    """The newest check of each half-queue offset, unpacked when it is asked for: a start may find a million.
+
+    :param data: the bytes of a file; ``positions`` says where in them each record lies.
+    """
+
+    __slots__ = ("_data", "_positions")
+
+    def __init__(self, data: bytes, positions: dict[int, int]) -> None:
+        self._data = data
+        self._positions = positions
+
+    def __getitem__(self, offset: int) -> Check:
+        check: Check = _FIELDS.unpack_from(self._data, self._positions[offset])
+        return check
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._positions)
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+
+def parse_checks(data: bytes) -> tuple[Checks, int]:
+    """The newest checks of a file, the mark among them, and how many of its bytes are good."""
     if not data.startswith(HEAD):
-        return [], 0
-    checks: list[Check] = []
+        return Checks(b"", {}), 0
+    positions: dict[int, int] = {}
     at = len(HEAD)
-    while at + RECORD_BYTES <= len(data):
-        (crc,) = _CRC.unpack_from(data, at + _FIELDS.size)
-        if zlib.crc32(data[at : at + _FIELDS.size]) != crc:
+    crc32, size = zlib.crc32, _FIELDS.size
+    whole = (len(data) - at) // RECORD_BYTES * RECORD_BYTES
+    for offset, _, _, _, crc in _RECORD.iter_unpack(memoryview(data)[at : at + whole]):
+        if crc32(data[at : at + size]) != crc:
             break
-        checks.append(_FIELDS.unpack_from(data, at))
+        positions[offset] = at
         at += RECORD_BYTES
-    return checks, at
+    return Checks(data, positions), at
 
 
 class CheckJournal:
@@ -75,8 +100,8 @@ class CheckJournal:
         self._since_snapshot: list[bytes] | None = None
         self.mark = 0
 
-    def load(self) -> dict[int, Check]:
-        """Open the file and read it: the newest check of each half-queue offset; blocks.
+    def load(self) -> Mapping[int, Check]:
+        """Open the file and read it: the newest check of each half-queue offset, the mark at −1; blocks.
 
         :raises OSError: the file cannot be opened or made.
         """
@@ -90,12 +115,12 @@ class CheckJournal:
             files.truncate(self._fd, good)
         if good == 0:
             files.pwrite(self._fd, HEAD, 0)
+            files.fsync_directory(self.path.parent)
             good = len(HEAD)
         self._end = good
-        newest = {check[0]: check for check in checks}
-        mark = newest.pop(MARK, None)
+        mark = checks.get(MARK)
         self.mark = 0 if mark is None else mark[1]
-        return newest
+        return checks
 
     def checked(self, offset: int, log_offset: int, due_at_ms: int, checks: int) -> None:
         """A check went out; written with the next ``write``."""
@@ -172,3 +197,9 @@ class CheckJournal:
         self._files.close(self._fd)
         self._fd = fd
         self._end = result + len(data)
+        self._in_thread(lambda: self._files.fsync_directory(self.path.parent), self._renamed)
+
+    def _renamed(self, failure: object) -> None:
+        """Until the directory is on disk a power cut may bring the former file back: a few counts, nothing else."""
+        if isinstance(failure, BaseException):
+            log.error("rewritten check journal not synced", path=self.path, error=str(failure))

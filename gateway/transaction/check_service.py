@@ -21,6 +21,7 @@ from gateway.transaction.check_turns import CheckTurns, ProducerGroup
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.due_times import DueTimes
 from gateway.transaction.half_messages import check_body, real_place
+from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
 from gateway.transaction.outcomes import Outcomes
@@ -44,6 +45,8 @@ MAX_PRODUCERS_TRIED = 8
 MAX_DUE_A_TURN = 20_000
 """Half messages that become due together are taken out in parts of this size: a turn stays short."""
 MAX_CHECKS_A_TURN = 100
+MAX_REMEMBERED_ASKED = 100_000
+"""Half messages of which it is remembered who was asked last, for people who look."""
 MAX_DISCARDS_A_TURN = 100
 
 
@@ -52,6 +55,7 @@ class CheckService:
 
     :param clock_ms: a steady clock (``steady_clock``).
     :param host: the broker's packed address, for op records of half messages that cannot be read.
+    :param broker_name: told to producers with each check, as brokers of 5.x do.
     """
 
     def __init__(
@@ -70,7 +74,9 @@ class CheckService:
         journal: CheckJournal,
         counts: TransactionCounts,
         host: bytes,
+        broker_name: str | None = None,
     ) -> None:
+        self._broker_name = broker_name
         self._store = store
         self._producers = producers
         self._reactor = reactor
@@ -88,6 +94,8 @@ class CheckService:
         self._wake_at_ms = 0
         self._running = False
         self._next_old_ms = 0
+        self.asked: Lately[str] = Lately(MAX_REMEMBERED_ASKED)
+        """The producer that got the last check of a half message, by half offset."""
 
     def start(self) -> None:
         """Begin to check."""
@@ -104,6 +112,10 @@ class CheckService:
     def schedule(self, offset: int, due_at_ms: int) -> None:
         """A half message is pending and due at a time."""
         self._due_times.add(offset, due_at_ms)
+        self.due(due_at_ms)
+
+    def due(self, due_at_ms: int) -> None:
+        """Something has a due time from now on; it is among the due times already."""
         if self._call is None or due_at_ms < self._wake_at_ms:
             self._sleep()
 
@@ -120,9 +132,15 @@ class CheckService:
         self._journal.checked(offset, self._pending.place(offset)[0], now_ms, 0)
         self.schedule(offset, now_ms)
 
-    def answered(self, offset: int) -> None:
+    def ask_now(self, offset: int) -> None:
+        """Let a pending half message be due at once; its checks are counted on."""
+        now_ms = self._clock_ms()
+        self._pending.schedule(offset, now_ms, self._pending.checks(offset))
+        self.schedule(offset, now_ms)
+
+    def answered(self, offset: int, *, knows: bool) -> None:
         """A producer answered a check, with an outcome or without one."""
-        if self._turns.answered(offset) and self._turns.is_waiting:
+        if self._turns.answered(offset, knows=knows) and self._turns.is_waiting:
             self._wake_in(0)
 
     # -- one turn -------------------------------------------------------------------------------------------
@@ -186,7 +204,7 @@ class CheckService:
         elif self._ask(group, half):
             self._turns.sent(group, offset, now_ms)
             self._counts.checks_sent.value += 1
-            self._later(offset, now_ms, checks + 1)
+            self._later(offset, now_ms, checks + 1, group.patience)
         else:
             self._turns.park(group, offset)
 
@@ -199,8 +217,8 @@ class CheckService:
             self._settling.discard_lost(offset, self._host, "its record is not in the commit log any more")
         return half
 
-    def _later(self, offset: int, now_ms: int, checks: int) -> None:
-        due_at_ms = now_ms + self._limits.check_interval_ms
+    def _later(self, offset: int, now_ms: int, checks: int, intervals: int = 1) -> None:
+        due_at_ms = now_ms + self._limits.check_interval_ms * intervals
         self._pending.schedule(offset, due_at_ms, checks)
         self._due_times.add(offset, due_at_ms)
         self._journal.checked(offset, self._pending.place(offset)[0], due_at_ms, checks)
@@ -217,6 +235,7 @@ class CheckService:
             msg_id=half.unique_key,
             transaction_id=half.unique_key,
             offset_msg_id=half.offset_message_id,
+            bname=self._broker_name,
         )
         tried: list[Asked] = []
         while len(tried) < MAX_PRODUCERS_TRIED:
@@ -224,6 +243,7 @@ class CheckService:
             if producer is None:
                 return False
             if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
+                self.asked.put(half.queue_offset, producer.remote_text)
                 return True
             tried.append(producer)
         return False

@@ -3,7 +3,8 @@
 Each group has a queue of half messages that are due and a window of checks it may have unanswered. The
 window grows by one with each answer and halves with each check that stays unanswered, so a group that is
 silent or drowning soon holds one place and leaves the others to the rest. A group without a living
-producer is parked: it takes no turn and loses nothing. Pure; times are arguments.
+producer is parked: it takes no turn and loses nothing. One that answers again and again that it does not know
+is asked in longer intervals (``ProducerGroup.patience``). Pure; times are arguments.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from __future__ import annotations
 from collections import deque
 
 FIRST_WINDOW = 16
+PATIENCE = ((64, 4), (16, 2))
+"""So many answers without an outcome in a row, and how many times the usual interval passes until the next check of
+one of the group's half messages: asking at full speed would not help a group whose database is down, nor its broker.
+"""
 
 
 class ProducerGroup:
     """One group with open half messages. A plain class: it changes with every check.
 
     ``open`` counts its half messages without outcome, ``ready`` are those due now, ``in_flight`` the checks
-    sent and not answered.
+    sent and not answered, ``unknowns`` the answers without an outcome since the last one that had one.
     """
 
-    __slots__ = ("in_flight", "name", "number", "open", "parked", "queued", "ready", "window")
+    __slots__ = ("in_flight", "name", "number", "open", "parked", "queued", "ready", "unknowns", "window")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
@@ -31,6 +36,15 @@ class ProducerGroup:
         self.window = FIRST_WINDOW
         self.parked = False
         self.queued = False
+        self.unknowns = 0
+
+    @property
+    def patience(self) -> int:
+        """How many check intervals pass between two checks of one half message."""
+        for unknowns, intervals in PATIENCE:
+            if self.unknowns >= unknowns:
+                return intervals
+        return 1
 
 
 class CheckTurns:
@@ -54,12 +68,16 @@ class CheckTurns:
 
     def join(self, name: str) -> int:
         """One more open half message of a group; the group's number."""
+        return self.join_many(name, 1)
+
+    def join_many(self, name: str, count: int) -> int:
+        """More open half messages of a group; the group's number."""
         number = self._numbers.get(name)
         if number is None:
             number = self._numbers[name] = self._next_number
             self._next_number += 1
             self._groups[number] = ProducerGroup(name, number)
-        self._groups[number].open += 1
+        self._groups[number].open += count
         return number
 
     def leave(self, number: int, offset: int) -> None:
@@ -76,6 +94,18 @@ class CheckTurns:
     def name(self, number: int) -> str:
         """The name of a group."""
         return self._groups[number].name
+
+    def group(self, number: int) -> ProducerGroup:
+        """A group with open half messages."""
+        return self._groups[number]
+
+    def number(self, name: str) -> int | None:
+        """The number of a group; None when it has no open half message."""
+        return self._numbers.get(name)
+
+    def groups(self) -> list[ProducerGroup]:
+        """The groups with open half messages."""
+        return list(self._groups.values())
 
     @property
     def group_count(self) -> int:
@@ -134,12 +164,17 @@ class CheckTurns:
         self._in_flight[offset] = now_ms, group
         group.in_flight += 1
 
-    def answered(self, offset: int) -> bool:
-        """An answer to a check came in, whatever it says; False when none was in flight."""
+    def answered(self, offset: int, *, knows: bool | None = None) -> bool:
+        """An answer to a check came in; False when none was in flight.
+
+        :param knows: whether it has an outcome; None when it is no answer of the group, but settled otherwise.
+        """
         entry = self._in_flight.pop(offset, None)
         if entry is None:
             return False
         group = entry[1]
+        if knows is not None:
+            group.unknowns = 0 if knows else group.unknowns + 1
         group.in_flight -= 1
         group.window = min(group.window + 1, self._max_in_flight)
         self._queue(group)

@@ -1,14 +1,43 @@
-"""The numbers of transactions, by name; the first four are those that Apache RocketMQ 5.x exports."""
+"""The numbers of transactions, by name; half messages, commits, rollbacks and latency are those that Apache
+RocketMQ 5.x exports, by real topic and with its bounds. The latency is taken by the broker's clock, from storing the
+half message to its commit; upstream takes the client's clock for the beginning.
+"""
 
 from __future__ import annotations
 
-from gateway.telemetry.metrics import Registry
+from collections.abc import Callable
+
+from gateway.telemetry.metrics import Distribution, Registry, Series
+
+LATENCY_BOUNDS_S = (5, 60, 600, 3_600, 43_200, 86_400)
+"""Upstream's ``commitLatencyBuckets`` (``BrokerMetricsManager``), in seconds."""
+
+
+class TopicNumbers:
+    """The numbers of one real topic. A plain class: every outcome writes them."""
+
+    __slots__ = ("commits", "half_messages", "latency_s", "name", "rollbacks")
+
+    def __init__(
+        self, name: str, half_messages: Series, commits: Series, rollbacks: Series, latency_s: Distribution
+    ) -> None:
+        self.name = name
+        self.half_messages = half_messages
+        self.commits = commits
+        self.rollbacks = rollbacks
+        self.latency_s = latency_s
 
 
 class TransactionCounts:
-    """Declared once in a registry; written as ``counts.commits.value += 1``."""
+    """Declared once in a registry; written as ``counts.commits.value += 1``.
+
+    A plain ``value`` of a metric that has topics is the sum over all of them.
+    """
 
     __slots__ = (
+        "_registry",
+        "_topic_numbers",
+        "by_topic",
         "checks_lost",
         "checks_sent",
         "checks_unknown",
@@ -16,6 +45,8 @@ class TransactionCounts:
         "conflicts",
         "discards",
         "half_messages",
+        "latency_s",
+        "manual",
         "repeats",
         "rollbacks",
     )
@@ -24,6 +55,9 @@ class TransactionCounts:
         self.half_messages = registry.gauge("rocketmq_half_messages", "Half messages without an outcome")
         self.commits = registry.counter("rocketmq_commit_messages_total", "Half messages committed")
         self.rollbacks = registry.counter("rocketmq_rollback_messages_total", "Half messages rolled back")
+        self.latency_s = registry.histogram(
+            "rocketmq_finish_message_latency", "Seconds from storing a half message to its commit", LATENCY_BOUNDS_S
+        )
         self.discards = registry.counter(
             "rocketmq_gateway_discarded_messages_total", "Half messages given up without an outcome"
         )
@@ -31,14 +65,59 @@ class TransactionCounts:
             "rocketmq_gateway_repeated_outcomes_total", "Outcomes that were already applied"
         )
         self.conflicts = registry.counter(
-            "rocketmq_gateway_refused_outcomes_total", "Outcomes that contradict the first one"
+            "rocketmq_gateway_transaction_conflicts_total", "Outcomes refused because they contradict the first one"
         )
-        self.checks_sent = registry.counter(
-            "rocketmq_gateway_checks_sent_total", "Checks handed to a producer's connection"
+        checks = registry.counter("rocketmq_gateway_transaction_checks_total", "Checks by what became of them")
+        self.checks_sent = checks.at(result="sent")
+        self.checks_unknown = checks.at(result="unknown")
+        self.checks_lost = checks.at(result="unanswered")
+        self.manual = registry.counter("rocketmq_gateway_manual_outcomes_total", "Outcomes that an operator decided")
+        self._registry = registry
+        self.by_topic: list[TopicNumbers] = []
+        """Indexed by the number that ``topic`` gives."""
+        self._topic_numbers: dict[str, int] = {}
+
+    def watch(self, oldest_s: Callable[[], float], in_flight: Callable[[], int]) -> None:
+        """Declare what is asked for when the metrics are read."""
+        self._registry.watch(
+            "rocketmq_gateway_transaction_oldest_half_seconds",
+            "Age of the oldest half message without an outcome",
+            oldest_s,
         )
-        self.checks_unknown = registry.counter(
-            "rocketmq_gateway_checks_unknown_total", "Checks answered without an outcome"
+        self._registry.watch(
+            "rocketmq_gateway_transaction_checks_in_flight", "Checks sent and not answered yet", in_flight
         )
-        self.checks_lost = registry.counter(
-            "rocketmq_gateway_checks_unanswered_total", "Checks that were not answered in time"
-        )
+
+    def find_topic(self, name: str) -> int | None:
+        """The number of a real topic; None when it had no half message yet."""
+        return self._topic_numbers.get(name)
+
+    def totals(self) -> dict[str, int]:
+        """Every number without its labels, by metric name or what it counts."""
+        return {
+            "committed": int(self.commits.value),
+            "rolled_back": int(self.rollbacks.value),
+            "given_up": int(self.discards.value),
+            "repeated": int(self.repeats.value),
+            "conflicts": int(self.conflicts.value),
+            "manual": int(self.manual.value),
+            "checks_sent": int(self.checks_sent.value),
+            "checks_unknown": int(self.checks_unknown.value),
+            "checks_unanswered": int(self.checks_lost.value),
+        }
+
+    def topic(self, name: str) -> int:
+        """The number of a real topic; it never changes while the process lives."""
+        number = self._topic_numbers.get(name)
+        if number is None:
+            number = self._topic_numbers[name] = len(self.by_topic)
+            self.by_topic.append(
+                TopicNumbers(
+                    name,
+                    self.half_messages.at(topic=name),
+                    self.commits.at(topic=name),
+                    self.rollbacks.at(topic=name),
+                    self.latency_s.of(topic=name),
+                )
+            )
+        return number

@@ -7,6 +7,7 @@ ordinary record of the half topic, so that it gets a queue offset; its real plac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
@@ -23,14 +24,16 @@ HALF_QUEUE_ID = 0
 DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
 """Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
 
-_DELAYS = (PropertyName.DELAY, *TIMER_PROPERTIES)
-_BROKERS_OWN = (
-    PropertyName.REAL_TOPIC,
-    PropertyName.REAL_QID,
-    PropertyName.TRANSACTION_ID,
-    PropertyName.TRANSACTION_CHECK_TIMES,
-    PropertyName.TRAN_PREPARED_QUEUE_OFFSET,
-    DISCARD_REASON,
+_DELAYS = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
+_BROKERS_OWN = frozenset(
+    {
+        PropertyName.REAL_TOPIC,
+        PropertyName.REAL_QID,
+        PropertyName.TRANSACTION_ID,
+        PropertyName.TRANSACTION_CHECK_TIMES,
+        PropertyName.TRAN_PREPARED_QUEUE_OFFSET,
+        DISCARD_REASON,
+    }
 )
 """A client that sends a received message on sends these too; they mean nothing there."""
 
@@ -53,9 +56,12 @@ def refuse_reason(properties: Mapping[str, str]) -> str | None:
 
 
 def half_of(message: OutgoingMessage) -> OutgoingMessage:
-    """The half message that waits for the outcome instead of ``message``."""
-    raw, properties = message.properties, dict(message.property_map)
-    if any(name in properties for name in _BROKERS_OWN):
+    """Make the half message that waits for the outcome out of ``message``: the same object, since one is made for
+    every transaction and the send path has no more use for the original.
+    """
+    raw = message.properties
+    properties = cast("dict[str, str]", message.property_map)
+    if not _BROKERS_OWN.isdisjoint(properties):
         for name in _BROKERS_OWN:
             properties.pop(name, None)
         raw = build_properties(properties)
@@ -67,20 +73,12 @@ def half_of(message: OutgoingMessage) -> OutgoingMessage:
     if unique_key:
         added[PropertyName.TRANSACTION_ID] = unique_key
     properties.update(added)
-    return OutgoingMessage(
-        topic=HALF_TOPIC,
-        queue_id=HALF_QUEUE_ID,
-        flag=message.flag,
-        sys_flag=with_transaction_kind(message.sys_flag, SysFlag.TRANSACTION_NONE),
-        born_at_ms=message.born_at_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=0,
-        body=message.body,
-        properties=append_properties(raw, added.items()),
-        property_map=properties,
-    )
+    message.topic = HALF_TOPIC
+    message.queue_id = HALF_QUEUE_ID
+    message.sys_flag = with_transaction_kind(message.sys_flag, SysFlag.TRANSACTION_NONE)
+    message.prepared_transaction_offset = 0
+    message.properties = append_properties(raw, added.items())
+    return message
 
 
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
@@ -103,7 +101,7 @@ def final_of(half: StoredMessage) -> OutgoingMessage | None:
     if place is None:
         return None
     raw = half.properties
-    if any(name in properties for name in _DELAYS):
+    if not _DELAYS.isdisjoint(properties):
         properties = {name: value for name, value in properties.items() if name not in _DELAYS}
         raw = build_properties(properties)
     return OutgoingMessage(

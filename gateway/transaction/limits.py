@@ -34,6 +34,8 @@ class TransactionLimits:
     """Largest body of an op record (transactionOpMsgMaxSize)."""
     settle_batch_bytes: int = 1_048_576
     """Bodies of final messages that share one op record; a larger one goes alone."""
+    recent_half_bytes: int = 32 * 1_048_576
+    """Half messages kept as they are beside the log, so that an outcome that comes soon need not read theirs."""
     remembered_outcomes: int = 64 * 1_048_576
     """Outcomes kept in memory, about a quarter of a byte each; older ones are looked up in the log."""
 
@@ -47,4 +49,5 @@ class TransactionLimits:
             max_age_ms=settings.file_reserved_time_hours * HOUR_MS,
             checks_in_flight=settings.checks_in_flight,
             op_body_bytes=settings.transaction_op_msg_max_size,
+            recent_half_bytes=settings.recent_half_bytes,
         )

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Protocol
 
 from gateway.store.get_result import GetResult
 from gateway.store.put_result import PutResult
 from wire.headers.declare import Header
 from wire.message.record import OutgoingMessage, StoredMessage
+
+
+class LogWalk(Protocol):
+    """Messages in the order of the log. ``end`` is where the walk stopped; ``problem`` says what is wrong there."""
+
+    @property
+    def end(self) -> int:
+        """The place after the last one."""
+
+    @property
+    def problem(self) -> str | None:
+        """None or empty when nothing is wrong."""
+
+    def __iter__(self) -> Iterator[StoredMessage]: ...
 
 
 class LogAccess(Protocol):
@@ -39,6 +53,9 @@ class LogAccess(Protocol):
         accepts_record: Callable[[memoryview], bool] | None = None,
     ) -> GetResult:
         """Read records of a queue."""
+
+    def walk_from(self, commit_log_offset: int) -> LogWalk:
+        """All visible messages from a record's place on."""
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a place of the commit log."""

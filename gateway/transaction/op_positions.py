@@ -7,6 +7,8 @@ that are below the half offset, and every reader skips those.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 RANGE_BITS = 12
 
 
@@ -33,6 +35,15 @@ class OpPositions:
                 self._answer_range = -1
         if op_offset >= self.end:
             self.end = op_offset + 1
+
+    def note_all(self, half_offsets: Iterable[int], op_offset: int) -> None:
+        """The op record at ``op_offset`` names these half messages."""
+        last = -1
+        for half_offset in half_offsets:
+            number = half_offset >> RANGE_BITS
+            if number != last:
+                self.note(half_offset, op_offset)
+                last = number
 
     def needed_from(self, base: int) -> int:
         """The first op record that may name a half message at or above ``base``."""

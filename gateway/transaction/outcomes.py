@@ -8,6 +8,7 @@ and the log knows how (``settling``).
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterable
 
 from gateway.transaction.states import OPEN_STATES, State
 
@@ -60,11 +61,34 @@ class Outcomes:
         if count == 0 and self._end >> PAGE_BITS > number:
             self._seal(number)
 
+    def put_pending(self, offsets: Iterable[int]) -> None:
+        """``put`` for many half messages that are pending and were not known before."""
+        number, page, added = -1, bytearray(), 0
+        for offset in offsets:
+            if offset >> PAGE_BITS != number:
+                if added:
+                    self._open_counts[number] += added
+                number, added = offset >> PAGE_BITS, 0
+                page = self._pages.get(number) or self._unsealed(number)
+            index = offset & _MASK
+            if not _IS_OPEN[page[index]]:
+                page[index] = State.PENDING
+                added += 1
+            if offset >= self._end:
+                self._end = offset + 1
+        if added:
+            self._open_counts[number] += added
+
     def seal(self) -> None:
         """Compress every full page without open half messages; for after the start."""
         for number in sorted(self._pages):
             if self._open_counts[number] == 0 and self._end >> PAGE_BITS > number:
                 self._seal(number)
+
+    @property
+    def end(self) -> int:
+        """Nothing was put at this offset or behind it."""
+        return self._end
 
     @property
     def page_count(self) -> int:

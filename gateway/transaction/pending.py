@@ -1,6 +1,6 @@
 """The half messages without an outcome: where each lies, when it is due, how often it was checked.
 
-About 42 bytes each, in small pages of arrays indexed by queue offset. A page goes when its last half
+About 46 bytes each, in small pages of arrays indexed by queue offset. A page goes when its last half
 message is settled, so one that stays open for days does not keep millions of settled ones around. ``base``
 is the oldest open half message; it moves up.
 """
@@ -8,7 +8,8 @@ is the oldest open half message; it moves up.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 
 PAGE_BITS = 7
 PAGE = 1 << PAGE_BITS
@@ -21,7 +22,7 @@ _ZEROS_4 = bytes(4 * PAGE)
 class _Page:
     """128 entries, column by column. An entry is open while its size is not 0."""
 
-    __slots__ = ("checks", "due_at_ms", "group", "log_offset", "open", "size", "stored_at_ms")
+    __slots__ = ("checks", "due_at_ms", "group", "log_offset", "open", "size", "stored_at_ms", "topic")
 
     def __init__(self) -> None:
         self.log_offset = array("q", _ZEROS_8)
@@ -30,7 +31,14 @@ class _Page:
         self.size = array("i", _ZEROS_4)
         self.group = array("i", _ZEROS_4)
         self.checks = array("i", _ZEROS_4)
+        self.topic = array("i", _ZEROS_4)
         self.open = 0
+
+
+_NO_PAGE = _Page()
+
+PendingEntry: TypeAlias = tuple[int, int, int, int, int, int, int]
+"""Offset, commit log offset, size, time of storing, due time, numbers of group and topic: as ``add`` takes them."""
 
 
 class Pending:
@@ -61,25 +69,47 @@ class Pending:
                 if page.size[index]:
                     yield first + index
 
-    def add(self, offset: int, log_offset: int, size: int, stored_at_ms: int, due_at_ms: int, group: int) -> None:
-        """A half message that is open from now on."""
-        number = offset >> PAGE_BITS
-        page = self._pages.get(number)
-        if page is None:
-            page = self._pages[number] = _Page()
-        index = offset & _MASK
-        page.log_offset[index] = log_offset
-        page.stored_at_ms[index] = stored_at_ms
-        page.due_at_ms[index] = due_at_ms
-        page.size[index] = size
-        page.group[index] = group
-        page.checks[index] = 0
-        page.open += 1
-        if self.count == 0 or offset < self.base:
-            self.base = offset
-        self.count += 1
-        if offset >= self.end:
-            self.end = offset + 1
+    def behind(self, after: int) -> Iterator[int]:
+        """The open half messages with a higher offset than ``after``, in order; the pages are chosen at the call."""
+        first = after + 1
+        return _behind(sorted(page for page in self._pages.items() if page[0] >= first >> PAGE_BITS), first)
+
+    def add(
+        self, offset: int, log_offset: int, size: int, stored_at_ms: int, due_at_ms: int, group: int, topic: int = 0
+    ) -> None:
+        """A half message that is open from now on.
+
+        :param group: the number of its producer group (``CheckTurns``); ``topic`` of its real topic
+            (``TransactionCounts``).
+        """
+        self.add_all(((offset, log_offset, size, stored_at_ms, due_at_ms, group, topic),))
+
+    def add_all(self, entries: Sequence[PendingEntry]) -> None:
+        """``add`` for many."""
+        number, page = -1, _NO_PAGE
+        for offset, log_offset, size, stored_at_ms, due_at_ms, group, topic in entries:
+            if offset >> PAGE_BITS != number:
+                number = offset >> PAGE_BITS
+                page = self._pages.get(number) or self._new_page(number)
+            index = offset & _MASK
+            page.log_offset[index] = log_offset
+            page.stored_at_ms[index] = stored_at_ms
+            page.due_at_ms[index] = due_at_ms
+            page.size[index] = size
+            page.group[index] = group
+            page.topic[index] = topic
+            page.checks[index] = 0
+            page.open += 1
+        if entries:
+            first, last = min(entries)[0], max(entries)[0]
+            if self.count == 0 or first < self.base:
+                self.base = first
+            self.count += len(entries)
+            self.end = max(self.end, last + 1)
+
+    def _new_page(self, number: int) -> _Page:
+        page = self._pages[number] = _Page()
+        return page
 
     def reach(self, end: int) -> None:
         """Every half message below ``end`` was seen, the settled ones too."""
@@ -88,8 +118,8 @@ class Pending:
         if self.count == 0:
             self.base = self.end
 
-    def remove(self, offset: int) -> None:
-        """The half message is settled."""
+    def remove(self, offset: int) -> tuple[int, int, int]:
+        """The half message is settled; when it was stored, the numbers of its group and its topic."""
         number = offset >> PAGE_BITS
         page = self._pages[number]
         index = offset & _MASK
@@ -102,6 +132,7 @@ class Pending:
             del self._pages[number]
         if offset == self.base:
             self._move_base()
+        return page.stored_at_ms[index], page.group[index], page.topic[index]
 
     def _move_base(self) -> None:
         if self.count == 0:
@@ -150,8 +181,12 @@ class Pending:
         return self._page(offset).checks[offset & _MASK]
 
     def group(self, offset: int) -> int:
-        """The number of its producer group (``ProducerGroups``)."""
+        """The number of its producer group."""
         return self._page(offset).group[offset & _MASK]
+
+    def topic(self, offset: int) -> int:
+        """The number of its real topic."""
+        return self._page(offset).topic[offset & _MASK]
 
     def checked(self) -> Iterator[tuple[int, int, int, int]]:
         """Offset, commit log offset, due time and checks of each half message that was checked.
@@ -165,6 +200,14 @@ class Pending:
         page = self._page(offset)
         page.due_at_ms[offset & _MASK] = due_at_ms
         page.checks[offset & _MASK] = checks
+
+
+def _behind(pages: list[tuple[int, _Page]], first: int) -> Iterator[int]:
+    for number, page in pages:
+        start = number << PAGE_BITS
+        for index in range(max(first - start, 0), PAGE):
+            if page.size[index]:
+                yield start + index
 
 
 def _checked(pages: list[tuple[int, _Page]]) -> Iterator[tuple[int, int, int, int]]:

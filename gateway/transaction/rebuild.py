@@ -4,6 +4,7 @@
 2. Half messages from the stored half offset on: those that no op record names are open.
 3. Final messages without op record, which a crash between the two leaves: their half messages are committed.
    They can only be in the last part of the log, and only in the queues that open half messages are meant for.
+   State stores without op records (``state_stores``) say 1. themselves, and 3. is in the log behind their position.
 4. The check journal: how often the open ones were checked, and when they are due next.
 
 Directories of Apache RocketMQ (4.9 and 5.x) are understood: half messages below its stored half offset are
@@ -27,6 +28,17 @@ from gateway.transaction.log_access import LogAccess, OffsetTable
 from gateway.transaction.op_messages import OP_QUEUE_ID, OUTCOMES, parse_op
 from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.property_scan import (
+    COMMIT_LOG_OFFSET,
+    QUEUE_OFFSET,
+    STORED_AT_MS,
+    TOTAL_SIZE,
+    Head,
+    parse_head,
+    scan_properties,
+)
+from gateway.transaction.state_stores.changes import UNKNOWN, Known, Prepared, Settled, TransactionStates
+from gateway.transaction.state_stores.outcome_records import outcomes_from
 from gateway.transaction.states import OPEN_STATES, State
 from wire.errors import RecordError
 from wire.message.flags import SysFlag, transaction_kind
@@ -35,7 +47,6 @@ from wire.message.record import MIN_RECORD_BYTES, StoredMessage, parse_record
 from wire.message.record_fields import (
     commit_log_offset_at,
     prepared_transaction_offset_at,
-    queue_offset_at,
     sys_flag_at,
     total_size_at,
 )
@@ -58,6 +69,8 @@ SETTLED_STATES = frozenset(State) - OPEN_STATES - {State.NONE}
 
 _MAX_COUNT_DIGITS = 9
 _MAX_OFFSET_DIGITS = 19
+_USUAL_PROPERTIES = frozenset({PropertyName.PGROUP, PropertyName.REAL_TOPIC, PropertyName.REAL_QID})
+"""A half message that was never checked by another broker, and has no immunity time, has its group, topic and queue."""
 _CHECK_TIMES = PropertyName.TRANSACTION_CHECK_TIMES
 _FIRST_OFFSET = PropertyName.TRAN_PREPARED_QUEUE_OFFSET
 
@@ -73,6 +86,7 @@ class OpenHalf:
     group: str
     immunity: str | None
     checks: int
+    topic: str = ""
 
 
 @dataclass(slots=True)
@@ -81,6 +95,8 @@ class Findings:
 
     :param half_start: half messages below are settled; ``half_end`` is the end of the half queue.
     :param unrecorded: settled half messages without an op record, to be written.
+    :param position: the state store knows everything of the commit log below; ``prepared`` and ``settled``
+        are what the log says behind that.
     :param copies: unique key to the half offset of the copy that stands for the transaction.
     """
 
@@ -90,6 +106,9 @@ class Findings:
     op_end: int = 0
     unrecorded: list[tuple[int, State]] = field(default_factory=list)
     copies: dict[str, int] = field(default_factory=dict)
+    position: int = UNKNOWN
+    prepared: list[Prepared] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
     half_count: int = 0
     final_count: int = 0
 
@@ -101,6 +120,8 @@ class Rebuild:
     :param ops: gets the places of the op records.
     :param opened: told of each open half message, in the order of the half queue.
     :param closed: told of an open one that turned out to be settled.
+    :param first: half messages below were settled when the state store began.
+    :param states: where pending half messages are kept instead of in op records.
     :param mark: every final message below this commit log offset has its op record (check journal).
     """
 
@@ -114,6 +135,8 @@ class Rebuild:
         ops: OpPositions,
         opened: Callable[[OpenHalf], None],
         closed: Callable[[int, State], None],
+        first: int = 0,
+        states: TransactionStates | None = None,
     ) -> None:
         self._store = store
         self._offsets = offsets
@@ -122,22 +145,33 @@ class Rebuild:
         self._ops = ops
         self._tell_opened = opened
         self._tell_closed = closed
+        self._first = first
+        self._states = states
+        self._known = Known()
         self._found = Findings()
         self._op_times: list[tuple[int, int]] = []
         self._open_offsets = array("q")
         self._open_places = array("q")
         self._targets: set[tuple[str, int]] = set()
+        self._topics: dict[tuple[str | None, str | None], str] = {}
         self._families: dict[str, list[int]] = {}
 
     def run(self) -> Findings:
         """Read everything; what was found is told through the callables as well."""
         found = self._found
         found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
+        found.half_start = min(max(found.half_start, self._first), found.half_end)
         found.op_start, found.op_end = self._range(OP_HALF_TOPIC, OP_QUEUE_ID)
-        self._read_ops()
+        if self._states is None:
+            self._read_ops()
+        else:
+            self._ask_states(self._states)
         self._read_halves()
         self._join_copies()
-        self._find_finals()
+        if self._states is None:
+            self._find_finals()
+        else:
+            self._find_outcomes()
         return found
 
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
@@ -176,42 +210,85 @@ class Rebuild:
     def _is_settled(self, offset: int) -> bool:
         return self._outcomes.state(offset) in SETTLED_STATES
 
+    def _ask_states(self, states: TransactionStates) -> None:
+        """What a state store knows; of everything behind its position the log is asked."""
+        found = self._found
+        known = self._known = states.load(found.half_start, found.half_end, self._store.max_commit_log_offset)
+        found.position = known.position
+        found.half_start = min(max(found.half_start, known.first), found.half_end)
+        for offset, state in known.settled:
+            self._outcomes.put(offset, state)
+
     # -- 2. half messages -----------------------------------------------------------------------------------
 
     def _read_halves(self) -> None:
         found = self._found
-        for part, at in _records(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end):
-            found.half_count += 1
-            if self._is_settled(queue_offset_at(part, at)):
-                self._note_family(part, at)
-                continue
-            try:
-                record = parse_record(part, at, with_body=False)
-            except RecordError as error:
-                log.error("damaged half message left out", error=str(error))
-                continue
-            self._open(record)
+        state, first_unknown = self._outcomes.state, self._outcomes.end
+        for part in _parts(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end):
+            at = count = 0
+            part_bytes = len(part)
+            while at < part_bytes:
+                count += 1
+                try:
+                    head, raw = parse_head(part, at)
+                except RecordError as error:
+                    log.error("damaged half message left out", error=str(error))
+                    size = total_size_at(part, at)
+                else:
+                    size = head[TOTAL_SIZE]
+                    if head[QUEUE_OFFSET] < first_unknown and state(head[QUEUE_OFFSET]) in SETTLED_STATES:
+                        self._note_family(part, at)
+                    else:
+                        self._open(part, at, head, raw)
+                if size < MIN_RECORD_BYTES:
+                    log.error("half messages left out", bytes=part_bytes - at, size=size)
+                    break
+                at += size
+            found.half_count += count
 
-    def _open(self, record: StoredMessage) -> None:
-        properties = record.property_map
-        self._open_offsets.append(record.queue_offset)
-        self._open_places.append(record.commit_log_offset)
-        place = real_place(properties)
-        if place is not None:
-            self._targets.add(place)
-        self._tell_opened(
-            OpenHalf(
-                record.queue_offset,
-                record.commit_log_offset,
-                record.total_size,
-                record.stored_at_ms,
-                properties.get(PropertyName.PGROUP, ""),
-                properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS),
-                _checks(properties),
-            )
+    def _open(self, part: bytes, at: int, head: Head, raw: bytes) -> None:
+        properties = scan_properties(raw)
+        offset, place = head[QUEUE_OFFSET], head[COMMIT_LOG_OFFSET]
+        self._open_offsets.append(offset)
+        self._open_places.append(place)
+        target = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID)
+        immunity, checks, is_copy = None, 0, False
+        if properties.keys() != _USUAL_PROPERTIES:
+            immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
+            checks, is_copy = _checks(properties), _is_copy(properties)
+        half = OpenHalf(
+            offset,
+            place,
+            head[TOTAL_SIZE],
+            head[STORED_AT_MS],
+            properties.get(PropertyName.PGROUP, ""),
+            immunity,
+            checks,
+            self._topics.get(target) or self._target_topic(target, properties),
         )
-        if _is_copy(properties):
-            self._add_copy(record)
+        self._tell_opened(half)
+        if self._states is not None:
+            self._note(self._states, half)
+        if is_copy:
+            self._add_copy(parse_record(part, at, with_body=False))
+
+    def _target_topic(self, target: tuple[str | None, str | None], properties: Mapping[str, str]) -> str:
+        """The real topic of an open half message, whose queue is looked through for final messages; empty for none."""
+        place = real_place(properties)
+        if place is None:
+            return ""
+        self._targets.add(place)
+        self._topics[target] = place[0]
+        return place[0]
+
+    def _note(self, states: TransactionStates, open_half: OpenHalf) -> None:
+        """Tell the state store of an open half message, or keep it to be told."""
+        place = open_half.log_offset
+        half = Prepared(open_half.offset, place, open_half.size, open_half.stored_at_ms, open_half.group)
+        if place >= self._known.position:
+            self._found.prepared.append(half)
+        else:
+            states.found(half)
 
     # -- copies that Apache RocketMQ made -------------------------------------------------------------------
 
@@ -268,14 +345,21 @@ class Rebuild:
             offsets.append(record.queue_offset)
         return offsets
 
-    def _close(self, offset: int, state: State) -> None:
-        """An open half message is settled after all; its op record is missing."""
+    def _close(self, offset: int, state: State, record: tuple[int, int] | None = None) -> None:
+        """An open half message is settled after all; its op record is missing.
+
+        :param record: commit log offset and size of what settles it.
+        """
         index = bisect_left(self._open_offsets, offset)
         if index == len(self._open_offsets) or self._open_offsets[index] != offset:
             return
         if self._is_settled(offset):
             return
-        self._found.unrecorded.append((offset, state))
+        if self._states is None:
+            self._found.unrecorded.append((offset, state))
+        else:
+            place = self._open_places[index]
+            self._found.settled.append(Settled(offset, place, state, *(record or (place, 0))))
         self._tell_closed(offset, state)
 
     # -- 3. final messages without op record ----------------------------------------------------------------
@@ -300,6 +384,19 @@ class Rebuild:
             return 0
         newest_ms = self._op_times[-1][0] - OP_LAG_MS
         return max((place for stored_at_ms, place in self._op_times if stored_at_ms < newest_ms), default=0)
+
+    def _find_outcomes(self) -> None:
+        """Outcomes in the log behind what the state store knows."""
+        first_open = next(
+            (index for index, offset in enumerate(self._open_offsets) if not self._is_settled(offset)), None
+        )
+        if first_open is None:
+            return
+        for record, state in outcomes_from(self._store, max(self._known.position, self._open_places[first_open])):
+            place = record.prepared_transaction_offset
+            index = bisect_left(self._open_places, place)
+            if index < len(self._open_places) and self._open_places[index] == place:
+                self._close(self._open_offsets[index], state, (record.commit_log_offset, record.total_size))
 
     def _find_finals_in(self, topic: str, queue_id: int, start: int) -> None:
         low = max(self._store.min_offset(topic, queue_id), 0)
@@ -350,18 +447,30 @@ def _records(
     accepts_record: Callable[[memoryview], bool] | None = None,
 ) -> Iterator[tuple[bytes, int]]:
     """The records of a queue from ``offset`` to ``end``, each as a buffer and where it starts in it."""
+    for part in _parts(store, topic, queue_id, offset, end, accepts_record):
+        at = 0
+        while at < len(part):
+            size = total_size_at(part, at)
+            if size < MIN_RECORD_BYTES:
+                log.error("records left out", topic=topic, bytes=len(part) - at, size=size)
+                break
+            yield part, at
+            at += size
+
+
+def _parts(
+    store: LogAccess,
+    topic: str,
+    queue_id: int,
+    offset: int,
+    end: int,
+    accepts_record: Callable[[memoryview], bool] | None = None,
+) -> Iterator[bytes]:
+    """The records of a queue from ``offset`` to ``end``, many in each buffer."""
     while offset < end:
         result = store.get_messages(topic, queue_id, offset, READ_COUNT, READ_BYTES, accepts_record=accepts_record)
         if result.status is GetStatus.FOUND:
-            for part in result.parts:
-                at = 0
-                while at < len(part):
-                    size = total_size_at(part, at)
-                    if size < MIN_RECORD_BYTES:
-                        log.error("records left out", topic=topic, queue_offset=offset, size=size)
-                        break
-                    yield part, at
-                    at += size
+            yield from result.parts
         if result.next_begin_offset > offset:
             offset = result.next_begin_offset
         else:

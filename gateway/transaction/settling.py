@@ -22,12 +22,15 @@ from gateway.telemetry.logs import EventLog
 from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.half_messages import discarded_of, final_of, real_place
+from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.op_messages import build_op, entry_bytes
 from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.pending import Pending
+from gateway.transaction.recent_halves import RecentHalves
+from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
 from wire.codes import ResponseCode
 from wire.message.flags import SysFlag, transaction_kind
@@ -87,6 +90,7 @@ class Settling:
     :param soon: runs a function at the end of the reactor turn.
     :param reopened: told of a half message that is pending again because its outcome could not be stored.
     :param moved: told after outcomes became durable.
+    :param evidence: what is written instead of op records; None: op records.
     """
 
     def __init__(
@@ -99,10 +103,12 @@ class Settling:
         ops: OpPositions,
         counts: TransactionCounts,
         limits: TransactionLimits,
+        recent: RecentHalves,
         clock_ms: Milliseconds,
         soon: Callable[[Callable[[], None]], None],
         reopened: Callable[[int], None],
         moved: Callable[[], None],
+        evidence: Evidence | None = None,
     ) -> None:
         self._store = store
         self._outcomes = outcomes
@@ -111,27 +117,35 @@ class Settling:
         self._ops = ops
         self._counts = counts
         self._limits = limits
+        self._recent = recent
         self._clock_ms = clock_ms
         self._soon = soon
         self._reopened = reopened
         self._moved = moved
+        self._log_evidence = evidence
         self._gathered: list[Decision] = []
         self._deciding: dict[int, Decision] = {}
-        self._sources: dict[int, Source] = {}
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
         self._unrecorded = 0
+        self.sources: Lately[Source] = Lately(MAX_REMEMBERED_SOURCES)
+        """Who asked for the outcome of a half message, by half offset."""
+        self.conflicts: Lately[int] = Lately(MAX_REMEMBERED_SOURCES)
+        """How many contradicting outcomes of a half message were refused, by half offset."""
         self.copies: dict[str, int] = {}
         """Unique key to half offset, of half messages that stand for earlier copies of themselves."""
 
     # -- asking ---------------------------------------------------------------------------------------------
 
-    def ask(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None) -> None:
-        """Commit or roll back a half message that was read at its place.
+    def ask(
+        self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None, reason: str = ""
+    ) -> None:
+        """Commit, roll back or give up a half message that was read at its place.
 
         :param answer: told once the outcome is durable or refused; None when nobody listens.
+        :param reason: why it is given up.
         """
-        offset = self._live_offset(half)
+        offset = self._live_offset(half) if self.copies else half.queue_offset
         state = self._outcomes.state(offset)
         if state is not State.PENDING or offset not in self._pending:
             self._repeated(half, offset, event, state, source, answer)
@@ -143,7 +157,7 @@ class Settling:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message's later copy is gone"))
                 return
             live = copy
-        self._begin(live, event, source, answer)
+        self._begin(live, event, source, answer, reason)
 
     def discard(self, half: StoredMessage, checks: int, reason: str) -> None:
         """Give up a pending half message; a copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
@@ -165,13 +179,15 @@ class Settling:
     def _live_offset(self, half: StoredMessage) -> int:
         """Where the half message itself stands, or the later copy that stands for it."""
         offset = half.queue_offset
-        if self.copies and self._outcomes.state(offset) in _STOOD_FOR:
+        if self._outcomes.state(offset) in _STOOD_FOR:
             return self.copies.get(half.unique_key or "", offset)
         return offset
 
-    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None) -> None:
+    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None, reason: str) -> None:
         message = None
-        if event is Event.COMMIT:
+        if event is Event.DISCARD:
+            message = discarded_of(half, self._pending.checks(half.queue_offset), reason)
+        elif event is Event.COMMIT:
             message = final_of(half)
             if message is None:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
@@ -179,7 +195,7 @@ class Settling:
         decision = self._decide(half.queue_offset, event, message, half.store_host)
         if answer is not None:
             decision.answers.append(answer)
-        self._remember(half.queue_offset, source)
+        self.sources.put(half.queue_offset, source)
 
     def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
         state = TRANSITIONS[State.PENDING][event]
@@ -214,7 +230,8 @@ class Settling:
 
     def _refuse(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         self._counts.conflicts.value += 1
-        first = self._sources.get(offset, ("unknown", "-"))
+        self.conflicts.put(offset, (self.conflicts.get(offset) or 0) + 1)
+        first = self.sources.get(offset) or ("unknown", "-")
         log.warning(
             "contradicting outcome refused",
             half_offset=offset,
@@ -242,12 +259,6 @@ class Settling:
             for message in found
         )
 
-    def _remember(self, offset: int, source: Source) -> None:
-        sources = self._sources
-        if len(sources) >= MAX_REMEMBERED_SOURCES:
-            del sources[next(iter(sources))]
-        sources[offset] = source
-
     # -- storing --------------------------------------------------------------------------------------------
 
     def _gather(self, decision: Decision) -> None:
@@ -263,14 +274,22 @@ class Settling:
     def _append(self, batch: list[Decision]) -> None:
         messages = [decision.message for decision in batch if decision.message is not None]
         settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
-        messages.append(build_op(settled, host=batch[0].host, now_ms=self._clock_ms()))
+        host, now_ms = batch[0].host, self._clock_ms()
+        if self._log_evidence is None:
+            messages.append(build_op(settled, host=host, now_ms=now_ms))
+        else:
+            messages += self._log_evidence.records(settled, host=host, now_ms=now_ms)
         self._store.append_all(messages, partial(self._appended, batch))
 
     def _appended(self, batch: list[Decision], results: list[PutResult]) -> None:
         op = results[-1]
         if op.status.is_stored:
-            for decision in batch:
-                self._settled(decision, op.queue_offset)
+            if self._log_evidence is None:
+                self._ops.note_all([decision.offset for decision in batch], op.queue_offset)
+            else:
+                settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
+                self._log_evidence.stored(settled, results)
+            self._settled(batch)
             unstored, self._unstored = self._unstored, []
             for decision in unstored:
                 self._gather(decision)
@@ -288,29 +307,37 @@ class Settling:
             for callback in idle:
                 callback()
 
-    def _settled(self, decision: Decision, op_offset: int) -> None:
-        offset = decision.offset
-        self._ops.note(offset, op_offset)
-        if decision.event is Event.STORED:
-            self._unrecorded -= 1
-            return
-        state = TRANSITIONS[decision.state][Event.STORED]
-        del self._deciding[offset]
-        self._outcomes.put(offset, state)
-        group = self._pending.group(offset)
-        self._pending.remove(offset)
-        self._turns.leave(group, offset)
-        self._count(state)
-        for answer in decision.answers:
-            answer(SUCCESS)
+    def _settled(self, batch: list[Decision]) -> None:
+        """The outcomes of a batch are durable."""
+        outcomes, pending, turns, recent = self._outcomes, self._pending, self._turns, self._recent
+        now_ms = self._clock_ms()
+        for decision in batch:
+            offset = decision.offset
+            if decision.event is Event.STORED:
+                self._unrecorded -= 1
+                continue
+            state = _TERMINAL[decision.state]
+            del self._deciding[offset]
+            outcomes.put(offset, state)
+            recent.forget(offset)
+            stored_at_ms, group, topic = pending.remove(offset)
+            self._count(state, topic, now_ms - stored_at_ms)
+            turns.leave(group, offset)
+            for answer in decision.answers:
+                answer(SUCCESS)
+        self._counts.half_messages.value = pending.count
 
-    def _count(self, state: State) -> None:
+    def _count(self, state: State, topic: int, age_ms: int) -> None:
         counts = self._counts
-        counts.half_messages.value = self._pending.count
+        numbers = counts.by_topic[topic]
+        numbers.half_messages.value -= 1
         if state is State.COMMITTED:
             counts.commits.value += 1
+            numbers.commits.value += 1
+            numbers.latency_s.observe(max(age_ms, 0) / 1_000)
         elif state is State.ROLLED_BACK:
             counts.rollbacks.value += 1
+            numbers.rollbacks.value += 1
         elif state is State.DISCARDED:
             counts.discards.value += 1
 
@@ -322,7 +349,7 @@ class Settling:
             self._unstored.append(decision)
             return
         del self._deciding[offset]
-        self._sources.pop(offset, None)
+        self.sources.forget(offset)
         self._outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
         log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, status=status.name)
         self._reopened(offset)

@@ -8,7 +8,7 @@ table (``diagram``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum, IntEnum
+from enum import IntEnum, StrEnum
 
 
 class State(IntEnum):
@@ -31,7 +31,7 @@ class State(IntEnum):
     """Found at start: an op record of another broker names it without saying commit or rollback."""
 
 
-class Event(Enum):
+class Event(StrEnum):
     """What can happen to a half message: an outcome is asked for, or its records were stored or not."""
 
     COMMIT = "commit"

@@ -6,14 +6,17 @@ runs, ``stop`` before the store closes and before the consumer offsets are writt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from gateway.clock import Milliseconds
+from gateway.errors import RequestRefused
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import FileLayer
 from gateway.store.put_result import Dispatched, PutResult
 from gateway.telemetry.logs import EventLog
@@ -28,10 +31,17 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess, OffsetTable, ProducerChoice
 from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
-from gateway.transaction.pending import Pending
+from gateway.transaction.overview import Overview
+from gateway.transaction.pending import Pending, PendingEntry
 from gateway.transaction.progress import Progress
 from gateway.transaction.rebuild import END_OF_TIME_MS, MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
+from gateway.transaction.recent_halves import RecentHalves
 from gateway.transaction.settling import REPLY_OF, SUCCESS, Answer, Reply, Settling, Source
+from gateway.transaction.state_stores.changes import Prepared
+from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.state_stores.follower import StateFollower
+from gateway.transaction.state_stores.outcome_records import Evidence
+from gateway.transaction.state_stores.remembered import Remembered
 from gateway.transaction.states import OPEN_STATES, Event, State
 from gateway.transaction.verdict import immunity_ms
 from wire.codes import ResponseCode
@@ -43,6 +53,7 @@ if TYPE_CHECKING:
 
 log = EventLog("transaction")
 
+OPENED_TOGETHER = 4_096
 MAX_RESUMED = 10_000
 """Half messages resumed lately of which the place is remembered."""
 
@@ -52,8 +63,9 @@ class Transactions:
 
     :param clock_ms: a steady clock (``steady_clock``).
     :param journal_path: file of the check counts, in the store's directory.
-    :param host: the broker's packed address, 8 or 20 bytes.
+    :param host: the broker's packed address, 8 or 20 bytes; ``broker_name`` is told to producers with each check.
     :param soon: runs a function at the end of the reactor turn; the store's.
+    :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     :param in_thread: runs a blocking function in a thread.
     """
 
@@ -72,6 +84,8 @@ class Transactions:
         in_thread: InThread,
         metrics: Registry | None = None,
         files: FileLayer | None = None,
+        broker_name: str | None = None,
+        choice: StateChoice | None = None,
     ) -> None:
         self.limits = limits
         self.counts = TransactionCounts(Registry() if metrics is None else metrics)
@@ -87,10 +101,25 @@ class Transactions:
         )
         self._journal = CheckJournal(journal_path, in_thread=in_thread, files=files)
         self._unrecorded: list[tuple[int, State]] = []
-        self._journal_checks: dict[int, Check] = {}
+        self._journal_checks: Mapping[int, Check] = {}
+        self._found_at_ms = 0
+        self._opening: list[OpenHalf] = []
         self._resuming: set[str] = set()
         self._resumed: dict[str, int] = {}
         self._due_times = DueTimes()
+        self._recent = RecentHalves(limits.recent_half_bytes)
+        self._choice = choice
+        self._follower: StateFollower | None = None
+        if choice is not None and choice.wanted is not TransactionStateStore.QUEUE:
+            self._follower = StateFollower(
+                store=store,
+                reactor=reactor,
+                clock_ms=clock_ms,
+                in_thread=in_thread,
+                pending=self._all_pending,
+                range_of=lambda: (self.pending.base, self.pending.end),
+                limit=choice.limit,
+            )
         self._settling = Settling(
             store=store,
             outcomes=self.outcomes,
@@ -99,10 +128,12 @@ class Transactions:
             ops=self._ops,
             counts=self.counts,
             limits=limits,
+            recent=self._recent,
             clock_ms=clock_ms,
             soon=soon,
             reopened=self._reopened,
             moved=self._moved,
+            evidence=None if self._follower is None else Evidence(self._follower, self.pending.place),
         )
         self._checks = CheckService(
             store=store,
@@ -118,7 +149,21 @@ class Transactions:
             journal=self._journal,
             counts=self.counts,
             host=host,
+            broker_name=broker_name,
         )
+        self.overview = Overview(
+            store=store,
+            outcomes=self.outcomes,
+            pending=self.pending,
+            turns=self._turns,
+            counts=self.counts,
+            settling=self._settling,
+            checks=self._checks,
+            producers=producers,
+            clock_ms=clock_ms,
+            newest_state=self._newest_state,
+        )
+        self.counts.watch(lambda: self.overview.oldest_age_ms / 1_000, lambda: self._turns.in_flight)
         self._progress = Progress(
             store=store,
             offsets=consumer_offsets,
@@ -134,21 +179,13 @@ class Transactions:
     def rebuild(self) -> Findings:
         """Find what is pending and what was decided; blocks.
 
-        :raises OSError: the check journal cannot be opened.
+        :raises OSError: the check journal, or a state table, cannot be used.
+        :raises GatewayError: the directory's pending transactions are in another state store than is asked for.
         """
-        started_ms = self._clock_ms()
+        started_ms = self._found_at_ms = self._clock_ms()
         self._journal_checks = self._journal.load()
-        found = Rebuild(
-            store=self._store,
-            offsets=self._consumer_offsets,
-            mark=self._journal.mark,
-            outcomes=self.outcomes,
-            ops=self._ops,
-            opened=self._found_open,
-            closed=self._found_closed,
-        ).run()
+        found = self._find()
         self._journal_checks = {}
-        self.pending.reach(found.half_end)
         self._ops.end = max(self._ops.end, found.op_end)
         self._unrecorded = found.unrecorded
         self._settling.copies.update(found.copies)
@@ -164,10 +201,42 @@ class Transactions:
         )
         return found
 
+    def _find(self) -> Findings:
+        """Ask the state store the directory has, and go on with the one that is wanted."""
+        choice = self._choice
+        remembered = Remembered() if choice is None else choice.remembered.load()
+        states = None if choice is None else choice.make(remembered.store, remembered.identity)
+        try:
+            found = Rebuild(
+                store=self._store,
+                offsets=self._consumer_offsets,
+                mark=self._journal.mark,
+                outcomes=self.outcomes,
+                ops=self._ops,
+                opened=self._found_open,
+                closed=self._found_closed,
+                first=remembered.first,
+                states=states,
+            ).run()
+            self._open_found()
+            self.pending.reach(found.half_end)
+            if choice is not None and choice.wanted is not remembered.store:
+                states = choice.switch(remembered, states, self._store, self.pending)
+                found.unrecorded, found.prepared, found.settled = [], [], []
+        except BaseException:
+            if states is not None:
+                states.close()
+            raise
+        if self._follower is not None and states is not None:
+            self._follower.begin(states, found.prepared, found.settled)
+        return found
+
     def start(self) -> None:
         """Write the op records that a crash left out, and begin to check."""
         self._settling.record(self._unrecorded, self._host)
         self._unrecorded = []
+        if self._follower is not None:
+            self._follower.start()
         self._progress.start()
         self._checks.start()
 
@@ -179,7 +248,10 @@ class Transactions:
         def finish() -> None:
             self._progress.stop()
             self._journal.close()
-            stopped.callback(None)
+            if self._follower is None:
+                stopped.callback(None)
+            else:
+                self._follower.stop(lambda: stopped.callback(None))
 
         self._settling.when_idle(finish)
         return stopped
@@ -191,27 +263,55 @@ class Transactions:
         return refuse_reason(properties)
 
     def half_of(self, message: OutgoingMessage) -> OutgoingMessage:
-        """The half message that is stored instead of a transactional message."""
+        """The half message that is stored instead of a transactional message.
+
+        :raises RequestRefused: SERVICE_NOT_AVAILABLE, the state store has failed for too many half messages.
+        """
+        if self._follower is not None and (reason := self._follower.refusal) is not None:
+            raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
         return half_of(message)
 
-    def half_stored(self, dispatched: Iterable[Dispatched]) -> None:
+    def half_stored(self, dispatched: Sequence[Dispatched]) -> None:
         """Messages became visible; those of the half topic are pending from now on."""
         now_ms = self._clock_ms()
-        pending = self.pending
-        count = pending.count
+        join, limits = self._turns.join, self.limits
+        entries: list[PendingEntry] = []
         for stored in dispatched:
             if stored.topic != HALF_TOPIC:
                 continue
             offset = stored.queue_offset
             properties = stored.message.property_map
-            immune_ms = immunity_ms(properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS), self.limits)
-            group = self._turns.join(properties.get(PropertyName.PGROUP, ""))
-            due_at_ms = now_ms + immune_ms
-            pending.add(offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group)
-            self.outcomes.put(offset, State.PENDING)
-            self._checks.schedule(offset, due_at_ms)
-        if pending.count != count:
-            self.counts.half_messages.value = pending.count
+            immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
+            due_at_ms = now_ms + (limits.timeout_ms if immunity is None else immunity_ms(immunity, limits))
+            group = join(properties.get(PropertyName.PGROUP, ""))
+            topic = self._joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
+            entries.append((offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group, topic))
+            self._recent.keep(stored)
+            self._due_times.add(offset, due_at_ms)
+        if entries:
+            self.pending.add_all(entries)
+            self.outcomes.put_pending([entry[0] for entry in entries])
+            self._checks.due(min(entry[4] for entry in entries))
+            self.counts.half_messages.value = self.pending.count
+        if self._follower is not None:
+            self._follow(self._follower, dispatched)
+
+    def _follow(self, follower: StateFollower, dispatched: Sequence[Dispatched]) -> None:
+        """Tell the state store of the half messages among those that became visible."""
+        now_ms = self._clock_ms()
+        for stored in dispatched:
+            if stored.topic == HALF_TOPIC:
+                group = stored.message.property_map.get(PropertyName.PGROUP, "")
+                place = stored.commit_log_offset
+                follower.prepared(Prepared(stored.queue_offset, place, stored.size, now_ms, group))
+        if dispatched:
+            follower.visible(dispatched[-1].commit_log_offset + dispatched[-1].size)
+
+    def _all_pending(self) -> Iterator[Prepared]:
+        pending = self.pending
+        for offset in pending:
+            group = self._turns.name(pending.group(offset))
+            yield Prepared(offset, *pending.place(offset), pending.stored_at_ms(offset), group)
 
     # -- outcomes -------------------------------------------------------------------------------------------
 
@@ -223,11 +323,30 @@ class Transactions:
         """Never deliver a half message, unless it has an outcome already."""
         self._settling.ask(half, Event.ROLLBACK, source, answer)
 
+    def settle(self, half: StoredMessage, event: Event, source: Source, answer: Answer, reason: str = "") -> None:
+        """An operator's outcome: it takes the same way as a producer's, and is refused for the same reasons.
+
+        :param event: COMMIT, ROLLBACK or DISCARD, the last with a reason.
+        """
+        self.counts.manual.value += 1
+        self._settling.ask(half, event, source, answer, reason)
+
+    def ask_now(self, half_offset: int) -> bool:
+        """Let a pending half message be checked at once; False when it is not pending."""
+        if self.outcomes.state(half_offset) is not State.PENDING or half_offset not in self.pending:
+            return False
+        self._checks.ask_now(half_offset)
+        return True
+
     def checked(self, half_offset: int, *, knows: bool) -> None:
         """A producer answered a check of the half message at this offset of the half queue."""
         if not knows:
             self.counts.checks_unknown.value += 1
-        self._checks.answered(half_offset)
+        self._checks.answered(half_offset, knows=knows)
+
+    def recent(self, half_offset: int, commit_log_offset: int) -> StoredMessage | None:
+        """The half message at these two offsets if it was stored a moment ago and is pending; None otherwise."""
+        return self._recent.find(half_offset, commit_log_offset)
 
     def stored_at_ms(self, half: StoredMessage) -> int:
         """When a half message was stored, by the clock of this object as long as it is pending."""
@@ -274,6 +393,10 @@ class Transactions:
 
         self._store.append(resumed_of(message), stored)
 
+    def resumed_offset(self, message: StoredMessage) -> int | None:
+        """Where the half message lies that was made of a given-up one lately; None when that is not known."""
+        return message.queue_offset if message.topic == HALF_TOPIC else self._resumed.get(message.unique_key or "")
+
     def _resume_refusal(self, message: StoredMessage) -> str | None:
         """Why a message cannot be resumed: it would be delivered twice, or nobody could settle it."""
         if message.topic != CHECK_MAX_TOPIC:
@@ -303,24 +426,51 @@ class Transactions:
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _found_open(self, half: OpenHalf) -> None:
-        group = self._turns.join(half.group)
-        known = journal_check(self._journal_checks.get(half.offset), half)
-        now_ms = self._clock_ms()
-        if known is None:
-            due_at_ms = min(half.stored_at_ms, now_ms) + immunity_ms(half.immunity, self.limits)
-            checks = half.checks
-        else:
-            due_at_ms = min(known[0], now_ms + self.limits.check_interval_ms)
-            checks = known[1]
-        stored_at_ms = min(half.stored_at_ms, now_ms)
-        self.pending.add(half.offset, half.log_offset, half.size, stored_at_ms, due_at_ms, group)
-        if checks:
-            self.pending.schedule(half.offset, due_at_ms, checks)
-        self.outcomes.put(half.offset, State.PENDING)
-        self._due_times.add(half.offset, due_at_ms)
+        self._opening.append(half)
+        if len(self._opening) >= OPENED_TOGETHER:
+            self._open_found()
+
+    def _open_found(self) -> None:
+        """Take in the open half messages that were found; many at a time, since a start may find a million."""
+        found, self._opening = self._opening, []
+        journal, timeout_ms, now_ms = self._journal_checks, self.limits.timeout_ms, self._found_at_ms
+        add_due = self._due_times.add
+        counts = Counter([half.group for half in found])
+        groups = {name: self._turns.join_many(name, count) for name, count in counts.items()}
+        counts = Counter([half.topic for half in found])
+        topics = {name: self._joined_topic(name, count) for name, count in counts.items()}
+        entries: list[PendingEntry] = []
+        checked: list[tuple[int, int, int]] = []
+        for half in found:
+            offset, stored_at_ms, checks = half.offset, half.stored_at_ms, half.checks
+            if stored_at_ms > now_ms:
+                stored_at_ms = now_ms
+            due_at_ms = stored_at_ms + timeout_ms
+            if half.immunity is not None:
+                due_at_ms = stored_at_ms + immunity_ms(half.immunity, self.limits)
+            known = journal_check(journal.get(offset), half) if journal else None
+            if known is not None:
+                due_at_ms, checks = min(known[0], now_ms + self.limits.check_interval_ms), known[1]
+            if checks:
+                checked.append((offset, due_at_ms, checks))
+            group, topic = groups[half.group], topics[half.topic]
+            entries.append((offset, half.log_offset, half.size, stored_at_ms, due_at_ms, group, topic))
+            add_due(offset, due_at_ms)
+        self.pending.add_all(entries)
+        for offset, due_at_ms, checks in checked:
+            self.pending.schedule(offset, due_at_ms, checks)
+        self.outcomes.put_pending([half.offset for half in found])
+
+    def _joined_topic(self, name: str, count: int = 1) -> int:
+        """The number of a real topic that has more open half messages, one unless said."""
+        number = self.counts.topic(name)
+        self.counts.by_topic[number].half_messages.value += count
+        return number
 
     def _found_closed(self, offset: int, state: State) -> None:
+        self._open_found()
         group = self.pending.group(offset)
+        self.counts.by_topic[self.pending.topic(offset)].half_messages.value -= 1
         self.pending.remove(offset)
         self._turns.leave(group, offset)
         self.outcomes.put(offset, state)

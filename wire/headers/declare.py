@@ -35,7 +35,6 @@ from msgspec import field
 
 from wire.command import RemotingCommand
 from wire.errors import FieldError, LocalError
-from wire.ext_fields import JsonText
 from wire.text_fields import build_text, parse_bool, parse_int
 
 __all__ = ["Header", "Int32", "Int64", "build_header", "field", "parse_header", "read_header", "with_letters"]
@@ -119,7 +118,7 @@ def with_letters(cls: type[H]) -> type[H]:
 
 
 # One function each per header class; as many entries as there are classes.
-_DECODERS: Final[dict[type[Header], Callable[[JsonText], Any]]] = {}
+_DECODERS: Final[dict[type[Header], Callable[[bytes], Any]]] = {}
 _BUILDERS: Final[dict[type[Header], Callable[[Any], dict[str, str]]]] = {}
 
 _EXPECTED: Final[Mapping[object, str]] = {

@@ -164,6 +164,7 @@ class StoredMessage:
         body: bytes,
         topic: str,
         properties: bytes,
+        property_map: dict[str, str] | None = None,
     ) -> None:
         (
             self.total_size,
@@ -185,7 +186,7 @@ class StoredMessage:
         self.body = body
         self.topic = topic
         self.properties = properties
-        self._property_map: dict[str, str] | None = None
+        self._property_map = property_map
 
     @property
     def property_map(self) -> dict[str, str]:

@@ -98,8 +98,12 @@ class EndTransaction:
     def _checked_half(self, header: EndTransactionRequest, request: Request) -> StoredMessage:
         """The half message an outcome is for; a refusal is logged."""
         try:
-            half = self._half_at(header.commit_log_offset)
-            age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
+            half = self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
+            if half is None:
+                half = self._half_at(header.commit_log_offset)
+            age_ms = 0
+            if PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS in half.property_map:
+                age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
             check_outcome(header, half, age_ms, self._transactions.limits)
         except RequestRefused as refused:
             self._log_refusal(header, request, refused)

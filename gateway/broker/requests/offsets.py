@@ -133,8 +133,9 @@ class OffsetRequests:
         return Answer(header=GetMaxOffsetResponse(offset=offset))
 
     def min_offset(self, _request: Request, header: GetMinOffsetRequest) -> Answer:
-        """The offset of the first message a queue still has; -1 for an unknown queue."""
-        return Answer(header=GetMinOffsetResponse(offset=self._store.min_offset(header.topic, header.queue_id)))
+        """The offset of the first message a queue still has; 0 while it never had one: clients pull from there."""
+        offset = max(0, self._store.min_offset(header.topic, header.queue_id))
+        return Answer(header=GetMinOffsetResponse(offset=offset))
 
     async def earliest_store_time(self, _request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """When the first message a queue still has was stored; -1 when there is none."""

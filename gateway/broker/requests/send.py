@@ -270,6 +270,10 @@ class SendMessage:
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
             )
         outer_raw, outer = self._properties(header)
+        if (outer.get(PropertyName.TRAN_MSG) or "").lower() == "true":
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be a transaction: send its messages one by one"
+            )
         messages = self._batch_messages(request, header, queue_id, outer_raw, outer)
         if not messages:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")

@@ -19,6 +19,7 @@ from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
 from gateway.remoting.protocol import RemotingProtocol
+from gateway.settings.metrics import MetricsExporter
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending, small_settings
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.topics import TopicConfig
@@ -80,10 +81,10 @@ class NextDoor:
 class Served:
     """A broker as the command line runs it, but for sockets; ASYNC_FLUSH writes in the reactor's turn."""
 
-    def __init__(self, directory: Path, machine: Machine | None = None) -> None:
+    def __init__(self, directory: Path, machine: Machine | None = None, **changed: Any) -> None:
         self.machine = Machine() if machine is None else machine
         self.name_server = NextDoor()
-        settings = small_settings(directory, flush_disk_type="ASYNC_FLUSH")
+        settings = small_settings(directory, flush_disk_type="ASYNC_FLUSH", **changed)
         self.service = BrokerService(settings, self.machine, self.now_ms, self.name_server)
 
     def now_ms(self) -> int:
@@ -122,6 +123,24 @@ def test_a_started_broker_listens_on_two_ports_and_is_known_to_its_name_server(t
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
     assert served.name_server.knows("orders")
     served.stop()
+
+
+def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(tmp_path: Path) -> None:
+    served = Served(tmp_path, metrics_exporter_type=MetricsExporter.PROM)
+    served.start()
+    assert served.machine.open_ports == [5557, 10911, 10909]
+    served.stop()
+    assert served.machine.open_ports == []
+
+
+def test_a_port_for_metrics_that_is_in_use_stops_the_start(tmp_path: Path) -> None:
+    served = Served(tmp_path, Machine(5557), metrics_exporter_type=MetricsExporter.PROM)
+    [failure] = served.run(served.service.start())
+    assert isinstance(failure, GatewayError)
+    assert "metricsPromExporterPort" in str(failure)
+    served.stop()
+    assert served.machine.open_ports == []
+    assert not (tmp_path / "abort").exists()
 
 
 def test_a_stop_answers_held_pulls_says_goodbye_and_leaves_a_clean_directory(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.internet.testing import MemoryReactorClock
 
 from gateway.cli.servers import ListeningNameServer, make_parts
+from gateway.errors import ConfigurationError
 from gateway.settings import Settings
 from gateway.settings.load import Role
 
@@ -42,6 +43,14 @@ def settings(directory: Path) -> Settings:
 def test_a_role_has_its_servers_in_the_order_of_their_start(role: Role, labels: list[str], tmp_path: Path) -> None:
     parts = make_parts(role, settings(tmp_path), PoolReactor())
     assert [part.label for part in parts] == labels
+
+
+@pytest.mark.parametrize("role", list(Role))
+def test_a_file_cannot_be_the_data_directory(role: Role, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.touch()
+    with pytest.raises(ConfigurationError, match=r"notes\.txt is a file: --data"):
+        make_parts(role, settings(file), PoolReactor())
 
 
 def test_the_name_server_listens_when_started_and_not_after_its_stop(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from gateway.cli.main import cli
 
-COMMANDS = ["inspect", "verify", "repair", "dump", "export", "import"]
+COMMANDS = ["inspect", "verify", "repair", "dump", "export", "import", "migrate-transactions"]
 
 
 def test_its_help_names_every_command_and_says_what_is_changed() -> None:

@@ -8,6 +8,7 @@
     workload     what is done to a broker, drawn from a seed
     exploration  all of it together: images of a workload, judged one after the other
     mutants      planted bugs, which must be found
+    state_databases, state_mutants   the same for the state stores of transactions
 
 ``python -m gateway.tests.crash`` runs it for as many images as asked.
 """

@@ -112,7 +112,7 @@ class Exploration:
         choice = moment.choice(crash, random)
         image = moment.image(choice)
         self._judge(_Cut(life, len(life.changes), moment, choice, crash), image, ledger, random)
-        return image, rebased(recover(image, ledger.now_ms, self._workload.settings), ledger)
+        return image, rebased(recover(image, ledger.now_ms, self._workload.settings, self._workload.states), ledger)
 
     def _kept_part(self, changes: int) -> float:
         if self._images is None:
@@ -136,7 +136,7 @@ class Exploration:
                 raise self._finding(violation, cutting, cutting.choice) from None
 
     def _check(self, image: Image, ledger: Ledger, is_kill: bool, dice: Random) -> Recovered:
-        found = recover(image, ledger.now_ms, self._workload.settings)
+        found = recover(image, ledger.now_ms, self._workload.settings, self._workload.states)
         Oracle(ledger, self._workload.settings, kill=is_kill).check(found, dice)
         return found
 

@@ -6,8 +6,10 @@ The model is that of POSIX, harsher than most file systems:
   content of any moment since then; mostly whole pages of 4 KiB move together. Sizes change in order, and what was
   written behind a cut that did not reach the disk is not there either.
 - Names made, removed or changed since the directory's last sync may be there or not, each for itself, but in order
-  for one name. A rename is one change. What lies in a directory whose own name is lost is lost.
+  for one name. A rename is one change; that of a directory is there when anything that came later below either of its
+  names was synced, as in a journal. What lies in a directory whose own name is lost is lost.
 - The kill of a process loses nothing that the system was given.
+- After a failed ``fdatasync`` nothing of that file is there for sure any more: the system may call lost pages clean.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.tests.crash.recording import Change, File, Image, Kind, overwrite, resize
+from gateway.tests.crash.recording import Change, File, Image, Kind, move_below, overwrite, resize
 
 SECTOR_BYTES = 512
 PAGE_BYTES = 4096
@@ -70,10 +72,11 @@ NONE_ARRIVED = Fate()
 class _Unsynced:
     """A file's changes since its last sync. A plain class: it grows change by change."""
 
-    __slots__ = ("arrived", "changes", "grown", "size")
+    __slots__ = ("arrived", "changes", "grown", "is_doomed", "size")
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self.is_doomed = False
         self.changes: list[Change] = []
         self.grown: list[bool] = []
         self.arrived: File | None = None
@@ -96,6 +99,7 @@ class Moment:
         self._durable = {file.inode: file for file in image.files.values()}
         self._names = {path: file.inode for path, file in image.files.items()}
         self._directories = dict(image.directories)
+        self._run = image.run
         self._unsynced: dict[int, _Unsynced] = {}
         self._name_changes: list[Change] = []
 
@@ -106,9 +110,12 @@ class Moment:
         if change.kind in (Kind.WRITE, Kind.TRUNCATE):
             self._add(change)
         elif change.kind is Kind.SYNC:
-            unsynced = self._unsynced.pop(change.inode, None)
-            if unsynced is not None:
-                self._durable[change.inode] = self._whole(change.inode, unsynced)
+            unsynced = self._unsynced.get(change.inode)
+            if unsynced is not None and not unsynced.is_doomed:
+                self._durable[change.inode] = self._whole(change.inode, self._unsynced.pop(change.inode))
+        elif change.kind is Kind.FAILED_SYNC:
+            unsynced = self._unsynced.setdefault(change.inode, _Unsynced(len(self._durable[change.inode].content)))
+            unsynced.is_doomed = True
         elif change.kind is Kind.SYNC_DIRECTORY:
             self._sync_names(change.path)
         else:
@@ -124,9 +131,13 @@ class Moment:
 
     def _sync_names(self, directory: str) -> None:
         waiting, self._name_changes = self._name_changes, []
-        for change in waiting:
-            if _parent(change.path) == directory:
+        moves = [number for number, change in enumerate(waiting) if _moves(change, directory)]
+        moved_until = moves[-1] if moves else -1
+        for number, change in enumerate(waiting):
+            if number <= moved_until or _parent(change.path) == directory:
                 _rename(self._names, self._directories, change)
+                if change.kind is Kind.RENAME and change.inode < 0:
+                    self._name_changes = [_moved(kept, change) for kept in self._name_changes]
                 if change.kind is Kind.REMOVE_DIRECTORY:
                     below = f"{change.path}/"
                     self._name_changes = [kept for kept in self._name_changes if not kept.path.startswith(below)]
@@ -189,14 +200,15 @@ class Moment:
                 _rename(names, directories, change)
         directories = _reachable(directories)
         files = {path: self._file(inode, choice) for path, inode in names.items() if _parent(path) in directories}
-        return Image(files, directories)
+        is_whole = not choice.fates and len(choice.names) == len(self._name_changes)
+        return Image(files, directories, self._run if is_whole else self._run + 1)
 
     def _arrived_names(self, chosen: frozenset[int]) -> Iterator[tuple[int, Change]]:
         """The chosen name changes, without those that come after one of the same name that did not arrive."""
         missing: set[str] = set()
         for position, change in enumerate(self._name_changes):
             touched = {change.path, change.target or change.path}
-            if position in chosen and not touched & missing:
+            if position in chosen and not any(_is_below(path, name) for path in touched for name in missing):
                 yield position, change
             else:
                 missing |= touched
@@ -317,6 +329,9 @@ def _rename(names: dict[str, int], directories: dict[str, int], change: Change) 
         names[change.target] = change.inode
     elif kind is Kind.UNLINK:
         names.pop(path, None)
+    elif kind is Kind.RENAME and change.inode < 0:
+        move_below(names, path, change.target)
+        move_below(directories, path, change.target)
     elif kind is Kind.RENAME:
         names.pop(path, None)
         names[change.target] = change.inode
@@ -327,6 +342,24 @@ def _rename(names: dict[str, int], directories: dict[str, int], change: Change) 
         below = f"{path}/"
         for name in [name for name in names if name.startswith(below)]:
             del names[name]
+
+
+def _moves(change: Change, directory: str) -> bool:
+    """Whether a change renames a directory, and what is to be synced lies below one of its names."""
+    renames = change.kind is Kind.RENAME and change.inode < 0
+    return renames and (_is_below(directory, change.path) or _is_below(directory, change.target))
+
+
+def _moved(change: Change, rename: Change) -> Change:
+    """A change that was made below a directory before that was renamed."""
+    old, new = rename.path, rename.target
+    path = new + change.path[len(old) :] if _is_below(change.path, old) else change.path
+    target = new + change.target[len(old) :] if _is_below(change.target, old) else change.target
+    return replace(change, path=path, target=target)
+
+
+def _is_below(path: str, name: str) -> bool:
+    return path == name or path.startswith(f"{name}/")
 
 
 def _reachable(directories: dict[str, int]) -> dict[str, int]:

@@ -4,12 +4,16 @@ position of the disk's log, and told again as crash images move along that log.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Generic, TypeVar
 
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 QueueName = tuple[str, int]
 OffsetKey = tuple[str, str, int]
 """Group, topic, queue."""
@@ -49,6 +53,57 @@ class Half:
     told_at: int = -1
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A delayed message whose sender knows that it is stored.
+
+    :param final: topic and queue to which it is delivered.
+    """
+
+    shown: Shown
+    final: QueueName
+
+
+class Table(Generic[Key, Value]):
+    """Every value that each key of a table had, the last one being that in memory; None for a removed one.
+
+    :param saved: the number of the key's value that is known to be on disk, or a later one; without one it may be that
+        nothing of the key is there.
+    """
+
+    __slots__ = ("saved", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[Key, list[Value | None]] = {}
+        self.saved: dict[Key, int] = {}
+
+    def add(self, key: Key, value: Value | None) -> None:
+        """A new value in memory."""
+        self.values.setdefault(key, []).append(value)
+
+    def last(self, key: Key) -> Value | None:
+        """The value in memory."""
+        return self.values[key][-1] if key in self.values else None
+
+    def numbers(self) -> dict[Key, int]:
+        """Of the values in memory: what a write that begins now brings to the disk."""
+        return {key: len(values) - 1 for key, values in self.values.items()}
+
+    def save(self, numbers: Mapping[Key, int]) -> None:
+        """These values are on disk, or later ones."""
+        for key, number in numbers.items():
+            self.saved[key] = max(number, self.saved.get(key, 0))
+
+    def start_from(self, key: Key, value: Value | None) -> None:
+        """The only value that counts."""
+        self.values[key], self.saved[key] = [value], 0
+
+    def allowed(self, key: Key) -> list[Value | None]:
+        """What may be there after a crash."""
+        values = self.values.get(key, [])
+        return values[self.saved[key] :] if key in self.saved else [None, *values]
+
+
 @dataclass(slots=True)
 class Ledger:
     """Facts up to a moment.
@@ -57,8 +112,8 @@ class Ledger:
     :param shown: by queue and offset.
     :param deleting: retention may have removed what lies below this offset of the log.
     :param flushed: the highest offset of the log that was reported as on disk.
-    :param offsets: consumer offsets as memory has them; ``saved_offsets`` were reported as on disk.
-    :param topics: every version of a topic so far; ``saved_topics``: the number of its version known to be on disk.
+    :param offsets: of consumers.
+    :param waiting: delayed messages by queue and offset of the schedule topic; they may be delivered more than once.
     """
 
     now_ms: int
@@ -67,10 +122,10 @@ class Ledger:
     halves: dict[int, Half] = field(default_factory=dict)
     deleting: int = 0
     flushed: int = 0
-    offsets: dict[OffsetKey, int] = field(default_factory=dict)
-    saved_offsets: dict[OffsetKey, int] = field(default_factory=dict)
-    topics: dict[str, list[TopicConfig]] = field(default_factory=dict)
-    saved_topics: dict[str, int] = field(default_factory=dict)
+    offsets: Table[OffsetKey, int] = field(default_factory=Table)
+    topics: Table[str, TopicConfig] = field(default_factory=Table)
+    groups: Table[str, SubscriptionGroupConfig] = field(default_factory=Table)
+    waiting: dict[tuple[int, int], Waiting] = field(default_factory=dict)
 
     def allow(self, queue: QueueName, body: bytes) -> None:
         """A message is on its way to a queue."""
@@ -92,19 +147,19 @@ class Ledger:
         """A producer was told that its outcome counts."""
         self.halves[offset].told_at = log_end
 
-    def add_topic(self, config: TopicConfig) -> None:
-        """A topic was made or changed in memory."""
-        self.topics.setdefault(config.topic_name, []).append(config)
+    def delay(self, queue_id: int, offset: int, waiting: Waiting) -> None:
+        """A delayed message is stored."""
+        self.waiting[queue_id, offset] = waiting
 
-    def save_topics(self, versions: dict[str, int]) -> None:
-        """The topics are on disk, with these numbers of versions or later ones."""
-        for name, version in versions.items():
-            self.saved_topics[name] = max(version, self.saved_topics.get(name, 0))
+    def begin_deletion(self, topic: str) -> None:
+        """Messages of a topic may be gone from now on, or come back until the deletion is done."""
+        for queue in [queue for queue in self.shown if queue[0] == topic]:
+            del self.shown[queue]
 
-    def save_offsets(self, offsets: dict[OffsetKey, int]) -> None:
-        """Consumer offsets are on disk, these or later ones."""
-        for key, offset in offsets.items():
-            self.saved_offsets[key] = max(offset, self.saved_offsets.get(key, 0))
+    def end_deletion(self, bodies: Mapping[QueueName, frozenset[bytes]]) -> None:
+        """They are gone for good."""
+        for queue, gone in bodies.items():
+            self.allowed[queue] -= gone
 
 
 Fact = Callable[[Ledger], None]

@@ -6,13 +6,19 @@ A rule that no mutant breaks is a rule nobody would miss: the list is the proof 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from gateway.metadata.json_file import JsonFile
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.schedule.delay_service import DelayService
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
+from gateway.store.consume_queue import ConsumeQueue, QueueState
 from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.errors import WriteFailed
 from gateway.store.flushing import Flushing
 from gateway.store.index_file import IndexFile
 from gateway.store.log_batch import LogBatch
@@ -122,18 +128,41 @@ def recovered_and_not_synced(patch: Patch) -> None:
     honest = MessageStore._open
 
     def hasty(self: MessageStore, progress: Any) -> object:
-        patch(MessageStore, "flush", lambda self, **how: True)
+        patch(Flushing, "flush_opened", lambda self: True)
         report = honest(self, progress)
-        patch(MessageStore, "flush", flush)
+        patch(Flushing, "flush_opened", flush)
         return report
 
-    flush = MessageStore.flush
+    flush = Flushing.flush_opened
     patch(MessageStore, "_open", hasty)
 
 
 def rebuild_trusts_the_checkpoint(patch: Patch) -> None:
     """While a queue is built anew the checkpoint still says that it is on disk."""
     patch(CheckpointFile, "distrust_queues", lambda self, offset: None)
+
+
+def a_queue_missing_in_the_list(patch: Patch) -> None:
+    """Of several queues that changed one is not in the journal's line."""
+    honest = ConsumeQueues.list_changed
+
+    def forgetful(self: ConsumeQueues, commit_log_end: int) -> None:
+        if len(self._unlisted) > 1:
+            self._unlisted.remove(min(self._unlisted, key=lambda queue: (queue.topic, queue.queue_id)))
+        honest(self, commit_log_end)
+
+    patch(ConsumeQueues, "list_changed", forgetful)
+
+
+def queue_listed_with_too_few_units(patch: Patch) -> None:
+    """The journal says that a queue ends before its last message."""
+    honest = ConsumeQueue.state
+
+    def early(self: ConsumeQueue, commit_log_end: int) -> QueueState:
+        end, minimum, *rest = honest(self, commit_log_end)
+        return (end - (end > minimum), minimum, *rest)  # type: ignore[return-value]
+
+    patch(ConsumeQueue, "state", early)
 
 
 def roll_back_with_the_flush(patch: Patch) -> None:
@@ -184,6 +213,72 @@ def progress_ahead_of_the_disk(patch: Patch) -> None:
     patch(Progress, "_write", early)
 
 
+def deletion_not_remembered(patch: Patch) -> None:
+    """A topic's queues go, and nothing says that its messages in the log are of a deleted topic."""
+    patch(DeletedTopics, "delete", lambda self, topic, log_end: None)
+
+
+def offsets_of_a_deleted_group_stay(patch: Patch) -> None:
+    """A group is deleted, and its offsets are forgotten in memory only."""
+
+    def remove_group(self: ConsumerOffsets, group: str) -> None:
+        for key in [key for key in self._table if key.endswith(f"@{group}")]:
+            self._count -= len(self._table.pop(key))
+
+    patch(ConsumerOffsets, "remove_group", remove_group)
+
+
+def delay_level_ahead_of_its_messages(patch: Patch) -> None:
+    """A delay level goes on when its messages are on their way to the log."""
+    honest = DelayService._release
+
+    def early(self: DelayService, level: Any, due: list[Any]) -> None:
+        honest(self, level, due)
+        level.offset = due[-1].queue_offset + 1
+
+    patch(DelayService, "_release", early)
+
+
+def delay_level_ahead_of_the_disk(patch: Patch) -> None:
+    """With ASYNC_FLUSH a level's offset is saved before the messages it let go are on disk."""
+    patch(DelayService, "durable_offsets", DelayService.offsets)
+
+
+def sync_error_ignored(patch: Patch) -> None:
+    """A failed sync of the log is taken for a good one."""
+    honest = CommitLog.sync
+
+    def blind(self: CommitLog, batch: LogBatch) -> None:
+        with suppress(WriteFailed):
+            honest(self, batch)
+
+    patch(CommitLog, "sync", blind)
+
+
+def sync_tried_again(patch: Patch) -> None:
+    """After a failed sync the log is synced once more, and that one is believed."""
+    honest = CommitLog.sync
+
+    def stubborn(self: CommitLog, batch: LogBatch) -> None:
+        try:
+            honest(self, batch)
+        except WriteFailed:
+            honest(self, batch)
+
+    patch(CommitLog, "sync", stubborn)
+
+
+def write_error_ignored(patch: Patch) -> None:
+    """A batch that was written in part is taken for written."""
+    honest = MessageStore._write
+
+    def blind(self: MessageStore, batch: LogBatch) -> None:
+        with suppress(WriteFailed):
+            honest(self, batch)
+
+    patch(MessageStore, "_write", blind)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
     "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
@@ -195,14 +290,26 @@ MUTANTS: Mapping[str, Mutant] = {
     "queue marks without queues": Mutant(queue_marks_without_queues, "roll", 1000),
     "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
     "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
-    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch", 1100, seed=100),
+    "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=4),
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=2),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
     "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),
     "rebuild trusts the checkpoint": Mutant(rebuild_trusts_the_checkpoint, "roll-async", 1000, seed=2),
+    "a queue missing in the list": Mutant(a_queue_missing_in_the_list, "reopen", 1000),
+    "queue listed with too few units": Mutant(queue_listed_with_too_few_units, "retention-async", 1000),
     "table not synced before its rename": Mutant(without(Kind.SYNC, "/config/"), "tables", 400),
     "name of a table not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/config/"), "tables", 400),
     "table written in place": Mutant(table_written_in_place, "tables", 400),
     "op record before its message": Mutant(op_record_before_its_message, "transaction-async", 400, seed=3),
     "progress ahead of the disk": Mutant(progress_ahead_of_the_disk, "transaction-async", 1000, seed=2),
+    "deletion not remembered": Mutant(deletion_not_remembered, "deletion", 600, seed=2),
+    "name of deleted queues not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/store/"), "deletion", 1000),
+    "offsets of a deleted group stay": Mutant(offsets_of_a_deleted_group_stay, "groups", 1000, seed=5),
+    "group table not synced": Mutant(without(Kind.SYNC, "/config/subscriptionGroup"), "groups", 1000),
+    "delay level ahead of its messages": Mutant(delay_level_ahead_of_its_messages, "delay", 400, seed=4),
+    "delay level ahead of the disk": Mutant(delay_level_ahead_of_the_disk, "delay-async", 600, seed=4),
+    "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000),
+    "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),
+    "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
+    "write error ignored": Mutant(write_error_ignored, "disk-errors", 1000),
 }

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from gateway.metadata.offsets import NOT_KNOWN
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
-from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown
+from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import Clock, SmallBroker
-from gateway.transaction.half_messages import HALF_QUEUE_ID
+from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.rebuild import OFFSETS_GROUP
 from gateway.transaction.settling import Reply
 from gateway.transaction.states import OPEN_STATES, State
@@ -33,6 +35,9 @@ _CONTRADICTION = {
     Outcome.ROLL_BACK: OPEN_STATES | {State.COMMITTED},
 }
 """States that a half message cannot have once its producer was told the outcome."""
+_UNDECIDED = State.PENDING, State.DISCARDED
+_ROLLED_BACK = State.ROLLED_BACK, State.SETTLED, State.NONE
+"""The last two: a state store says that it is settled, and the log has no final message."""
 
 
 Visible = dict[QueueName, list[tuple[int, int, bytes]]]
@@ -61,13 +66,18 @@ class Recovered:
         }
 
 
-def recover(image: Image, now_ms: int, settings: StoreSettings) -> Recovered:
+def recover(
+    image: Image,
+    now_ms: int,
+    settings: StoreSettings,
+    states: TransactionStateStore = TransactionStateStore.QUEUE,
+) -> Recovered:
     """Open a broker on an image.
 
     :raises Violation: it does not open, or cannot be read.
     """
     clock = Clock(now_ms)
-    broker = SmallBroker(RecordingFiles(image, clock), clock, settings)
+    broker = SmallBroker(RecordingFiles(image, clock), clock, settings, states)
     try:
         report = broker.open()
         seen = read_all(broker.store)
@@ -137,6 +147,8 @@ class Oracle:
         self._check_keys(found.broker.store, random)
         for offset, half in self._ledger.halves.items():
             self._check_half(offset, half, found)
+        self._check_waiting(found)
+        self._check_discarded(found)
         self._check_tables(found.broker)
 
     # --- messages ------------------------------------------------------------------------------------------------
@@ -146,7 +158,8 @@ class Oracle:
 
     def _check_content(self, queue: QueueName, messages: list[StoredMessage]) -> None:
         place = -1
-        bodies = set()
+        bodies: set[bytes] = set()
+        repeated = {waiting.shown.body for waiting in self._ledger.waiting.values()}
         allowed = self._ledger.allowed.get(queue, set())
         for message in messages:
             if message.commit_log_offset <= place:
@@ -154,7 +167,7 @@ class Oracle:
             place = message.commit_log_offset
             if queue[0] == OP_HALF_TOPIC:
                 continue
-            if message.body in bodies:
+            if message.body in bodies - repeated and queue[0] != CHECK_MAX_TOPIC:
                 raise Violation(f"{queue} offset {message.queue_offset} is there twice: {_short(message.body)}")
             if message.body not in allowed:
                 raise Violation(
@@ -211,7 +224,9 @@ class Oracle:
         elif final:
             if state in _CONTRADICTION[Outcome.COMMIT]:
                 raise Violation(f"{who} has its final message and is {state.name}")
-        elif not (state is State.PENDING or (state is State.ROLLED_BACK and half.asked is Outcome.ROLL_BACK)):
+        elif not (
+            state in (State.PENDING, State.DISCARDED) or (state in _ROLLED_BACK and half.asked is Outcome.ROLL_BACK)
+        ):
             raise Violation(f"{who} has no final message and is {state.name}")
 
     def ask_again(self, found: Recovered, random: Random) -> None:
@@ -239,19 +254,47 @@ class Oracle:
 
     def _check_tables(self, broker: SmallBroker) -> None:
         ledger = self._ledger
-        for key, offset in ledger.offsets.items():
-            found, saved = broker.offsets.query(*key), ledger.saved_offsets.get(key, -1)
-            if not saved <= found <= offset:
-                raise Violation(f"consumer offset {key} is {found}; saved was {saved}, in memory {offset}")
+        for key in ledger.offsets.values:
+            found = broker.offsets.query(*key)
+            _check_value(f"consumer offset {key}", None if found == NOT_KNOWN else found, ledger.offsets.allowed(key))
+        for name in ledger.topics.values.keys() | broker.topics.table().keys():
+            _check_value(f"topic {name}", broker.topics.get(name), ledger.topics.allowed(name))
+        for name in ledger.groups.values.keys() | broker.groups.table().keys():
+            _check_value(f"group {name}", broker.groups.get(name), ledger.groups.allowed(name))
         progress, end = broker.offsets.query(OFFSETS_GROUP, HALF_TOPIC, 0), broker.store.max_offset(HALF_TOPIC, 0)
         if progress > end:
             raise Violation(f"transactions went on to {progress}, but the half queue ends at {end}")
-        for name, saved in ledger.saved_topics.items():
-            if broker.topics.get(name) not in ledger.topics[name][saved:]:
-                raise Violation(f"topic {name} is {broker.topics.get(name)}; {ledger.topics[name][saved]} was saved")
-        for name, config in broker.topics.table().items():
-            if config not in ledger.topics.get(name, ()):
-                raise Violation(f"topic {name} was never made like this: {config}")
+
+    def _check_waiting(self, found: Recovered) -> None:
+        """A delayed message waits, or was delivered."""
+        levels = found.broker.delays.offsets()
+        for (queue_id, offset), waiting in self._ledger.waiting.items():
+            if (
+                not self._is_promised(waiting.shown.end)
+                or waiting.shown.place < found.broker.store.min_commit_log_offset
+            ):
+                continue
+            goes_on = min(levels.get(queue_id + 1, 0), found.broker.store.max_offset(SCHEDULE_TOPIC, queue_id))
+            delivered = any(message.body == waiting.shown.body for message in found.seen.get(waiting.final, ()))
+            if offset < goes_on and not delivered:
+                raise Violation(
+                    f"delayed message {offset} of level {queue_id + 1} is passed over: it goes on at {goes_on}, "
+                    f"and {waiting.final} does not have it"
+                )
+
+    def _check_discarded(self, found: Recovered) -> None:
+        """A discarded half message is in the topic of those; a torn append may leave it there and still pending."""
+        given_up = {message.body for message in found.seen.get((CHECK_MAX_TOPIC, HALF_QUEUE_ID), ())}
+        for offset, half in self._ledger.halves.items():
+            if not self._is_promised(half.shown.end) or half.shown.place < found.broker.store.min_commit_log_offset:
+                continue
+            if found.broker.transactions.state(offset) is State.DISCARDED and half.shown.body not in given_up:
+                raise Violation(f"half message {offset} is discarded, and {CHECK_MAX_TOPIC} does not have it")
+
+
+def _check_value(what: str, found: Value | None, allowed: list[Value | None]) -> None:
+    if found not in allowed:
+        raise Violation(f"{what} is {found}; it may be {allowed}")
 
 
 def _outcome(broker: SmallBroker, half: Half, outcome: Outcome) -> ResponseCode | None:
@@ -279,23 +322,38 @@ def rebased(found: Recovered, ledger: Ledger) -> Ledger:
         shown = Shown(message.body, message.commit_log_offset, end, key)
         after.allow(queue, message.body)
         after.show(queue, message.queue_offset, shown)
+        if queue[0] == HALF_TOPIC:
+            after.allow((CHECK_MAX_TOPIC, HALF_QUEUE_ID), message.body)
+        if queue[0] == SCHEDULE_TOPIC and (final := real_place(message.property_map)) is not None:
+            after.allow(final, message.body)
+            after.delay(queue[1], message.queue_offset, Waiting(shown, final))
     broker = found.broker
     after.deleting = broker.store.min_commit_log_offset
     after.flushed = broker.store.flushed_offset
+    _keep_halves(after, ledger, found)
+    _keep_tables(after, ledger, broker)
+    return after
+
+
+def _keep_halves(after: Ledger, ledger: Ledger, found: Recovered) -> None:
     for offset, half in ledger.halves.items():
         kept = after.shown.get((HALF_TOPIC, HALF_QUEUE_ID), {}).get(offset)
         if kept is not None and kept.body == half.shown.body:
             now = after.halves[offset] = Half(kept, half.final)
-            if broker.transactions.state(offset) not in OPEN_STATES:
+            if found.broker.transactions.state(offset) not in (*OPEN_STATES, State.DISCARDED):
                 final = any(message.body == kept.body for message in found.seen.get(half.final, ()))
                 now.asked = Outcome.COMMIT if final else Outcome.ROLL_BACK
                 now.told_at = after.flushed
-    for place in ledger.offsets:
-        after.offsets[place] = after.saved_offsets[place] = broker.offsets.query(*place)
-    for name, config in broker.topics.table().items():
-        after.topics[name] = [config]
-        after.saved_topics[name] = 0
-    return after
+
+
+def _keep_tables(after: Ledger, ledger: Ledger, broker: SmallBroker) -> None:
+    for key in ledger.offsets.values:
+        offset = broker.offsets.query(*key)
+        after.offsets.start_from(key, None if offset == NOT_KNOWN else offset)
+    for name in ledger.topics.values.keys() | broker.topics.table().keys():
+        after.topics.start_from(name, broker.topics.get(name))
+    for name in ledger.groups.values.keys() | broker.groups.table().keys():
+        after.groups.start_from(name, broker.groups.get(name))
 
 
 def _all(found: Recovered) -> Iterator[tuple[QueueName, StoredMessage]]:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import cast
+from typing import TypeVar, cast
 
 from gateway.store.files import Buffer, DiskSpace
 
 GIB = 1024**3
+Entry = TypeVar("Entry")
 
 
 class Kind(Enum):
@@ -27,6 +28,7 @@ class Kind(Enum):
     WRITE = "write"
     TRUNCATE = "truncate"
     SYNC = "fdatasync"
+    FAILED_SYNC = "failed fdatasync"
     SYNC_DIRECTORY = "fsync directory"
     RENAME = "rename"
     LINK = "link"
@@ -75,15 +77,20 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Everything on a disk: files by path, and directories with the time of their last change."""
+    """Everything on a disk: files by path, and directories with the time of their last change.
+
+    :param run: counts the starts of the system.
+    """
 
     files: Mapping[str, File]
     directories: Mapping[str, int]
+    run: int = 0
 
     def fingerprint(self) -> int:
         """Equal for equal contents (within one process)."""
         # Contents are shared between images, and bytes remember their hash.
-        return hash((frozenset((path, file.content) for path, file in self.files.items()), frozenset(self.directories)))
+        contents = frozenset((path, file.content) for path, file in self.files.items())
+        return hash((contents, frozenset(self.directories), self.run))
 
 
 class Inode:
@@ -116,6 +123,8 @@ class RecordingFiles:
         self._clock_ms = clock_ms
         self.changes: list[Change] = []
         self.space = DiskSpace(100 * GIB, 90 * GIB)
+        self.fault: tuple[str, str] | None = None
+        """The operation ("pwrite" or "fdatasync") whose next call on a path with this part fails."""
         self._inodes: dict[str, Inode] = {}
         self._directories = dict(image.directories)
         self._open: dict[int, Inode] = {}
@@ -178,9 +187,12 @@ class RecordingFiles:
         """See ``FileLayer``."""
         inode = self._open[fd]
         inode.modified_at_ms = now_ms = self._clock_ms()
-        copy = bytes(data)
+        fails = self._fails("pwrite", inode.path)
+        copy = bytes(data)[: len(data) // 2] if fails else bytes(data)
         overwrite(inode.writable(), offset, copy)
         self.log(Change(Kind.WRITE, inode.path, inode.number, offset, copy, at_ms=now_ms))
+        if fails:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), inode.path)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
         """See ``FileLayer``."""
@@ -196,7 +208,17 @@ class RecordingFiles:
     def fdatasync(self, fd: int) -> None:
         """See ``FileLayer``."""
         inode = self._open[fd]
+        if self._fails("fdatasync", inode.path):
+            self.log(Change(Kind.FAILED_SYNC, inode.path, inode.number))
+            raise OSError(errno.EIO, os.strerror(errno.EIO), inode.path)
         self.log(Change(Kind.SYNC, inode.path, inode.number))
+
+    def _fails(self, operation: str, path: str) -> bool:
+        """Whether this is the call that was to fail."""
+        if self.fault is None or self.fault[0] != operation or self.fault[1] not in path:
+            return False
+        self.fault = None
+        return True
 
     def size(self, fd: int) -> int:
         """See ``FileLayer``."""
@@ -223,6 +245,11 @@ class RecordingFiles:
     def rename(self, source: Path, target: Path) -> None:
         """See ``FileLayer``."""
         old, new = str(source), str(target)
+        if old in self._directories:
+            self._log_name(Kind.RENAME, old, target=new)
+            move_below(self._directories, old, new)
+            move_below(self._inodes, old, new)
+            return
         inode = self._inode(old)
         self._log_name(Kind.RENAME, old, inode.number, new)
         del self._inodes[old]
@@ -300,6 +327,10 @@ class RecordingFiles:
         """See ``FileLayer``."""
         return self.space
 
+    def system_run(self) -> str:
+        """See ``FileLayer``."""
+        return f"run {self.image.run}"
+
     # --- whole files, for the tables -----------------------------------------------------------------------------
 
     def file_size(self, path: Path) -> int:
@@ -347,6 +378,12 @@ def resize(content: bytearray, size: int) -> None:
         del content[size:]
     else:
         content.extend(bytes(size - len(content)))
+
+
+def move_below(table: dict[str, Entry], old: str, new: str) -> None:
+    """What the rename of a directory does to names."""
+    for name in [name for name in table if name == old or name.startswith(f"{old}/")]:
+        table[new + name[len(old) :]] = table.pop(name)
 
 
 def _missing(name: str) -> FileNotFoundError:

@@ -6,21 +6,29 @@ The order of opening and closing is that of ``gateway.broker.parts``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from random import Random
+from typing import Any, cast
 
 from twisted.internet import task
 
+from gateway.errors import GatewayError
+from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
+from gateway.schedule.delay_levels import DelayLevels
+from gateway.schedule.delay_offsets import DelayOffsets
+from gateway.schedule.delay_service import DelayService
 from gateway.settings import BrokerSettings
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import Dispatched
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.recording import RecordingFiles
+from gateway.tests.crash.state_databases import state_choice
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
 from gateway.transaction.transactions import Transactions
 
@@ -29,6 +37,12 @@ HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
 SETTINGS = BrokerSettings(broker_name="crash")
 LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, remembered_outcomes=4096)
+LEVELS = DelayLevels.parse("1s 5s")
+
+
+def delay_of(level: int) -> int | None:
+    """The delay of a level in milliseconds."""
+    return LEVELS.delay_ms(level) if 0 < level <= LEVELS.last else None
 
 
 class Clock:
@@ -90,33 +104,64 @@ def _done(work: Callable[[], object], on_result: Callable[[object], None]) -> Ca
     result: object
     try:
         result = work()
-    except (OSError, DiskFull, WriteFailed) as error:
+    except (OSError, DiskFull, WriteFailed, GatewayError) as error:
         result = error
     return lambda: on_result(result)
 
 
-class NoProducers:
-    """Nobody to ask."""
+class SilentProducer:
+    """Takes every check and never answers."""
 
-    def pick(self, group: str, exclude: object = ()) -> None:
+    remote_text = "127.0.0.1:1"
+
+    def notify(self, code: int, header: object = None, body: bytes = b"") -> bool:
+        """See ``Asked``."""
+        return True
+
+
+class SilentProducers:
+    """One producer of every group."""
+
+    def pick(self, group: str, exclude: Container[SilentProducer] = ()) -> SilentProducer | None:
         """See ``ProducerChoice``."""
-        return
+        return None if _SILENT in exclude else _SILENT
+
+
+_SILENT = SilentProducer()
 
 
 class SmallBroker:
     """One life of a broker, from ``open`` to ``close`` or a crash."""
 
-    def __init__(self, files: RecordingFiles, clock: Clock, settings: StoreSettings) -> None:
+    def __init__(
+        self,
+        files: RecordingFiles,
+        clock: Clock,
+        settings: StoreSettings,
+        states: TransactionStateStore = TransactionStateStore.QUEUE,
+        limits: TransactionLimits = LIMITS,
+    ) -> None:
         self.files = files
         self.clock = clock
         self.threads = threads = Threads()
         self.reactor = task.Clock()
         self.store = MessageStore(
-            ROOT, settings, clock, files=files, soon=threads.soon, in_thread=threads.in_log_thread
+            ROOT, settings, clock, files=files, soon=threads.soon, in_thread=threads.in_log_thread, delay_of=delay_of
         )
         config = ROOT / "config"
         self.topics = Topics(
             path=config / "topics.json", settings=SETTINGS, clock_ms=clock, in_thread=threads.in_pool, disk=files
+        )
+        self.groups = Groups(
+            path=config / "subscriptionGroup.json",
+            settings=SETTINGS,
+            clock_ms=clock,
+            in_thread=threads.in_pool,
+            disk=files,
+        )
+        self.delay_offsets = DelayOffsets(config / "delayOffset.json", threads.in_pool, files)
+        self.delays = DelayService(
+            store=self.store, levels=LEVELS, reactor=self.reactor, clock=clock, in_thread=cast("Any", threads.in_pool)
         )
         self.offsets = ConsumerOffsets(
             path=config / "consumerOffset.json", clock_ms=clock, in_thread=threads.in_pool, disk=files
@@ -124,15 +169,16 @@ class SmallBroker:
         self.transactions = Transactions(
             store=self.store,
             consumer_offsets=self.offsets,
-            producers=NoProducers(),
+            producers=SilentProducers(),
             reactor=self.reactor,
             clock_ms=clock,
-            limits=LIMITS,
+            limits=limits,
             journal_path=ROOT / "transaction" / "checks",
             host=HOST,
             soon=threads.soon,
             in_thread=threads.in_pool,
             files=files,
+            choice=state_choice(ROOT, files, states),
         )
         self.store.keep_from = self._oldest_pending
 
@@ -147,25 +193,32 @@ class SmallBroker:
         """
         report = self.store.open()
         self.topics.load()
+        self.groups.load()
         self.offsets.load()
+        self.delays.resume_from(self.delay_offsets.load())
+        self.delay_offsets.follow(self.delays.durable_offsets)
         self.transactions.rebuild()
         self.store.listen(self._dispatched)
         return report
 
     def _dispatched(self, results: list[Dispatched]) -> None:
         self.transactions.half_stored(results)
+        self.delays.arrived(results)
 
     def start(self) -> None:
         """Begin what runs by itself."""
         self.transactions.start()
+        self.delays.start()
 
     def close(self) -> None:
         """A proper end."""
+        self.delays.stop()
         stopped: list[object] = []
         stopping = self.transactions.stop()
         stopping.addCallback(stopped.append)
         self.threads.run()
         assert stopped == [None], "transactions did not stop"
-        self.topics.persist_now()
-        self.offsets.persist_now()
+        self.store.flush()
+        for table in (self.topics, self.groups, self.offsets, self.delay_offsets):
+            table.persist_now()
         self.store.close()

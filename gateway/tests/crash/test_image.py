@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -210,3 +211,63 @@ def test_a_kill_always_leaves_what_the_disk_shows_and_a_full_sync_what_a_kill_le
     files.fsync_directory(Path("/d"))
     assert left(files, Crash.NOTHING) == shown
     assert left(files, Crash.SOME, seed) == shown
+
+
+def test_a_directory_moves_with_all_in_it_or_not_at_all() -> None:
+    files = disk()
+    files.make_directory(Path("/d/sub"))
+    files.fsync_directory(Path("/d"))
+    made(files, Path("/d/sub/file"), b"abc")
+    files.rename(Path("/d/sub"), Path("/d/away"))
+    assert files.list(Path("/d")) == ["away"]
+    found = all_left(files)
+    assert {tuple(image) for image in found} == {("/d/sub/file",), ("/d/away/file",)}
+    files.fsync_directory(Path("/d"))
+    assert all(image == {"/d/away/file": b"abc"} for image in all_left(files))
+
+
+def test_what_was_made_in_a_directory_before_it_moved_moves_with_it() -> None:
+    files = disk()
+    files.make_directory(Path("/d/sub"))
+    files.fsync_directory(Path("/d"))
+    files.open(Path("/d/sub/file"), create=True)
+    files.rename(Path("/d/sub"), Path("/d/away"))
+    files.make_directory(Path("/d/sub"))
+    files.fsync_directory(Path("/d"))
+    assert {tuple(image) for image in all_left(files)} == {(), ("/d/away/file",)}
+
+
+def test_a_sync_below_a_new_directory_brings_the_move_that_made_room_for_it() -> None:
+    files = disk()
+    files.make_directory(Path("/d/sub"))
+    files.fsync_directory(Path("/d"))
+    made(files, Path("/d/sub/file"), b"old")
+    files.rename(Path("/d/sub"), Path("/d/away"))
+    files.make_directory(Path("/d/sub"))
+    made(files, Path("/d/sub/file"), b"new")
+    for image in all_left(files):
+        assert image["/d/away/file"] == b"old"
+        assert image.get("/d/sub/file", b"new") == b"new"
+
+
+def test_a_failed_sync_is_not_made_good_by_a_later_one() -> None:
+    files = disk()
+    fd = made(files, content=b"abc")
+    files.pwrite(fd, b"def", 3)
+    files.fault = "fdatasync", "/d/file"
+    with pytest.raises(OSError, match="Input/output error"):
+        files.fdatasync(fd)
+    files.fdatasync(fd)
+    assert left(files, Crash.KILL) == {"/d/file": b"abcdef"}
+    assert left(files, Crash.NOTHING) == {"/d/file": b"abc"}
+
+
+def test_a_failed_write_leaves_a_part() -> None:
+    files = disk()
+    fd = made(files)
+    files.fault = "pwrite", "/d/"
+    with pytest.raises(OSError, match="Input/output error"):
+        files.pwrite(fd, b"abcd", 0)
+    assert left(files, Crash.KILL) == {"/d/file": b"ab"}
+    files.pwrite(fd, b"abcd", 0)
+    assert left(files, Crash.KILL) == {"/d/file": b"abcd"}

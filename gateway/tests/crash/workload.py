@@ -7,21 +7,25 @@ and flushes interleave.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from typing import Any
 
-from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.schedule.redirect import redirect_delayed
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import Dispatched, PutResult
 from gateway.store.store_settings import StoreSettings
-from gateway.tests.crash.ledger import Fact, Half, Ledger, Outcome, QueueName, Shown
+from gateway.tests.crash.ledger import Fact, Half, Ledger, OffsetKey, Outcome, QueueName, Shown, Waiting
 from gateway.tests.crash.recording import Change, Image, RecordingFiles
-from gateway.tests.crash.small_broker import HOST, Clock, SmallBroker
-from gateway.transaction.half_messages import half_of, real_place
-from gateway.transaction.limits import HOUR_MS
+from gateway.tests.crash.small_broker import HOST, LEVELS, LIMITS, Clock, SmallBroker
+from gateway.transaction.half_messages import HALF_QUEUE_ID, half_of, real_place
+from gateway.transaction.limits import HOUR_MS, TransactionLimits
 from gateway.transaction.settling import Reply
+from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import SysFlag
@@ -55,6 +59,8 @@ class Workload:
     steps: int = 60
     lives: int = 3
     sizes: tuple[int, ...] = SIZES
+    states: TransactionStateStore = TransactionStateStore.QUEUE
+    limits: TransactionLimits = LIMITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +91,10 @@ class Run:
         self._clock = Clock(ledger.now_ms)
         self._files = RecordingFiles(image, self._clock)
         self._halves: list[Shown] = [half.shown for half in ledger.halves.values()]
-        self._committed: dict[tuple[str, str, int], int] = dict(ledger.offsets)
-        self._versions = {name: len(versions) - 1 for name, versions in ledger.topics.items()}
+        self._offsets, self._topics = deepcopy(ledger.offsets), deepcopy(ledger.topics)
+        self._groups = deepcopy(ledger.groups)
+        self._sent = {queue: set(bodies) for queue, bodies in ledger.allowed.items()}
+        self._failed = False
         self._flushed = -1
         self._begin()
 
@@ -106,7 +114,8 @@ class Run:
         return Life(self._image, self._ledger, self._files.changes, self._facts)
 
     def _begin(self) -> None:
-        self._broker = SmallBroker(self._files, self._clock, self._workload.settings)
+        workload = self._workload
+        self._broker = SmallBroker(self._files, self._clock, workload.settings, workload.states, workload.limits)
         self._broker.open()
         self._broker.store.listen(self._visible)
         self._broker.start()
@@ -127,20 +136,28 @@ class Run:
         self._number += 1
         return message(self._workload, queue, self._number, self._clock(), self._random)
 
+    def _allow(self, message: OutgoingMessage, queue: QueueName | None = None) -> None:
+        """A message may be read from its queue, or another one, from now on."""
+        queue = queue or (message.topic, message.queue_id)
+        self._sent.setdefault(queue, set()).add(message.body)
+        self._fact(partial(_allow, queue, message.body))
+
     def _append(self) -> None:
         message = self._message(self._random.choice(QUEUES))
-        self._fact(_allowing(message))
+        self._allow(message)
         self._broker.store.append(message, self._stored)
 
     def _append_all(self) -> None:
         messages = [self._message(self._random.choice(QUEUES)) for _ in range(self._random.randint(1, 4))]
         for message in messages:
-            self._fact(_allowing(message))
+            self._allow(message)
         self._broker.store.append_all(messages, self._all_stored)
 
     def _stored(self, result: PutResult) -> None:
-        assert result.status.is_stored, result.status
-        self._show(result)
+        if result.status.is_stored:
+            self._show(result)
+        else:
+            assert self._failed, result.status
 
     def _all_stored(self, results: list[PutResult]) -> None:
         for result in results:
@@ -151,6 +168,8 @@ class Run:
             self._show(result)
 
     def _show(self, result: PutResult) -> None:
+        if result.queue is None:
+            return  # evidence of an outcome, in no queue
         queue = result.topic, result.queue_id
         key = result.message.property_map.get(PropertyName.KEYS, "")
         place = result.commit_log_offset
@@ -184,7 +203,8 @@ class Run:
         message = self._message(self._random.choice(QUEUES[:2]))
         properties = {**message.property_map, PropertyName.PGROUP: "producers", PropertyName.TRAN_MSG: "true"}
         half = half_of(_outgoing((message.topic, message.queue_id), message.body, self._clock(), properties))
-        self._fact(_allowing(half))
+        self._allow(half)
+        self._allow(half, (CHECK_MAX_TOPIC, HALF_QUEUE_ID))
         self._broker.store.append(half, self._half_stored)
 
     def _half_stored(self, result: PutResult) -> None:
@@ -233,37 +253,145 @@ class Run:
                 pass
             deletion.remove_other_files()
 
+    # --- delays and checks ---------------------------------------------------------------------------------------
+
+    def _delayed(self) -> None:
+        message = self._message(self._random.choice(QUEUES))
+        message.property_map = {**message.property_map, PropertyName.DELAY: str(self._random.randint(1, LEVELS.last))}
+        waiting = redirect_delayed(message, LEVELS)
+        self._allow(waiting)
+        self._allow(message)
+        self._broker.store.append(waiting, self._delay_stored)
+
+    def _delay_stored(self, result: PutResult) -> None:
+        self._stored(result)
+        place = real_place(result.message.property_map)
+        assert place is not None
+        start = result.commit_log_offset
+        waiting = Waiting(Shown(result.message.body, start, start + result.size, ""), place)
+        queue_id, offset = result.queue_id, result.queue_offset
+        self._fact(lambda ledger: ledger.delay(queue_id, offset, waiting))
+
+    def _persist_delays(self) -> None:
+        self._broker.delay_offsets.persist()
+
+    def _wait(self) -> None:
+        """Time for delays to end, and for checks."""
+        seconds = self._random.choice((1, 2, 5))
+        self._clock.now_ms += 1_000 * seconds
+        self._fact(partial(_set_now, self._clock.now_ms))
+        self._broker.reactor.advance(seconds)
+
     # --- tables --------------------------------------------------------------------------------------------------
 
     def _commit(self) -> None:
         topic, queue_id = self._random.choice(QUEUES)
         key = self._random.choice(GROUPS), topic, queue_id
-        offset = self._committed.get(key, 0) + self._random.randint(1, 9)
-        self._committed[key] = offset
-        self._fact(lambda ledger: ledger.offsets.__setitem__(key, offset))
+        offset = (self._offsets.last(key) or 0) + self._random.randint(1, 9)
+        self._set_offset(key, offset)
         self._broker.offsets.commit(*key, offset)
 
-    def _persist(self) -> None:
-        offsets = dict(self._committed)
-        self._broker.offsets.persist(partial(self._offsets_saved, offsets))
+    def _set_offset(self, key: OffsetKey, offset: int | None) -> None:
+        self._offsets.add(key, offset)
+        self._fact(lambda ledger: ledger.offsets.add(key, offset))
 
-    def _offsets_saved(self, offsets: dict[tuple[str, str, int], int], failure: BaseException | None) -> None:
-        assert failure is None, failure
-        self._fact(lambda ledger: ledger.save_offsets(offsets))
+    def _persist(self) -> None:
+        numbers = self._offsets.numbers()
+        self._broker.offsets.persist(self._saved(lambda ledger: ledger.offsets.save(numbers)))
+
+    def _saved(self, fact: Fact) -> Callable[[BaseException | None], None]:
+        def saved(failure: BaseException | None) -> None:
+            assert failure is None, failure
+            self._fact(fact)
+
+        return saved
 
     def _topic(self) -> None:
         name = f"topic{self._random.randrange(FEW)}"
         config = TopicConfig(topic_name=name, read_queue_nums=self._random.randint(1, 16))
         if self._broker.topics.get(name) == config:
             return
-        self._fact(lambda ledger: ledger.add_topic(config))
-        self._versions[name] = self._versions.get(name, -1) + 1
+        self._set_topic(name, config)
         self._broker.topics.put(config)
-        self._broker.topics.persist(partial(self._topics_saved, dict(self._versions)))
+        self._persist_topics()
 
-    def _topics_saved(self, versions: dict[str, int], failure: BaseException | None) -> None:
-        assert failure is None, failure
-        self._fact(lambda ledger: ledger.save_topics(versions))
+    def _drop_topic(self) -> None:
+        """Only its configuration; ``_delete_messages`` is the other half."""
+        name = f"topic{self._random.randrange(FEW)}"
+        if self._broker.topics.get(name) is not None:
+            self._set_topic(name, None)
+            self._broker.topics.delete(name)
+            self._persist_topics()
+
+    def _set_topic(self, name: str, config: TopicConfig | None) -> None:
+        self._topics.add(name, config)
+        self._fact(lambda ledger: ledger.topics.add(name, config))
+
+    def _persist_topics(self) -> None:
+        numbers = self._topics.numbers()
+        self._broker.topics.persist(self._saved(lambda ledger: ledger.topics.save(numbers)))
+
+    def _group(self) -> None:
+        config = SubscriptionGroupConfig(
+            group_name=self._random.choice(GROUPS), retry_max_times=self._random.randint(0, 99)
+        )
+        if self._broker.groups.get(config.group_name) == config:
+            return
+        self._set_group(config.group_name, config)
+        self._broker.groups.put(config)
+        self._persist_groups()
+
+    def _drop_group(self) -> None:
+        """With its offsets, as the request to delete a group does."""
+        name = self._random.choice(GROUPS)
+        if self._broker.groups.get(name) is None:
+            return
+        self._set_group(name, None)
+        self._broker.groups.delete(name)
+        for key in [key for key in self._offsets.values if key[0] == name]:
+            self._set_offset(key, None)
+        self._broker.offsets.remove_group(name)
+        self._persist()
+        self._persist_groups()
+
+    def _set_group(self, name: str, config: SubscriptionGroupConfig | None) -> None:
+        self._groups.add(name, config)
+        self._fact(lambda ledger: ledger.groups.add(name, config))
+
+    def _persist_groups(self) -> None:
+        numbers = self._groups.numbers()
+        self._broker.groups.persist(self._saved(lambda ledger: ledger.groups.save(numbers)))
+
+    def _delete_messages(self) -> None:
+        """Of a topic, with the offsets of its queues; whoever sends to it next makes it anew."""
+        topic = self._random.choice(QUEUES)[0]
+        self._broker.threads.run()
+        self._note_flushed()
+        gone = {queue: frozenset(bodies) for queue, bodies in self._sent.items() if queue[0] == topic}
+        for queue in gone:
+            self._sent[queue] = set()
+        self._fact(lambda ledger: ledger.begin_deletion(topic))
+        for key in [key for key in self._offsets.values if key[1] == topic]:
+            self._set_offset(key, None)
+        self._broker.offsets.remove_topic(topic)
+        self._broker.store.delete_topic(
+            topic, self._broker.threads.in_pool, self._saved(lambda ledger: ledger.end_deletion(gone))
+        )
+        self._persist()
+
+    # --- faults --------------------------------------------------------------------------------------------------
+
+    def _fail_write(self) -> None:
+        self._fail("pwrite", self._random.choice(("/commitlog/", "/commitlog/", "/consumequeue/", "/index/")))
+
+    def _fail_sync(self) -> None:
+        self._fail("fdatasync", self._random.choice(("/commitlog/", "/commitlog/", "/consumequeue/", "/checkpoint")))
+
+    def _fail(self, operation: str, part: str) -> None:
+        """The disk refuses something soon; what is not acknowledged then is not promised."""
+        if not self._failed:
+            self._failed = True
+            self._files.fault = operation, part
 
     # --- lives ---------------------------------------------------------------------------------------------------
 
@@ -272,8 +400,10 @@ class Run:
         self._broker.threads.run()
         self._broker.close()
         self._note_flushed()
-        self._offsets_saved(dict(self._committed), None)
-        self._topics_saved(dict(self._versions), None)
+        offsets, topics, groups = self._offsets.numbers(), self._topics.numbers(), self._groups.numbers()
+        self._fact(lambda ledger: ledger.offsets.save(offsets))
+        self._fact(lambda ledger: ledger.topics.save(topics))
+        self._fact(lambda ledger: ledger.groups.save(groups))
         self._begin()
 
 
@@ -304,9 +434,8 @@ def _outgoing(queue: QueueName, body: bytes, now_ms: int, properties: dict[str, 
     )
 
 
-def _allowing(message: OutgoingMessage) -> Fact:
-    queue, body = (message.topic, message.queue_id), message.body
-    return lambda ledger: ledger.allow(queue, body)
+def _allow(queue: QueueName, body: bytes, ledger: Ledger) -> None:
+    ledger.allow(queue, body)
 
 
 def _show(queue: QueueName, offset: int, shown: Shown, ledger: Ledger) -> None:
@@ -339,6 +468,16 @@ _SYNC = (
     Workload(
         "transaction", {"half": 6, "end": 8, "append": 1, "progress": 2, "persist": 2, **_COMMON}, ROLLING, steps=80
     ),
+    *(
+        Workload(
+            f"transaction-{states}",
+            {"half": 6, "end": 8, "append": 1, "progress": 4, "persist": 2, "reopen": 1, **_COMMON},
+            ROLLING,
+            steps=80,
+            states=states,
+        )
+        for states in (TransactionStateStore.TABLE, TransactionStateStore.DATABASE)
+    ),
     Workload(
         "retention",
         {"append": 10, "half": 1, "end": 2, "age": 1, "delete_expired": 2, "progress": 1, **_COMMON},
@@ -346,6 +485,47 @@ _SYNC = (
         steps=110,
     ),
     Workload("tables", {"commit": 6, "persist": 2, "topic": 2, "append": 1, "turn": 6, "work": 6, "settle": 1}),
+    Workload(
+        "deletion",
+        {
+            "append": 8,
+            "append_all": 2,
+            "delete_messages": 2,
+            "commit": 3,
+            "persist": 1,
+            **_COMMON,
+            "flush": 1,
+            "reopen": 1,
+        },
+        steps=80,
+    ),
+    Workload(
+        "groups",
+        {
+            "commit": 6,
+            "persist": 2,
+            "topic": 2,
+            "drop_topic": 2,
+            "group": 4,
+            "drop_group": 3,
+            "append": 1,
+            "turn": 6,
+            "work": 6,
+            "settle": 1,
+            "reopen": 1,
+        },
+    ),
+    Workload("delay", {"delayed": 8, "append": 1, "wait": 5, "persist_delays": 3, **_COMMON}, ROLLING, steps=90),
+    Workload(
+        "discard",
+        {"half": 5, "end": 1, "wait": 8, "progress": 1, "persist": 1, **_COMMON},
+        ROLLING,
+        steps=80,
+        limits=replace(LIMITS, timeout_ms=2_000, check_interval_ms=2_000, check_max=2),
+    ),
+    Workload(
+        "disk-errors", {"append": 8, "append_all": 3, **_COMMON, "flush": 1, "fail_write": 1, "fail_sync": 1}, ROLLING
+    ),
     Workload("reopen", {"append": 6, "append_all": 2, "half": 1, "end": 1, **_COMMON, "reopen": 2}, ROLLING),
     Workload("everything", {**_ALL, **_COMMON, "flush": 1, "age": 1, "delete_expired": 1, "progress": 1}, ROLLING),
 )

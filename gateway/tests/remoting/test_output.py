@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import pytest
-from twisted.internet import tcp
+from twisted.internet import main, tcp
 from twisted.internet.protocol import Protocol
 
 from gateway.remoting.output import SocketOutput, TransportOutput, output_for, send_without_delay
@@ -15,13 +15,23 @@ from gateway.tests.remoting.conversation import MemoryTransport, memory_reactor
 LARGE = b"x" * (4 << 20)
 
 
+class Received(Protocol):
+    """Keeps what is read."""
+
+    read = b""
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        self.read += data
+
+
 class Pair:
     """A Twisted TCP transport over a socket pair whose far end this test reads by hand."""
 
     def __init__(self) -> None:
         self.near, self.far = socket.socketpair()
         self.far.setblocking(False)
-        self.transport = tcp.Connection(self.near, Protocol(), memory_reactor())
+        self.received = Received()
+        self.transport = tcp.Connection(self.near, self.received, memory_reactor())
         self.transport.connected = 1
         self.drained = 0
         output = output_for(self.transport, self._drained)
@@ -69,11 +79,24 @@ def test_what_the_kernel_does_not_take_is_sent_by_the_reactor(pair: Pair) -> Non
     assert pair.transport.producer is None
 
 
-def test_a_lost_connection_is_aborted_and_not_written_to(pair: Pair) -> None:
+def test_what_a_lost_peer_had_sent_is_read_before_its_end(pair: Pair) -> None:
+    sent = b"x" * 100_000
+    pair.far.sendall(sent)
     pair.far.close()
     pair.output.write(b"answer")
     pair.output.write(b"answer")
-    assert pair.transport._aborting
+    assert not pair.output.blocked
+    while (end := pair.transport.doRead()) is None:
+        pass
+    assert end is main.CONNECTION_DONE
+    assert pair.received.read == sent
+
+
+def test_a_connection_that_takes_no_answers_is_ended_even_when_its_peer_stays(pair: Pair) -> None:
+    pair.near.shutdown(socket.SHUT_WR)
+    pair.output.write(b"answer")
+    assert pair.transport.doRead() is main.CONNECTION_DONE
+    assert pair.far.recv(1) == b""
 
 
 def test_a_released_output_lets_the_transport_close_after_its_last_byte(pair: Pair) -> None:

@@ -264,3 +264,14 @@ def test_messages_that_left_memory_are_read_in_a_thread(tmp_path: Path, monkeypa
         waiting.pop()()
     delays.wait(2)
     assert delays.delivered() == [b"a"]
+
+
+def test_an_offset_is_saved_only_when_the_released_messages_are_on_disk(delays: Delays) -> None:
+    delays.delay(b"first", 1)
+    delays.store.flush()
+    delays.wait(1.2)
+    assert delays.delivered() == [b"first"]
+    assert delays.service.offsets() == {1: 1}
+    assert delays.service.durable_offsets() == {1: 0}, "a power failure now must not lose it"
+    delays.store.flush()
+    assert delays.service.durable_offsets() == {1: 1}

@@ -146,9 +146,9 @@ def test_what_was_known_of_a_first_unit_does_not_outlive_it(tmp_path: Path, how:
     queue = _loaded(tmp_path)
     queue.cut(0)
     if how == "restored":
-        state = queue.state()
+        state = queue.state(1 << 40)
         queue = _queue(tmp_path)
-        queue.restore(state)
+        queue.restore((0, *state, 0))
     queue.write_units(0, _units(50, 2))
     queue.correct_min(4000)
     assert (queue.min_offset, queue.max_offset) == (0, 2)

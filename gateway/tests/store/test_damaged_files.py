@@ -270,7 +270,7 @@ ROWS: dict[str, Row] = {
     "queue: missing in between": Row(_remove(T[1]), text=REBUILT),
     "queue: missing": Row(_remove("consumequeue/T"), text=REBUILT),
     "queues: all missing": Row(_remove("consumequeue"), text="2 consume queues had lost files"),
-    "queue, killed: missing": Row(_remove("consumequeue/T"), clean=False),
+    "queue, killed: missing": Row(_remove("consumequeue/T"), clean=False, text=REBUILT),
     "queue: foreign file": Row(_text("consumequeue/T/0/notes"), clean=False, text="notes is not a consume queue file"),
     "queue: foreign directory": Row(_text("consumequeue/T/x/y"), text="consumequeue/T/x is not a consume queue"),
     "queue: foreign file among topics": Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from gateway.tests.store.small_store import (
     log_file,
     message,
     opened,
+    overwrite,
     put,
     read_all,
 )
@@ -166,6 +168,81 @@ def test_a_queue_whose_messages_are_all_gone_goes_on_with_its_offsets(tmp_path: 
     store.deletion.remove_other_files()
     store.close()
     assert put(opened(tmp_path), message(b"next", topic="Old")).queue_offset == 1
+
+
+def _gone_but_for_its_end(root: Path) -> Path:
+    """A store that was closed with a queue of ten messages, one file full, that are all deleted."""
+    store = opened(root)
+    for number in range(10):
+        put(store, message(b"%d" % number, topic="Gone"))
+    for _ in range(40):
+        put(store, b"x" * 400)
+    for path in (root / "commitlog").iterdir():
+        os.utime(path, (START_MS / 1000, START_MS / 1000))
+    store.delete_expired(MUCH_LATER_MS, asked=True)
+    assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (10, 10)
+    store.close()
+    return root / "consumequeue" / "Gone" / "0"
+
+
+def _next_file_without_size(queue: Path) -> None:
+    (queue / f"{200:020d}").touch()
+
+
+def _next_file_alone(queue: Path) -> None:
+    (queue / f"{0:020d}").rename(queue / f"{200:020d}")
+    (queue / f"{200:020d}").write_bytes(b"")
+
+
+def _no_files(queue: Path) -> None:
+    (queue / f"{0:020d}").unlink()
+
+
+def _no_queue(queue: Path) -> None:
+    _no_files(queue)
+    queue.rmdir()
+
+
+def _half_a_file(queue: Path) -> None:
+    (queue / f"{0:020d}").write_bytes(bytes(100))
+
+
+@pytest.mark.parametrize(
+    ("lose", "listed"),
+    [
+        *((lose, True) for lose in (_next_file_without_size, _next_file_alone, _no_files, _no_queue, _half_a_file)),
+        *((lose, False) for lose in (_next_file_without_size, _next_file_alone)),  # the names that are left say it
+    ],
+)
+def test_a_queue_that_lost_files_and_whose_messages_are_all_gone_goes_on_with_its_offsets(
+    tmp_path: Path, lose: Callable[[Path], None], listed: bool
+) -> None:
+    root = tmp_path / "s"
+    queue = _gone_but_for_its_end(root)
+    lose(queue)
+    if not listed:
+        (root / "gateway-queues").unlink()
+    (root / "abort").touch()
+    for again in range(3):  # killed each time: what the end rests on must outlive every recovery
+        store = opened(root)
+        assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (10, 10), again
+        root = killed(root)
+    store.close()
+    store = opened(root)
+    assert put(store, message(b"next", topic="Gone")).queue_offset == 10
+    assert bodies(store, "Gone") == [b"next"]
+    store.close()
+    assert opened(root).max_offset("Gone", 0) == 11
+
+
+def test_a_queue_keeps_a_listed_end_behind_the_file_that_it_still_has(tmp_path: Path) -> None:
+    queue = _gone_but_for_its_end(tmp_path)
+    overwrite(queue / f"{0:020d}", 140, bytes(60))
+    (tmp_path / "abort").touch()
+    store = opened(tmp_path)
+    assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (10, 10)
+    assert put(store, message(b"next", topic="Gone")).queue_offset == 10
+    assert bodies(store, "Gone") == [b"next"]
 
 
 def test_when_space_runs_short_old_files_go_at_any_hour_and_messages_are_taken_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The list of queues at the last clean stop."""
+"""The list of queues, their ends, and how their files looked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.paths import StorePaths
-from gateway.store.queue_ends import QueueEnds, forget_queue_ends, load_queue_ends, save_queue_ends
+from gateway.store.queue_ends import QueueEnds, build_head, build_line, build_list, parse_list
 from gateway.tests.store.small_store import SMALL, Disk, bodies, message, opened, put, small_store
 from wire.disk.consume_queue import UNIT
 
@@ -26,8 +26,12 @@ def _queues(root: Path, disk: Disk, count: int = 2) -> ConsumeQueues:
 
 def _saved(root: Path, count: int = 2) -> tuple[Disk, StorePaths, QueueEnds]:
     disk, paths = Disk(), StorePaths(root)
-    save_queue_ends(disk, paths, _queues(root, disk, count), LOG_END)
-    return disk, paths, load_queue_ends(disk, paths)
+    queues = _queues(root, disk, count)
+    queues.sync()
+    queues.list_changed(LOG_END)
+    ends = queues.journal.load()
+    queues.close()
+    return disk, paths, ends
 
 
 def test_a_queue_that_ends_earlier_than_listed_is_lost(tmp_path: Path) -> None:
@@ -35,13 +39,11 @@ def test_a_queue_that_ends_earlier_than_listed_is_lost(tmp_path: Path) -> None:
     assert list(ends) == [("T", 3, 2)]
     queues = ConsumeQueues(disk, paths, SMALL)
     assert queues.load(ends) == []
-    assert queues.lost == set()
+    assert queues.lost == {}
     shutil.rmtree(paths.queue("T", 3))
     queues = ConsumeQueues(disk, paths, SMALL)
     queues.load(ends)
-    assert queues.lost == {("T", 3)}
-    forget_queue_ends(disk, paths)
-    assert list(load_queue_ends(disk, paths)) == []
+    assert queues.lost == {("T", 3): 2}
 
 
 @pytest.mark.parametrize("count", [1, 10, 25])
@@ -54,7 +56,7 @@ def test_an_untouched_queue_is_taken_over_without_opening_its_files(tmp_path: Pa
     taken_over.load(ends, untouched=True)
     assert disk.most_open == len(disk.open_fds)
     (one,), (other,) = looked_at, taken_over
-    assert one.state() == other.state()
+    assert one.state(LOG_END) == other.state(LOG_END)
     assert (one.starts, one.next_offset) == (other.starts, other.next_offset)
     assert other.unit(count - 1) == ((count - 1) * 100, 100, count - 1)
     assert other.covered_end() == count * 100
@@ -69,7 +71,7 @@ def test_a_queue_whose_file_was_changed_since_is_looked_at(tmp_path: Path) -> No
     queues = ConsumeQueues(disk, paths, SMALL)
     queues.load(ends, untouched=True)
     assert queues.make("T", 3).max_offset == 0
-    assert queues.lost == {("T", 3)}
+    assert queues.lost == {("T", 3): 2}
 
 
 def test_a_queue_that_appeared_since_is_found(tmp_path: Path) -> None:
@@ -99,26 +101,43 @@ def test_a_store_that_was_closed_opens_no_consume_queue(tmp_path: Path) -> None:
     assert [bodies(store, queue_id=number) for number in range(12)] == [[b"%d" % number] for number in range(12)]
 
 
-@pytest.mark.parametrize("text", [b"", b"\xff\xfe\x00", b"T\t3\n", b"T\tx\t9\n", b"T\t3\t-1\n", b"T\t3\t9\t9\n"])
-def test_what_cannot_be_read_is_no_loss(tmp_path: Path, text: bytes) -> None:
-    disk, paths = Disk(), StorePaths(tmp_path)
-    paths.queue_ends.write_bytes(text)
-    assert list(load_queue_ends(disk, paths)) == []
+@pytest.mark.parametrize("text", [b"", b"\xff\xfe\x00", b"T\t3\n", b"#2 1 2 3\n[]", b"#3 x\n", b"#3 20", b"\n"])
+def test_what_cannot_be_read_is_no_loss(text: bytes) -> None:
+    assert parse_list(text) == QueueEnds()
 
 
-def test_a_damaged_list_says_nothing(tmp_path: Path) -> None:
-    disk, paths, _ = _saved(tmp_path)
-    data = paths.queue_ends.read_bytes()
-    for at in range(len(data)):
-        paths.queue_ends.write_bytes(data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :])
-        ends = load_queue_ends(disk, paths)
-        assert (list(ends), ends.topics) == ([], ()) or ends.log_end != LOG_END or ends.file_bytes != 200
-        paths.queue_ends.write_bytes(data[:at])
-        assert list(load_queue_ends(disk, paths)) == []
+def test_a_line_that_is_damaged_counts_as_not_written_and_so_do_those_behind_it() -> None:
+    lines = [build_line(number, "run", [("T", 5, [(0, number, 0, 0, 0, 0, 0, 7)])]) for number in range(3)]
+    head = build_head(200)
+    whole = parse_list(head + b"".join(lines))
+    assert (whole.log_end, list(whole), whole.bytes_read) == (2, [("T", 0, 2)], len(head + b"".join(lines)))
+    data = head + b"".join(lines)
+    for at in range(len(head), len(data)):
+        number = 0 if at < len(head + lines[0]) else 1 if at < len(head + lines[0] + lines[1]) else 2
+        for damaged in (data[:at] + bytes((data[at] ^ 1,)) + data[at + 1 :], data[:at]):
+            found = parse_list(damaged)
+            assert found.log_end == number - 1
+            assert found.bytes_read == len(head + b"".join(lines[:number]))
 
 
-def test_the_first_version_tells_of_losses_only(tmp_path: Path) -> None:
-    disk, paths = Disk(), StorePaths(tmp_path)
-    paths.queue_ends.write_bytes(b"T\t3\t2\n")
-    ends = load_queue_ends(disk, paths)
-    assert (list(ends), ends.topics, ends.log_end) == ([("T", 3, 2)], (), -1)
+def test_later_lines_count_and_a_deleted_topic_is_not_lost() -> None:
+    data = build_head(200)
+    data += build_line(1, "a", [("T", 5, [(0, 1, 0, 0, 0, 0, 0, 7), (1, 9, 0, 0, 0, 0, 0, 7)]), ("U", 5, [])])
+    data += build_line(2, "a", [("T", 6, [(1, 10, 0, 0, 0, 0, 0, 8)])])
+    data += build_line(2, "b", [], ["U"])
+    assert parse_list(data) == QueueEnds(
+        [("T", 6, [(0, 1, 0, 0, 0, 0, 0, 7), (1, 10, 0, 0, 0, 0, 0, 8)])], 2, 200, "b", len(data)
+    )
+    assert list(parse_list(data + build_line(3, "b", [], ["T"]))) == []
+
+
+def test_a_list_of_many_topics_is_several_lines_of_which_the_last_makes_it_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("gateway.store.queue_ends.TOPICS_PER_LINE", 2)
+    ends = QueueEnds([(f"T{number}", 1, [(0, 1, 0, 0, 0, 0, 0, 7)]) for number in range(5)], 9, 200, "run")
+    lines = list(build_list(ends))
+    assert len(lines) == 5
+    data = b"".join(lines)
+    assert parse_list(data) == QueueEnds(ends.topics, 9, 200, "run", len(data))
+    assert parse_list(b"".join(lines[:-1])).log_end == -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from gateway.store_tool.directory import data_end, holder_of, opened
 from gateway.store_tool.errors import DirectoryInUse
 from gateway.tests.store.small_store import SMALL
 from gateway.tests.store.small_store import opened as opened_store
-from gateway.tests.store_tool.small_directory import fill, run
+from gateway.tests.store_tool.small_directory import fill, queue_file, run
 
 COMMANDS = ["inspect", "verify", "repair", "dump"]
 
@@ -32,7 +33,7 @@ def test_a_path_that_is_no_store_is_named_with_the_fix(tmp_path: Path, command: 
     (part / f"{0:020d}").touch()
     for path, text in (
         (tmp_path / "none", "does not exist; give the directory that storePathRootDir (--data) names"),
-        (file, "is not a directory; give the directory"),
+        (file, "is not a directory but a file; give the directory"),
         (empty, "is not a store directory: it is empty; a server that starts on it will make one"),
         (foreign, "is not a store directory: it holds no commitlog, consumequeue, config or checkpoint"),
         (above, f"is not a store directory: there is one in it; give {above / 'store'}"),
@@ -107,3 +108,29 @@ def test_the_end_of_data_is_found_behind_holes(tmp_path: Path) -> None:
     assert data_end(path, 50 << 20) == (30 << 20) + 3
     path.write_bytes(bytes(10))
     assert data_end(path, 10) == 0
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_file_instead_of_a_directory_names_its_store(tmp_path: Path, command: str) -> None:
+    fill(tmp_path / "data", 20)
+    result = run(command, queue_file(tmp_path / "data"))
+    assert result.exit_code == 2
+    assert "is not a directory but a file; it belongs to the store" in result.stderr
+    assert result.stderr.rstrip().endswith(f"{tmp_path / 'data'}; give that")
+    (tmp_path / "note").write_text("x")
+    assert "note is not a directory but a file; give the directory" in run(command, tmp_path / "note").stderr
+
+
+def test_symbolic_links_among_queues_are_followed_and_told_of_in_one_line(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    fill(data)
+    shutil.move(data / "consumequeue" / "orders", tmp_path / "other-disk")
+    (data / "consumequeue" / "orders").symlink_to(tmp_path / "other-disk")
+    (data / "consumequeue" / "stock" / "9").symlink_to(tmp_path / "nowhere")
+    result = run("verify", data)
+    assert result.exit_code == 0, result.output
+    notes = [line for line in result.output.splitlines() if line.startswith("Note: symbolic links")]
+    assert len(notes) == 2
+    assert notes[0].startswith("Note: symbolic links are followed")
+    assert notes[0].endswith("other-disk and 1 more")
+    assert notes[1].endswith(f"lead nowhere: {data / 'consumequeue' / 'stock' / '9'} → {tmp_path / 'nowhere'}")

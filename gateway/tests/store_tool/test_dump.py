@@ -41,7 +41,7 @@ def test_by_queue_and_offset(directory: Path) -> None:
     assert [(one["queue_id"], one["queue_offset"]) for one in found] == [(1, 3), (1, 4), (1, 5)]
     assert len(dumped(directory, "--topic", "orders", "--offset", ":2")) == 4
     assert dumped(directory, "--topic", "orders", "--scan") == dumped(directory, "--topic", "orders")
-    assert dumped(directory, "--topic", "nothing") == []
+    assert dumped(directory, "--topic", "orders", "--offset", "1000:") == []
 
 
 def test_by_time_in_milliseconds_and_as_a_date(directory: Path) -> None:

@@ -58,3 +58,13 @@ def test_a_level_of_somebody_else_is_asked_for_when_it_is_read() -> None:
     assert registry.sentences() == {"log_bytes": "Bytes of the log"}
     with pytest.raises(GatewayError, match="declared twice"):
         registry.gauge("log_bytes", "Again")
+
+
+def test_distributions_are_bounded_like_series(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "MAX_SERIES", 2)
+    registry = Registry()
+    latency = registry.histogram("latency", "Seconds", (1,))
+    for topic in ("a", "b", "c", "d", "a"):
+        latency.of(topic=topic).observe(0.5)
+    counts = {sample.labels: sample.value for sample in latency.samples() if sample.name == "latency_count"}
+    assert counts == {(("topic", "a"),): 2, (("topic", "b"),): 1, (("overflow", "true"),): 2}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+from gateway.store.dispatch import HIDDEN
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.transaction.log_access import LogAccess
@@ -12,6 +13,22 @@ from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record
 
 Waiting = tuple[list[PutResult], Callable[[list[PutResult]], None]]
+
+
+class MemoryWalk:
+    """What ``LogWalk`` asks for."""
+
+    def __init__(self, records: dict[int, bytes], start: int, limit: int) -> None:
+        self._records = records
+        self._limit = limit
+        self.end = start
+        self.problem: str | None = None
+
+    def __iter__(self) -> Iterator[StoredMessage]:
+        for place, record in sorted(self._records.items()):
+            if self.end <= place < self._limit:
+                yield parse_record(record)
+                self.end = place + len(record)
 
 
 class MemoryLog:
@@ -57,7 +74,8 @@ class MemoryLog:
         waiting, self._waiting = self._waiting, []
         for results, on_stored in waiting:
             for result in results:
-                self.queues.setdefault((result.topic, result.queue_id), []).append(result.commit_log_offset)
+                if not result.message.sys_flag & HIDDEN:
+                    self.queues.setdefault((result.topic, result.queue_id), []).append(result.commit_log_offset)
             self.flushed_offset = max(self.flushed_offset, results[-1].commit_log_offset + results[-1].size)
             for listener in self.listeners:
                 listener(results)
@@ -65,8 +83,10 @@ class MemoryLog:
 
     def _place(self, message: OutgoingMessage) -> PutResult:
         queue = message.topic, message.queue_id
-        queue_offset = self._next.get(queue, self.first.get(queue, 0))
-        self._next[queue] = queue_offset + 1
+        queue_offset = 0
+        if not message.sys_flag & HIDDEN:
+            queue_offset = self._next.get(queue, self.first.get(queue, 0))
+            self._next[queue] = queue_offset + 1
         place, now_ms = self.max_commit_log_offset, self._clock_ms()
         record = build_record(message, queue_offset, place, now_ms)
         self.records[place] = record
@@ -84,9 +104,10 @@ class MemoryLog:
                 break
             message = parse_record(record)
             left.records[place] = record
-            queue = message.topic, message.queue_id
-            left.queues.setdefault(queue, []).append(place)
-            left._next[queue] = message.queue_offset + 1
+            if not message.sys_flag & HIDDEN:
+                queue = message.topic, message.queue_id
+                left.queues.setdefault(queue, []).append(place)
+                left._next[queue] = message.queue_offset + 1
             left.max_commit_log_offset = left.flushed_offset = place + len(record)
         return left
 
@@ -107,6 +128,9 @@ class MemoryLog:
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         record = self.records.get(commit_log_offset)
         return None if record is None else parse_record(record)
+
+    def walk_from(self, commit_log_offset: int) -> MemoryWalk:
+        return MemoryWalk(self.records, commit_log_offset, self.flushed_offset)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = topic, queue_id

@@ -12,6 +12,7 @@ from gateway.store.group_commit import in_this_thread
 from gateway.transaction import check_journal
 from gateway.transaction.check_journal import (
     HEAD,
+    MARK,
     RECORD_BYTES,
     Check,
     CheckJournal,
@@ -32,7 +33,7 @@ def opened(path: Path, files: RealFiles | None = None) -> CheckJournal:
 
 def reread(path: Path) -> tuple[dict[int, Check], int]:
     journal = CheckJournal(path, in_thread=in_this_thread)
-    checks = journal.load()
+    checks = {offset: check for offset, check in journal.load().items() if offset != MARK}
     journal.close()
     return checks, journal.mark
 
@@ -87,7 +88,8 @@ def test_a_file_that_is_no_journal_is_begun_anew(tmp_path: Path, content: bytes)
 def test_records_after_a_damaged_one_are_not_trusted() -> None:
     good, bad = build_check((1, 1, 1, 1)), bytearray(build_check((2, 2, 2, 2)))
     bad[3] ^= 1
-    assert parse_checks(HEAD + good + bytes(bad) + good) == ([(1, 1, 1, 1)], len(HEAD) + RECORD_BYTES)
+    checks, good_bytes = parse_checks(HEAD + good + bytes(bad) + good)
+    assert (dict(checks), good_bytes) == ({1: (1, 1, 1, 1)}, len(HEAD) + RECORD_BYTES)
 
 
 def test_a_grown_file_is_written_anew_with_what_came_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,3 +163,30 @@ def test_a_full_disk_during_a_rewrite_keeps_the_old_file(tmp_path: Path, monkeyp
     journal.checked(2, 2, 2, 2)
     journal.close()
     assert reread(tmp_path / "checks")[0] == {1: (1, 1, 1, 1)}
+
+
+class SyncedDirectories(RealFiles):
+    """Notes in which order names change and directories are brought to the disk."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.events.append("rename")
+        super().rename(source, target)
+
+    def fsync_directory(self, path: Path) -> None:
+        self.events.append("directory synced")
+
+
+def test_a_new_file_and_its_replacement_are_brought_to_the_disk_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_journal, "REWRITE_BYTES", 0)
+    files = SyncedDirectories()
+    journal = opened(tmp_path / "checks", files)
+    assert files.events == ["directory synced"]
+    journal.checked(1, 2, 3, 4)
+    journal.write(0, no_checks)
+    journal.close()
+    assert files.events[1:] == ["rename", "directory synced"]

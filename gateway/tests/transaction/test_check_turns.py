@@ -96,3 +96,27 @@ def test_a_group_goes_with_its_last_open_half_message() -> None:
     turns.leave(number, 1)
     assert (turns.group_count, turns.in_flight) == (0, 0)
     assert turns.join("a") != number
+
+
+def test_a_group_that_keeps_answering_unknown_is_asked_less_often_until_it_knows_again() -> None:
+    turns = turns_of(("a", 100))
+    group = turns.groups()[0]
+    patience = []
+    for offset in range(100):
+        turns.sent(group, offset, 0)
+        turns.answered(offset, knows=False)
+        patience.append(group.patience)
+    assert [patience.index(value) + 1 for value in (1, 2, 4)] == [1, 16, 64]
+    turns.sent(group, 5, 0)
+    turns.answered(5, knows=True)
+    assert group.patience == 1
+
+
+def test_settling_by_others_is_no_answer_of_the_group() -> None:
+    turns = turns_of(("a", 2))
+    group = turns.groups()[0]
+    turns.sent(group, 0, 0)
+    turns.answered(0, knows=False)
+    turns.sent(group, 1, 0)
+    turns.leave(group.number, 1)
+    assert group.unknowns == 1

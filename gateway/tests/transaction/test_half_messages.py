@@ -24,7 +24,7 @@ SENT = {"TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": "K1", "KEYS": "a b", "TAG
 
 
 def message(properties: dict[str, str] | None = None, raw: bytes | None = None) -> OutgoingMessage:
-    pairs = SENT if properties is None else properties
+    pairs = dict(SENT if properties is None else properties)
     return OutgoingMessage(
         topic="orders",
         queue_id=3,

@@ -245,6 +245,27 @@ def test_t8_a_silent_group_leaves_places_in_flight_to_the_others(tmp_path: Path)
     assert 0 < len(silent.checks) < 40
 
 
+def test_t8_a_group_that_keeps_answering_unknown_is_asked_less_often_and_the_others_are_not(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, checks_in_flight=100, check_max=50))
+    unsure, sure = world.connect("unsure"), world.connect("sure")
+    halves = [world.send(f"u{number}", group="unsure") for number in range(20)]
+    halves += [world.send("s", group="sure")]
+
+    def answer() -> None:
+        for producer, group in ((unsure, "unsure"), (sure, "sure")):
+            for header, _ in producer.checks[len(producer.answers) :]:
+                producer.answers.append(None)  # type: ignore[arg-type]
+                world.end(halves[header.tran_state_table_offset], UNKNOWN, group=group, from_check=True, oneway=True)
+
+    for _ in range(400):
+        world.wait(1)
+        answer()
+    # Every 30 s it is 14 checks of each; 16 unknown answers in a row double that time, 64 make it four times.
+    assert len(sure.checks) == 14
+    assert 20 * 3 <= len(unsure.checks) <= 20 * 7
+    assert len(world.log.messages(CHECK_MAX_TOPIC)) == 0
+
+
 def test_t9_a_restart_checks_nothing_that_is_settled(world: World) -> None:
     producer = world.connect("g")
     for number in range(20):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,6 @@ from twisted.internet.task import Clock
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.remoting.dispatch import Dispatch
-from gateway.store.group_commit import in_this_thread
 from gateway.store.put_result import PutResult
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.half_messages import half_of
@@ -19,6 +18,7 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked
 from gateway.transaction.op_messages import parse_op
 from gateway.transaction.rebuild import OFFSETS_GROUP
+from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -90,6 +90,16 @@ class Offsets:
         return self.table.get(topic, -1)
 
 
+def in_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
+    """Work that is done at once, with whatever it ends with, as the broker's pool does it."""
+    result: object
+    try:
+        result = work()
+    except Exception as error:  # noqa: BLE001 - handed over whole
+        result = error
+    done(result)
+
+
 class World:
     """Everything around one ``Transactions``; ``restart`` makes the next one from what is on disk."""
 
@@ -102,8 +112,10 @@ class World:
         offsets: Offsets | None = None,
         clock: Clock | None = None,
         producers: ProducerTable | None = None,
+        choice: StateChoice | None = None,
     ) -> None:
         self.directory = directory
+        self.choice = choice
         self.limits = limits
         self.clock = Clock() if clock is None else clock
         self.log = MemoryLog(self.now_ms) if log is None else log
@@ -120,7 +132,8 @@ class World:
             journal_path=directory / "checks",
             host=HOST,
             soon=lambda function: self._soon(function),
-            in_thread=in_this_thread,
+            in_thread=in_thread,
+            choice=choice,
         )
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()
@@ -246,7 +259,7 @@ class World:
 
     def restart(self, log_end: int | None = None, *, limits: TransactionLimits | None = None) -> World:
         """The next life, from the log as it is or cut off; without a stop this is a crash."""
-        for call in self.clock.getDelayedCalls():
+        for call in list(self.clock.getDelayedCalls()):
             call.cancel()
         log = self.log.cut(self.log.flushed_offset if log_end is None else log_end)
         return World(
@@ -256,4 +269,5 @@ class World:
             offsets=self.offsets,
             clock=self.clock,
             producers=self.producers,
+            choice=self.choice,
         )

@@ -28,6 +28,9 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
  * "strangers" (messages of other runs), "corrupt" bodies.
  */
 final class Consuming {
+    /** Offsets are told one-way; so long a broker may take to note them. */
+    private static final long COMMITTED_MS = 500;
+
     private Consuming() { }
 
     static void register(Map<String, Main.Verb> verbs) {
@@ -126,6 +129,10 @@ final class Consuming {
         tally.into(answer, "received").put("order_breaks", breaks.get());
     }
 
+    /**
+     * consume-lite-pull [commit_twice=true]: the client tells the broker its offsets when it is shut down, all at once and mostly for
+     * the first time; with the option once more before.
+     */
     static void litePull(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         Ledger ledger = Ledger.of(o);
@@ -150,6 +157,10 @@ final class Consuming {
         polling.set(false);
         poller.join(5000);
         consumer.commitSync();
+        if (o.has("commit_twice")) {
+            consumer.commit(consumer.assignment(), true);
+            Sending.pause(COMMITTED_MS);
+        }
         consumer.shutdown();
         tally.into(answer, "received");
     }

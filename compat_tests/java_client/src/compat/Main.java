@@ -6,6 +6,7 @@ import java.io.OutputStream;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
@@ -28,27 +29,36 @@ public final class Main {
     private static final Map<String, Verb> VERBS = new TreeMap<>();
     private static final Map<String, Boolean> STOPPED = new ConcurrentHashMap<>();
 
+    /** Of a client generation that does not have all APIs only some of these are compiled. */
+    private static final List<String> PARTS = List.of("Topics", "Sending", "Consuming", "Failing", "Looking", "Transacting",
+        "RandomTransactions", "Offsets", "Ledger", "Reading", "WireVectors");
+
     static {
         VERBS.put("ping", (o, a) -> a.put("java", System.getProperty("java.version")));
         VERBS.put("stop", (o, a) -> STOPPED.put(o.text("name"), true));
         VERBS.put("exit", (o, a) -> new Thread(() -> Runtime.getRuntime().halt(0)).start());
-        Topics.register(VERBS);
-        Sending.register(VERBS);
-        Consuming.register(VERBS);
-        Failing.register(VERBS);
-        Looking.register(VERBS);
-        Transacting.register(VERBS);
-        Offsets.register(VERBS);
-        Ledger.register(VERBS);
-        Reading.register(VERBS);
-        WireVectors.register(VERBS);
+        PARTS.forEach(Main::register);
     }
 
     private Main() { }
 
+    private static void register(String part) {
+        try {
+            Class.forName("compat." + part).getDeclaredMethod("register", Map.class).invoke(null, VERBS);
+        } catch (ClassNotFoundException e) {
+            return;
+        } catch (ReflectiveOperationException e) {
+            throw new IllegalStateException(e);
+        }
+    }
+
     /** Has "stop" been said to this verb, or is its time over? */
     static boolean ended(Options options, long endNanos) {
         return System.nanoTime() - endNanos > 0 || options.has("until") && STOPPED.containsKey(options.text("until"));
+    }
+
+    static boolean isStopped(String name) {
+        return STOPPED.containsKey(name);
     }
 
     static long end(Options options) {

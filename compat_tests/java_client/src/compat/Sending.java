@@ -85,6 +85,7 @@ final class Sending {
         producer.setRetryTimesWhenSendFailed(o.number("retries", 2));
         producer.setRetryTimesWhenSendAsyncFailed(o.number("retries", 2));
         producer.setSendMsgTimeout(o.number("send_timeout_ms", 10000));
+        producer.setCompressMsgBodyOverHowmuch(o.number("compress_over", producer.getCompressMsgBodyOverHowmuch()));
         if (o.has("attempt_timeout_ms")) {
             limitAttempts(producer, o.number("attempt_timeout_ms"));
         }

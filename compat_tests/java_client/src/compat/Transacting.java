@@ -1,32 +1,39 @@
 package compat;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.BitSet;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
-import org.apache.rocketmq.client.producer.SendResult;
-import org.apache.rocketmq.client.producer.SendStatus;
-import org.apache.rocketmq.client.producer.TransactionListener;
-import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.message.Message;
-import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageBatch;
 
 /**
  * Transactions decided by their number alone: n % 3 = 0 commit, 1 roll back, 2 say unknown and let the check decide,
  * where the check commits when n / 3 is even and rolls back otherwise. A check of the first two kinds repeats the decision.
  *
- * transact ns= topic= run= group= [count=] [threads=8] [all_unknown=true] [no_checks=true] [until=NAME] [timeout_s=60]
- * [ledger=NAME] [wait_checks_s=30] [expect_checks=0 (numbers to be checked before it ends)]. Answer: "acknowledged" half messages, "committed" and "rolled_back" as number sets of the
- * acknowledged, "unknown" those left to checks, "checked" numbers, "checks" made in total, "check_repeats".
+ * transact ns= topic= run= group= [api=new (see {@link TransactionApi})] [count=] [threads=8] [size=100] [all_unknown=true] [no_checks=true]
+ * [until=NAME] [timeout_s=60] [ledger=NAME] [wait_checks_s=30] [expect_checks=0 (numbers to be checked before it ends)] [hang=true (between half
+ * message and outcome, until it is killed)] [tags=a,b,c (number modulo)] [properties_bytes=0 (of one property more)] [delay=LEVEL]
+ * [deliver_in_ms=] [batch=true] [compress_over=4096]. Answer: "acknowledged" half messages, "committed" and "rolled_back" as number sets
+ * of the acknowledged, "unknown" those left to checks, "checked" numbers, "checks" made in total, "check_repeats", "failed" and "errors".
  */
 final class Transacting {
+    private static final Map<String, AtomicInteger> EXECUTED = new ConcurrentHashMap<>();
+
     private Transacting() { }
 
     static void register(Map<String, Main.Verb> verbs) {
         verbs.put("transact", Transacting::transact);
+        // executed run=: how many half messages of a running verb have been stored
+        verbs.put("executed", (o, a) -> a.put("executed", executed(o.text("run")).get()));
+    }
+
+    private static AtomicInteger executed(String run) {
+        return EXECUTED.computeIfAbsent(run, name -> new AtomicInteger());
     }
 
     static boolean commits(int number) {
@@ -43,13 +50,16 @@ final class Transacting {
         Tally checked = new Tally(run);
         Ledger ledger = Ledger.of(o);
         AtomicInteger failed = new AtomicInteger();
+        AtomicInteger executed = executed(run);
         Map<Integer, Boolean> unknown = new ConcurrentHashMap<>();
         boolean allUnknown = o.has("all_unknown");
-        TransactionMQProducer producer = new TransactionMQProducer(o.text("group"));
-        producer.setTransactionListener(new TransactionListener() {
+        TransactionApi api = TransactionApi.of(o, new TransactionApi.Listener() {
             @Override
-            public LocalTransactionState executeLocalTransaction(Message message, Object arg) {
-                int number = (Integer) arg;
+            public LocalTransactionState execute(int number) {
+                executed.incrementAndGet();
+                if (o.has("hang")) {
+                    Sending.pause(Long.MAX_VALUE);
+                }
                 if (number % 3 == 2 || allUnknown) {
                     unknown.put(number, true);
                     return LocalTransactionState.UNKNOW;
@@ -58,14 +68,10 @@ final class Transacting {
             }
 
             @Override
-            public LocalTransactionState checkLocalTransaction(MessageExt message) {
-                if (o.has("no_checks")) {
-                    return LocalTransactionState.UNKNOW;
-                }
-                return decision(checked.add(message));
+            public LocalTransactionState check(Message message) {
+                return o.has("no_checks") ? LocalTransactionState.UNKNOW : decision(checked.add(message));
             }
         });
-        Sending.producer(o, producer);
         long end = Main.end(o);
         int first = o.number("first", 0);
         int last = first + (o.has("count") ? o.number("count") : Integer.MAX_VALUE / 2);
@@ -76,15 +82,14 @@ final class Transacting {
             Thread worker = new Thread(() -> {
                 for (int n = mine; n < last && !Main.ended(o, end); n += threads) {
                     try {
-                        SendResult r = producer.sendMessageInTransaction(Tally.message(o.text("topic"), run, n, 100), n);
-                        if (r.getSendStatus() == SendStatus.SEND_OK) {
+                        if (api.send(message(o, run, n), n)) {
                             acknowledged.add(n);
                             ledger.add(n, -1, -1);
                         }
                         Sending.pause(o.number("pause_ms", 0));
                     } catch (Exception e) {
                         failed.incrementAndGet();
-                        acknowledged.error(e);
+                        acknowledged.error(reason(e));
                         ledger.refused(e);
                         Sending.pause(20);
                     }
@@ -104,7 +109,7 @@ final class Transacting {
         }
         // The answers to the last checks are one-way: let them leave.
         Sending.pause(o.number("linger_ms", 300));
-        producer.shutdown();
+        api.shutdown();
         BitSet committed = new BitSet();
         BitSet rolledBack = new BitSet();
         acknowledged.numbers().stream().forEach(n -> (commits(n) ? committed : rolledBack).set(n));
@@ -114,6 +119,34 @@ final class Transacting {
         answer.put("committed", Tally.hex(committed)).put("rolled_back", Tally.hex(rolledBack));
         answer.put("unknown", Tally.hex(left)).put("checked", Tally.hex(checked.numbers()));
         answer.put("checks", checked.total()).put("check_repeats", checked.total() - checked.distinct());
+    }
+
+    /** The clients wrap what happened into "send message Exception", once or twice. */
+    private static Throwable reason(Throwable error) {
+        return error.getCause() == null ? error : reason(error.getCause());
+    }
+
+    private static Message message(Options o, String run, int number) throws Exception {
+        Message message = Tally.message(o.text("topic"), run, number, o.number("size", 100));
+        if (o.has("tags")) {
+            String[] tags = o.text("tags").split(",");
+            message.setTags(tags[number % tags.length]);
+        }
+        if (o.has("delay")) {
+            message.setDelayTimeLevel(o.number("delay"));
+        }
+        if (o.has("deliver_in_ms")) {
+            message.putUserProperty("TIMER_DELAY_MS", o.text("deliver_in_ms"));
+        }
+        if (o.has("properties_bytes")) {
+            message.putUserProperty("filler", "x".repeat(o.number("properties_bytes")));
+        }
+        if (o.has("batch")) {
+            MessageBatch batch = MessageBatch.generateFromList(Arrays.asList(message, message));
+            batch.setBody(batch.encode());
+            return batch;
+        }
+        return message;
     }
 
     private static boolean all(Map<Integer, Boolean> wanted, BitSet seen) {

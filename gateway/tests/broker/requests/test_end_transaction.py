@@ -51,7 +51,9 @@ def test_a_refused_one_way_outcome_is_logged_once_for_many(world: World, caplog:
 
 def test_an_ordinary_message_cannot_be_committed(world: World) -> None:
     results: list[PutResult] = []
-    world.log.append(world.message("plain"), results.append)
+    plain = world.message("plain")
+    plain.sys_flag = 0
+    world.log.append(plain, results.append)
     answer = world.end(results[0], COMMIT)
     assert answer is not None
     assert answer.code == ResponseCode.SYSTEM_ERROR

@@ -95,10 +95,10 @@ def test_the_bounds_of_a_queue_are_told(known: SmallBroker) -> None:
     assert answer.ext_fields == {"timestamp": "100"}
 
 
-def test_the_bounds_of_an_unknown_queue_are_zero_and_minus_one(broker: SmallBroker) -> None:
+def test_an_unknown_queue_begins_and_ends_at_zero(broker: SmallBroker) -> None:
     peer = broker.connect()
     assert peer.ask(RequestCode.GET_MAX_OFFSET, fields=QUEUE).ext_fields == {"offset": "0"}
-    assert peer.ask(RequestCode.GET_MIN_OFFSET, fields=QUEUE).ext_fields == {"offset": "-1"}
+    assert peer.ask(RequestCode.GET_MIN_OFFSET, fields=QUEUE).ext_fields == {"offset": "0"}
     answer = peer.ask(RequestCode.GET_EARLIEST_MSG_STORETIME, fields=QUEUE)
     assert answer.ext_fields == {"timestamp": "-1"}
 

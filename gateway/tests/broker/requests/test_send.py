@@ -322,6 +322,14 @@ def test_delay_and_transaction_inside_a_batch_are_not_evaluated(broker: WholeBro
     assert len(broker.messages("orders")) == 2
 
 
+def test_a_batch_in_a_transaction_is_refused_and_not_delivered_before_its_outcome(broker: WholeBroker) -> None:
+    header = short(sending(batch=True, sys_flag=4, properties="TRAN_MSG\x01true\x02PGROUP\x01producers"))
+    code, remark = refused(broker.ask(broker.connect(), BATCH, header, batch((b"a", {}), (b"b", {}))))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert "cannot be a transaction" in remark
+    assert broker.messages("orders") == []
+
+
 @pytest.mark.parametrize(
     ("topic", "body", "code"),
     [

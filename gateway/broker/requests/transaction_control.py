@@ -1,0 +1,238 @@
+"""The gateway's own requests about transactions (19001 to 19006), for its command line: look, and decide by hand.
+
+A decision takes the way of a producer's: the first outcome of a half message wins, a contradicting one is
+refused. It is written to the audit log before it is acted on and once more with its result; when that file
+cannot be written, nothing is done. There is no authentication: ``gateway.operatorAccess`` says from where
+these requests are taken. Upstream has nothing of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from twisted.internet.defer import Deferred
+
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from gateway.settings.addresses import is_loopback
+from gateway.settings.transaction import OperatorAccess
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.overview import Selection
+from gateway.transaction.settling import SUCCESS, Reply
+from gateway.transaction.states import Event
+from wire.bodies.transactions import TransactionList
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import Header
+from wire.headers.transaction import (
+    CheckTransactionRequest,
+    ListTransactionsRequest,
+    ResumeTransactionRequest,
+    SettleTransactionRequest,
+    ShowTransactionRequest,
+    TransactionStatisticsRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.remoting.dispatch import Dispatch, Outcome, Request
+    from gateway.transaction.audit import AuditLog
+    from gateway.transaction.transactions import Transactions
+    from wire.message.record import StoredMessage
+
+log = EventLog("transaction")
+
+MAX_LISTED = 500
+"""Half messages of one page: each is a record that is read."""
+MAX_GROUPS = 1_000
+EVENTS = {"commit": Event.COMMIT, "rollback": Event.ROLLBACK, "discard": Event.DISCARD}
+DEFAULT_REASON = "an operator gave it up"
+
+H = TypeVar("H", bound=Header)
+
+
+class TransactionControl:
+    """Answers the requests of ``rocketmq-gateway transactions``."""
+
+    def __init__(
+        self, *, transactions: Transactions, cold_reads: ColdReads, audit: AuditLog, access: OperatorAccess
+    ) -> None:
+        self._transactions = transactions
+        self._overview = transactions.overview
+        self._cold_reads = cold_reads
+        self._audit = audit
+        self._access = access
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        self._answers(dispatch, RequestCode.GATEWAY_LIST_TRANSACTIONS, ListTransactionsRequest, self.list)
+        self._answers(dispatch, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, self.show)
+        self._answers(dispatch, RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, self.settle)
+        self._answers(dispatch, RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, self.check)
+        self._answers(dispatch, RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, self.resume)
+        self._answers(
+            dispatch, RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest, self.statistics
+        )
+
+    def _answers(
+        self, dispatch: Dispatch, code: RequestCode, header: type[H], method: Callable[[Request, H], Outcome]
+    ) -> None:
+        def admitted(request: Request, header: H) -> Outcome:
+            self._admit(request)
+            return method(request, header)
+
+        dispatch.answers(code, header, admitted)
+
+    def _admit(self, request: Request) -> None:
+        host = request.channel.remote[0]
+        if self._access is OperatorAccess.EVERYWHERE or (self._access is OperatorAccess.LOOPBACK and is_loopback(host)):
+            return
+        log.warning("operator refused", remote=request.channel.remote_text, access=self._access.value)
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"gateway.operatorAccess={self._access.value} does not admit {host}: run the command on the broker's "
+            "machine, against a loopback address, or set gateway.operatorAccess=EVERYWHERE",
+        )
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    async def list(self, _request: Request, header: ListTransactionsRequest) -> Answer:
+        """A page of half messages, pending or given up."""
+        selection = Selection(
+            group=header.producer_group,
+            topic=header.topic,
+            min_age_ms=header.min_age_ms,
+            max_count=max(1, min(header.max_num, MAX_LISTED)),
+            after=max(header.after, -1),
+        )
+        if header.given_up:
+            found, after = await self._cold_reads.result(lambda: self._overview.given_up(selection))
+        else:
+            listed, after = self._overview.page(selection)
+            found = await self._cold_reads.result(lambda: [self._overview.described(entry) for entry in listed])
+        return Answer(body=TransactionList(transactions=found, next_after=after).build())
+
+    async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
+        """One half message in full."""
+        return await self._shown(await self._found(header.id))
+
+    def statistics(self, _request: Request, header: TransactionStatisticsRequest) -> Answer:
+        """Figures of all transactions."""
+        count = max(0, min(header.max_num, MAX_GROUPS))
+        return Answer(body=self._overview.statistics(count, self._transactions.counts.totals()).build())
+
+    # -- deciding ---------------------------------------------------------------------------------------------
+
+    async def settle(self, request: Request, header: SettleTransactionRequest) -> Answer:
+        """Commit, roll back or give up a half message."""
+        event = EVENTS.get(header.outcome)
+        if event is None:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"{header.outcome!r} is no outcome: commit, rollback or discard"
+            )
+        half = await self._found(header.id)
+        reason = header.reason or (DEFAULT_REASON if event is Event.DISCARD else "")
+        facts = _facts(request, header.outcome, header.operator, half) | {"reason": reason}
+        source = "operator", f"{header.operator}@{request.channel.remote_text}"
+        replied: Deferred[Reply] = Deferred()
+        await self._written({"event": "asked", **facts})
+        self._transactions.settle(half, event, source, replied.callback, reason)
+        return await self._ended(facts, await replied, half.queue_offset)
+
+    async def check(self, request: Request, header: CheckTransactionRequest) -> Answer:
+        """Ask a producer about a pending half message now."""
+        half = await self._found(header.id)
+        facts = _facts(request, "check", header.operator, half)
+        await self._written({"event": "asked", **facts})
+        if not self._transactions.ask_now(half.queue_offset):
+            state = self._transactions.state(half.queue_offset).name
+            await self._written({"event": "done", **facts, "code": "ILLEGAL_OPERATION", "state": state})
+            raise RequestRefused(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"half message {half.queue_offset} is {state}: only a pending one can be checked",
+            )
+        return await self._ended(facts, SUCCESS, half.queue_offset)
+
+    async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
+        """Make a given-up half message pending again."""
+        text = header.id
+        message = await self._cold_reads.result(lambda: self._overview.find_given_up(text))
+        if message is None:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"no half message that was given up has the id {text!r}: "
+                "`rocketmq-gateway transactions list --given-up` shows their ids",
+            )
+        facts = _facts(request, "resume", header.operator, message)
+        replied: Deferred[Reply] = Deferred()
+        await self._written({"event": "asked", **facts})
+        self._transactions.resume(message, replied.callback)
+        reply = await replied
+        new_offset = self._transactions.resumed_offset(message)
+        return await self._ended(facts, reply, message.queue_offset if new_offset is None else new_offset)
+
+    # -- what they share --------------------------------------------------------------------------------------
+
+    async def _found(self, text: str) -> StoredMessage:
+        half = await self._cold_reads.result(lambda: self._overview.find(text))
+        if half is None:
+            raise RequestRefused(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"no half message has the id {text!r}: give a half offset, a message id or a transaction id as "
+                "`rocketmq-gateway transactions list` shows them",
+            )
+        return half
+
+    async def _shown(self, half: StoredMessage) -> Answer:
+        listed = self._overview.listed(half.queue_offset)
+        described = await self._cold_reads.result(lambda: self._overview.described(listed, half))
+        return Answer(body=described.build())
+
+    async def _ended(self, facts: dict[str, object], reply: Reply, half_offset: int) -> Answer:
+        """Write the result of an action to the audit log and the event log, and answer it."""
+        code, remark = reply.code, reply.remark
+        state = self._transactions.state(half_offset).name
+        result = {**facts, "code": code.name, "state": state, **({} if remark is None else {"remark": remark})}
+        log.warning("operator decided", **{name: value for name, value in result.items() if value != ""})
+        await self._written({"event": "done", **result}, must=False)
+        if code != ResponseCode.SUCCESS:
+            raise RequestRefused(code, _with_advice(remark or code.name, state))
+        return await self._shown(await self._found(str(half_offset)))
+
+    async def _written(self, facts: dict[str, object], *, must: bool = True) -> None:
+        """Wait until a line of the audit log is on disk.
+
+        :param must: refuse the request when it cannot be; else only the event log tells of it.
+        :raises RequestRefused: SERVICE_NOT_AVAILABLE.
+        """
+        waiting: Deferred[object] = Deferred()
+        self._audit.write(facts, waiting.callback)
+        failure = await waiting
+        if not isinstance(failure, BaseException):
+            return
+        log.error("audit log not written", path=self._audit.path, error=str(failure))
+        if must:
+            raise RequestRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                f"nothing was done: the audit log {self._audit.path} cannot be written: {failure}",
+            )
+
+
+def _facts(request: Request, action: str, operator: str, half: StoredMessage) -> dict[str, object]:
+    properties = half.property_map
+    return {
+        "operator": operator,
+        "remote": request.channel.remote_text,
+        "action": action,
+        "half_offset": half.queue_offset,
+        "commit_log_offset": half.commit_log_offset,
+        "transaction_id": half.unique_key or "",
+        "group": properties.get("PGROUP", ""),
+        "topic": properties.get("REAL_TOPIC", ""),
+    }
+
+
+def _with_advice(remark: str, state: str) -> str:
+    if state == "DISCARDED":
+        return f"{remark}; make it pending again first: rocketmq-gateway transactions resume ID"
+    return remark

@@ -1,0 +1,112 @@
+"""One request to a running broker over a plain socket: for commands, which need no reactor.
+
+Blocks, with a limit on every step.
+"""
+
+from __future__ import annotations
+
+import socket
+from types import TracebackType
+from typing import Self
+
+from gateway.errors import GatewayError
+from gateway.settings.addresses import Address
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.errors import RemoteError
+from wire.headers.declare import Header, build_header
+
+TIMEOUT_S = 10.0
+READ_BYTES = 1 << 16
+
+
+class BrokerRefused(GatewayError):  # noqa: N818 (an answer)
+    """The broker did not do what it was asked for; the text is its own.
+
+    :param code: a ``ResponseCode``.
+    """
+
+    exit_code = 1
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class BrokerUnreachable(GatewayError):  # noqa: N818 (a state of the network)
+    """Nothing at the address speaks the protocol."""
+
+    exit_code = 2
+
+
+class BrokerCall:
+    """A connection to one broker.
+
+    :param timeout_s: for connecting, and for each answer.
+    """
+
+    def __init__(self, address: Address, timeout_s: float = TIMEOUT_S) -> None:
+        self._address = address
+        self._timeout_s = timeout_s
+        self._socket: socket.socket | None = None
+        self._connection = Connection()
+        self._waiting: list[RemotingCommand] = []
+        self._opaque = 0
+
+    def __enter__(self) -> Self:
+        host, port = self._address.host, self._address.port
+        try:
+            self._socket = socket.create_connection((host, port), self._timeout_s)
+        except OSError as error:
+            raise BrokerUnreachable(
+                f"no broker answers at {self._address}: {error.strerror or error}. "
+                "Is it running? --broker HOST:PORT names another one"
+            ) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._socket is not None:
+            self._socket.close()
+
+    def ask(self, code: RequestCode, header: Header) -> bytes:
+        """The body of the answer.
+
+        :raises BrokerRefused: the answer is not SUCCESS.
+        :raises BrokerUnreachable: there is none, or it cannot be read.
+        """
+        assert self._socket is not None, "entered"
+        self._opaque += 1
+        command = RemotingCommand(code, opaque=self._opaque, ext_fields=build_header(header))
+        try:
+            self._socket.sendall(self._connection.send(command))
+            answer = self._answer()
+        except TimeoutError as error:
+            raise BrokerUnreachable(
+                f"the broker at {self._address} did not answer {code.name} within {self._timeout_s:g} s"
+            ) from error
+        except (OSError, RemoteError) as error:
+            raise BrokerUnreachable(f"the connection to {self._address} failed: {error}") from error
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            raise BrokerRefused(
+                answer.code,
+                f"the server at {self._address} does not know {code.name}: it is not a RocketMQ Gateway broker, or an "
+                "older one. --broker takes the broker's port (10911), not the name server's (9876)",
+            )
+        if answer.code != ResponseCode.SUCCESS:
+            raise BrokerRefused(answer.code, answer.remark or f"the broker answered with code {answer.code}")
+        return answer.body
+
+    def _answer(self) -> RemotingCommand:
+        assert self._socket is not None, "entered"
+        while True:
+            for command in self._waiting:
+                if command.is_response and command.opaque == self._opaque:
+                    self._waiting = []
+                    return command
+            data = self._socket.recv(READ_BYTES)
+            if not data:
+                raise ConnectionResetError("closed by the other side")
+            self._waiting = self._connection.receive_data(data)

@@ -1,0 +1,169 @@
+"""``rocketmq-gateway store migrate-transactions``: pending transactions from one state store to another.
+
+Exit codes as those of ``store repair``: 0 nothing (more) to do, 1 there is something to do, 2 could not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.options import settings_sources
+
+if TYPE_CHECKING:
+    from gateway.settings import Settings
+    from gateway.store.store_settings import StoreSettings
+    from gateway.transaction.migration import Migration, Plan
+
+TO_DO = 1
+MAX_GROUPS_SHOWN = 20
+
+
+@click.command(
+    name="migrate-transactions",
+    epilog="""\b
+Examples:
+  rocketmq-gateway store migrate-transactions ./data --to table
+      what would be moved; --apply does it
+  rocketmq-gateway store migrate-transactions ./data --to database --dsn postgresql://rmq@db/transactions --apply
+      the password comes from PGPASSWORD, PGPASSFILE or a service file
+  rocketmq-gateway store migrate-transactions ./data --to queue --apply
+      before Apache RocketMQ is to serve the directory
+
+\b
+Stop the server first. The directory is opened and closed as a server does it; nothing else changes without --apply.
+Half messages keep their places. A move that is cut short has not happened, and may be made again.
+Then start the server with transactionStateStore (and gateway.transactionDatabase) set to where they are.
+""",
+)
+@click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
+@click.option("--to", "wanted", required=True, type=click.Choice(["queue", "table", "database"]), help="Where to.")
+@click.option("--dsn", help="The database to move to, instead of gateway.transactionDatabase.")
+@click.option("--apply", "apply_it", is_flag=True, help="Do it, instead of only showing it.")
+@settings_sources(
+    set_help="A setting the directory was served with, e.g. --set gateway.transactionDatabase=…; may be repeated.",
+    config_help="The broker.conf the directory was served with.",
+)
+@click.pass_context
+def migrate_transactions(
+    context: click.Context,
+    directory: Path,
+    wanted: str,
+    dsn: str | None,
+    apply_it: bool,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+) -> None:
+    """Move pending transactions of DIR to another state store."""
+    from gateway.cli.options import load_options
+    from gateway.errors import ConfigurationError
+    from gateway.settings.load import Role
+    from gateway.settings.transaction import database_expected
+    from gateway.store_tool.directory import opened
+
+    settings = load_options(Role.BROKER, config_file, assignments).settings
+    settings = replace(settings, store_path_root_dir=directory.absolute())
+    if dsn is not None and (expected := database_expected(dsn)) is not None:
+        raise ConfigurationError(f"--dsn: expected {expected}")
+    if dsn is not None and wanted != "database":
+        raise ConfigurationError("--dsn names the database to move to: it goes with --to database")
+    with opened(directory, _store_settings(settings)):
+        pass  # only a store that nobody has open goes on; the store takes its own lock then
+    with _migration(settings, wanted, dsn) as migration:
+        plan = migration.plan()
+        for line in _lines(plan, _now_ms()):
+            click.echo(line)
+        if plan.is_done:
+            return
+        if not apply_it:
+            click.echo("Nothing was moved. To do it, add --apply")
+            context.exit(TO_DO)
+        records = migration.run()
+    click.echo(f"Moved. Start the server with transactionStateStore={wanted}" + (f", {_dsn_hint(dsn)}" if dsn else ""))
+    if records:
+        click.echo(f"{records} op records were written")
+
+
+def _dsn_hint(dsn: str) -> str:
+    return f"gateway.transactionDatabase={dsn}"
+
+
+def _lines(plan: Plan, now_ms: int) -> list[str]:
+    """What a person wants to know before."""
+    age = "" if plan.oldest_ms is None else f", the oldest {max(now_ms - plan.oldest_ms, 0) // 1_000} s old"
+    lines = [f"{plan.count} pending transactions in the state store '{plan.has}'{age}"]
+    groups = sorted(plan.groups.items(), key=lambda item: -item[1])
+    lines += [f"  {count} of producer group {group}" for group, count in groups[:MAX_GROUPS_SHOWN]]
+    if len(groups) > MAX_GROUPS_SHOWN:
+        lines.append(f"  and {len(groups) - MAX_GROUPS_SHOWN} more groups")
+    lines.append("They are where they should be." if plan.is_done else f"To be done: move them to '{plan.wanted}'")
+    return lines
+
+
+@contextmanager
+def _migration(settings: Settings, wanted: str, dsn: str | None) -> Iterator[Migration]:
+    """A migration of a directory that is open until the end."""
+    from gateway.clock import wall_clock_ms
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.settings.transaction import TransactionStateStore
+    from gateway.store.group_commit import in_this_thread
+    from gateway.store.message_store import MessageStore
+    from gateway.transaction.check_journal import CheckJournal
+    from gateway.transaction.limits import TransactionLimits
+    from gateway.transaction.migration import Migration
+    from gateway.transaction.state_stores.choice import StateChoice
+    from wire.message.message_id import pack_host
+
+    source = StateChoice.from_settings(settings)
+    target = replace(source, wanted=TransactionStateStore(wanted), database=source.database if dsn is None else dsn)
+    root = settings.store_path_root_dir
+    levels = DelayLevels.parse(settings.message_delay_level)
+    store = MessageStore(
+        root,
+        _store_settings(settings),
+        wall_clock_ms,
+        delay_of=lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None,
+    )
+    store.open()
+    journal = CheckJournal(source.directory / "checks", in_thread=in_this_thread)
+    try:
+        offsets = ConsumerOffsets(
+            path=root / "config" / "consumerOffset.json", clock_ms=wall_clock_ms, in_thread=in_this_thread
+        )
+        offsets.load()
+        journal.load()
+        migration = Migration(
+            source=source,
+            target=target,
+            store=store,
+            offsets=offsets,
+            journal=journal,
+            limits=TransactionLimits.from_settings(settings),
+            host=pack_host("127.0.0.1", settings.listen_port),
+            clock_ms=wall_clock_ms,
+        )
+        try:
+            yield migration
+        finally:
+            migration.close()
+    finally:
+        journal.close()
+        store.close()
+
+
+def _store_settings(settings: Settings) -> StoreSettings:
+    from gateway.broker.parts import store_settings
+
+    return store_settings(settings)
+
+
+def _now_ms() -> int:
+    from gateway.clock import wall_clock_ms
+
+    return wall_clock_ms()

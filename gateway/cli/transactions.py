@@ -1,0 +1,484 @@
+"""``rocketmq-gateway transactions``: look at the half messages of a running broker, and settle them by hand.
+
+Exit codes: 0 done; 1 the broker refused; 2 it cannot be reached or the command is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.cli.broker_call import BrokerCall
+    from wire.bodies.transactions import Transaction, TransactionStatistics
+    from wire.headers.declare import Header
+
+DEFAULT_BROKER = "127.0.0.1:10911"
+PAGE = 200
+MAX_KEYS_CHARACTERS = 40
+
+_broker = click.option(
+    "-b",
+    "--broker",
+    metavar="HOST:PORT",
+    default=DEFAULT_BROKER,
+    show_default=True,
+    help="The broker's remoting port. A loopback address unless gateway.operatorAccess=EVERYWHERE.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
+_operator = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
+_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGE = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
+
+
+class Age(click.ParamType):  # type: ignore[type-arg]
+    """``90s``, ``10m``, ``2h``, ``3d``."""
+
+    name = "AGE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Milliseconds."""
+        if isinstance(value, int):
+            return value
+        found = _AGE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is not an age such as 90s, 10m, 2h or 3d", param, ctx)
+        return int(found[1]) * _UNITS_MS[found[2]]
+
+
+@click.group(
+    epilog="""\b
+Examples:
+  rocketmq-gateway transactions stats                       how many wait, of which groups
+  rocketmq-gateway transactions list --older-than 10m       what has no outcome for ten minutes
+  rocketmq-gateway transactions show 4711                   one of them in full
+  rocketmq-gateway transactions check 4711                  ask a producer now
+  rocketmq-gateway transactions commit 4711                 deliver it
+  rocketmq-gateway transactions list --given-up             what was given up, and why
+  rocketmq-gateway transactions resume 7F0000010000…        check it again from the start
+
+\b
+ID is a half offset (first column of list), a message id, or the transaction id (unique key) of the message.
+The first outcome of a half message is final: a decision that contradicts it is refused. Every action is written to
+transaction/audit.jsonl in the broker's store directory.
+Exit code: 0 done, 1 the broker refused, 2 it cannot be reached or the command is wrong.
+"""
+)
+def transactions() -> None:
+    """Look at half messages of a running broker, and settle them by hand."""
+
+
+@transactions.command(
+    name="list",
+    epilog="""\b
+Examples:
+  rocketmq-gateway transactions list --group payments --older-than 1h
+  rocketmq-gateway transactions list --topic orders --limit 1000 --json | jq -r '.transactions[].keys'
+  rocketmq-gateway transactions list --after 4711           the page behind half message 4711
+  rocketmq-gateway transactions list --given-up             ID there is the message id, for resume
+
+\b
+NEXT CHECK: in which time a producer is asked; "no producer" when none of the group is connected: the check waits,
+uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent the message.
+""",
+)
+@click.option("--group", metavar="NAME", help="Only this producer group.")
+@click.option("--topic", metavar="NAME", help="Only messages for this topic.")
+@click.option("--older-than", "min_age_ms", type=Age(), default=0, help="Only this old or older, e.g. 90s, 10m, 2h.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Stop after so many.")
+@click.option("--after", type=click.IntRange(-1), default=-1, metavar="ID", help="Begin behind this half offset.")
+@click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
+@_broker
+@_json
+def list_(
+    group: str | None,
+    topic: str | None,
+    min_age_ms: int,
+    limit: int,
+    after: int,
+    given_up: bool,
+    broker: str,
+    as_json: bool,
+) -> None:
+    """List pending half messages, the oldest first."""
+    from wire.bodies.transactions import TransactionList
+    from wire.codes import RequestCode
+    from wire.headers.transaction import ListTransactionsRequest
+
+    found: list[Transaction] = []
+    next_after: int | None = after
+    with _calling(broker) as call:
+        while next_after is not None and len(found) < limit:
+            header = ListTransactionsRequest(
+                producer_group=group,
+                topic=topic,
+                min_age_ms=min_age_ms,
+                max_num=min(PAGE, limit - len(found)),
+                after=next_after,
+                given_up=given_up,
+            )
+            page = TransactionList.parse(call.ask(RequestCode.GATEWAY_LIST_TRANSACTIONS, header))
+            found += page.transactions
+            next_after = page.next_after
+    if as_json:
+        _echo_json({"transactions": [asdict(entry) for entry in found], "next_after": next_after})
+        return
+    _echo_table(_GIVEN_UP_COLUMNS if given_up else _COLUMNS, found)
+    if not found:
+        click.echo("Nothing was given up." if given_up else "No half message is pending.", err=True)
+    if next_after is not None:
+        click.echo(f"… there are more: --after {next_after}", err=True)
+
+
+@transactions.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway transactions show 4711
+  rocketmq-gateway transactions show 7F00000100002A9F0000000000000BB8 --json
+
+\b
+Also for settled ones, as long as their record is in the log: state, who decided, refused contradictions.
+"""
+)
+@click.argument("id_", metavar="ID")
+@_broker
+@_json
+def show(id_: str, broker: str, as_json: bool) -> None:
+    """Show one half message in full."""
+    from wire.codes import RequestCode
+    from wire.headers.transaction import ShowTransactionRequest
+
+    with _calling(broker) as call:
+        entry = _ask(call, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=id_))
+    if as_json:
+        _echo_json(asdict(entry))
+        return
+    for name, value in asdict(entry).items():
+        if name != "properties" and value not in ("", None):
+            click.echo(f"{name:18} {_duration(value) if name.endswith('_ms') and name != 'stored_at_ms' else value}")
+    for name, value in entry.properties.items():
+        click.echo(f"{'property':18} {name}={value}")
+
+
+@transactions.command(
+    epilog="""\b
+Example:
+  rocketmq-gateway transactions check 4711
+
+\b
+A live producer of the group is asked within a tenth of a second; the check counts like any other.
+"""
+)
+@_ids
+@_operator
+@_broker
+@_json
+def check(ids: Sequence[str], operator: str | None, broker: str, as_json: bool) -> None:
+    """Ask a producer about pending half messages now."""
+    from wire.codes import RequestCode
+    from wire.headers.transaction import CheckTransactionRequest
+
+    name = _operator_name(operator)
+    _act(
+        broker,
+        as_json,
+        ids,
+        RequestCode.GATEWAY_CHECK_TRANSACTION,
+        lambda id_: CheckTransactionRequest(id=id_, operator=name),
+    )
+
+
+@transactions.command(
+    epilog="""\b
+Example:
+  rocketmq-gateway transactions commit 4711 4712 --reason "paid, see ticket 9"
+
+\b
+The message is delivered to its real topic, once, whatever its producer answers later.
+"""
+)
+@_ids
+@click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
+@_operator
+@_broker
+@_json
+def commit(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+    """Deliver half messages."""
+    _settle("commit", ids, reason, operator, broker, as_json)
+
+
+@transactions.command(
+    epilog="""\b
+Example:
+  rocketmq-gateway transactions rollback 4711
+
+\b
+The message is never delivered, whatever its producer answers later.
+"""
+)
+@_ids
+@click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
+@_operator
+@_broker
+@_json
+def rollback(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+    """Never deliver half messages."""
+    _settle("rollback", ids, reason, operator, broker, as_json)
+
+
+@transactions.command(
+    epilog="""\b
+Example:
+  rocketmq-gateway transactions discard 4711 --reason "its service is gone"
+
+\b
+A copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC; "resume" makes it pending again.
+"""
+)
+@_ids
+@click.option("--reason", metavar="TEXT", required=True, help="Why: kept with the copy and in the audit log.")
+@_operator
+@_broker
+@_json
+def discard(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+    """Give half messages up: nobody is asked any more."""
+    _settle("discard", ids, reason, operator, broker, as_json)
+
+
+@transactions.command(
+    epilog="""\b
+Example:
+  rocketmq-gateway transactions resume 7F00000100002A9F0000000000000BB8
+
+\b
+ID is the message id or the transaction id that "list --given-up" shows. The copy becomes a new half message whose
+checks begin again; commit, rollback and discard then work on it. mqadmin's resumeCheckHalfMessage does the same.
+"""
+)
+@_ids
+@_operator
+@_broker
+@_json
+def resume(ids: Sequence[str], operator: str | None, broker: str, as_json: bool) -> None:
+    """Make half messages pending again that were given up."""
+    from wire.codes import RequestCode
+    from wire.headers.transaction import ResumeTransactionRequest
+
+    name = _operator_name(operator)
+    _act(
+        broker,
+        as_json,
+        ids,
+        RequestCode.GATEWAY_RESUME_TRANSACTION,
+        lambda id_: ResumeTransactionRequest(id=id_, operator=name),
+    )
+
+
+@transactions.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway transactions stats
+  rocketmq-gateway transactions stats --groups 100 --json
+
+\b
+Counts are since the broker's start. The same figures are served to Prometheus with metricsExporterType=PROM.
+"""
+)
+@click.option("--groups", type=click.IntRange(0, 1_000), default=20, show_default=True, help="Groups shown.")
+@_broker
+@_json
+def stats(groups: int, broker: str, as_json: bool) -> None:
+    """Figures of all transactions, and the groups with the most pending ones."""
+    from wire.bodies.transactions import TransactionStatistics
+    from wire.codes import RequestCode
+    from wire.headers.transaction import TransactionStatisticsRequest
+
+    with _calling(broker) as call:
+        body = call.ask(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest(max_num=groups))
+    found = TransactionStatistics.parse(body)
+    if as_json:
+        _echo_json(asdict(found))
+    else:
+        _echo_statistics(found)
+
+
+# -- asking -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _calling(broker: str) -> Iterator[BrokerCall]:
+    from gateway.cli.broker_call import BrokerCall
+    from gateway.settings.addresses import parse_address
+
+    try:
+        address = parse_address(broker)
+    except ValueError as error:
+        raise click.BadParameter(f"{broker!r} is not one HOST:PORT", param_hint="--broker") from error
+    with BrokerCall(address) as call:
+        yield call
+
+
+def _ask(call: BrokerCall, code: Any, header: Header) -> Transaction:
+    from wire.bodies.transactions import Transaction
+
+    return Transaction.parse(call.ask(code, header))
+
+
+def _settle(
+    outcome: str, ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool
+) -> None:
+    from wire.codes import RequestCode
+    from wire.headers.transaction import SettleTransactionRequest
+
+    name = _operator_name(operator)
+    _act(
+        broker,
+        as_json,
+        ids,
+        RequestCode.GATEWAY_SETTLE_TRANSACTION,
+        lambda id_: SettleTransactionRequest(id=id_, outcome=outcome, operator=name, reason=reason),
+    )
+
+
+def _act(broker: str, as_json: bool, ids: Sequence[str], code: Any, header: Callable[[str], Header]) -> None:
+    """Do one thing to each half message; what is refused is told of, and the others are done all the same."""
+    from gateway.cli.broker_call import BrokerRefused
+
+    results: list[dict[str, Any]] = []
+    with _calling(broker) as call:
+        for id_ in ids:
+            try:
+                entry = _ask(call, code, header(id_))
+            except BrokerRefused as refused:
+                click.echo(f"Error: {id_}: {refused}", err=True)
+                results.append({"id": id_, "error": str(refused), "code": refused.code})
+                continue
+            results.append({"id": id_, "state": entry.state, "half_offset": entry.half_offset})
+            if not as_json:
+                click.echo(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
+    if as_json:
+        _echo_json({"results": results})
+    if any("error" in result for result in results):
+        click.get_current_context().exit(1)
+
+
+def _operator_name(given: str | None) -> str:
+    if given:
+        return given
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name, as in a container
+        import os
+
+        return f"uid {os.getuid()}"
+
+
+# -- showing ------------------------------------------------------------------------------------------------
+
+
+def _outlook(entry: Transaction) -> str:
+    if entry.next_check_in_ms is None:
+        return ""
+    return ", no producer of its group is connected" if entry.waits_for_producer else f", next check {_next(entry)}"
+
+
+def _next(entry: Transaction) -> str:
+    if entry.next_check_in_ms is None:
+        return "-"
+    if entry.waits_for_producer:
+        return "no producer"
+    return f"in {_duration(entry.next_check_in_ms)}" if entry.next_check_in_ms else "now"
+
+
+def _duration(milliseconds: int) -> str:
+    seconds = milliseconds / 1_000
+    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f}{unit}"
+    return f"{seconds:.1f}s"
+
+
+def _keys(entry: Transaction) -> str:
+    text = entry.keys or entry.transaction_id
+    return text if len(text) <= MAX_KEYS_CHARACTERS else f"{text[:MAX_KEYS_CHARACTERS]}…"
+
+
+Column = tuple[str, "Callable[[Transaction], str]"]
+_COLUMNS: tuple[Column, ...] = (
+    ("ID", lambda entry: str(entry.half_offset)),
+    ("AGE", lambda entry: _duration(entry.age_ms)),
+    ("GROUP", lambda entry: entry.group),
+    ("TOPIC", lambda entry: entry.topic),
+    ("KEYS", _keys),
+    ("CHECKS", lambda entry: str(entry.checks)),
+    ("NEXT CHECK", _next),
+    ("LAST PRODUCER", lambda entry: entry.last_producer),
+    ("CONFLICTS", lambda entry: str(entry.conflicts)),
+)
+_GIVEN_UP_COLUMNS: tuple[Column, ...] = (
+    ("ID", lambda entry: entry.message_id),
+    ("SINCE", lambda entry: _duration(entry.age_ms)),
+    ("GROUP", lambda entry: entry.group),
+    ("TOPIC", lambda entry: entry.topic),
+    ("KEYS", _keys),
+    ("CHECKS", lambda entry: str(entry.checks)),
+    ("NOW", lambda entry: entry.state),
+    ("REASON", lambda entry: entry.reason),
+)
+
+
+def _echo_table(columns: Sequence[Column], entries: Sequence[Transaction]) -> None:
+    _echo_rows([name for name, _ in columns], [[text(entry) or "-" for _, text in columns] for entry in entries])
+
+
+def _echo_rows(head: list[str], rows: list[list[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in [head, *rows]:
+        cells = [_printable(cell).ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo("  ".join(cells).rstrip())
+
+
+def _printable(text: str) -> str:
+    """Keys are written by anybody: nothing of them may move the cursor."""
+    return "".join([character if character.isprintable() else "?" for character in text])
+
+
+def _echo_statistics(found: TransactionStatistics) -> None:
+    click.echo(f"{'pending':18} {found.pending}")
+    click.echo(f"{'oldest':18} {_duration(found.oldest_age_ms)}")
+    click.echo(f"{'checks_in_flight':18} {found.checks_in_flight}")
+    for name, count in found.counts.items():
+        click.echo(f"{name:18} {count}")
+    if not found.groups:
+        return
+    click.echo("")
+    head = ["GROUP", "PENDING", "DUE", "IN FLIGHT", "UNKNOWN IN A ROW", "PRODUCER"]
+    rows = [
+        [
+            group.group,
+            str(group.pending),
+            str(group.due),
+            str(group.in_flight),
+            str(group.unknowns),
+            "yes" if group.producers else "none",
+        ]
+        for group in found.groups
+    ]
+    _echo_rows(head, rows)
+    if found.group_count > len(found.groups):
+        click.echo(f"… and {found.group_count - len(found.groups)} more groups; --groups shows more", err=True)
+
+
+def _echo_json(values: dict[str, Any]) -> None:
+    import json
+
+    click.echo(json.dumps(values, indent=2, ensure_ascii=False))

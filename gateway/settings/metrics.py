@@ -1,0 +1,39 @@
+"""Settings of the page that Prometheus reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gateway.settings.addresses import interface_expected
+from gateway.settings.declare import setting
+
+
+class MetricsExporter(StrEnum):
+    """How metrics leave the process. Apache RocketMQ also pushes them over gRPC or writes them to its log."""
+
+    DISABLE = "DISABLE"
+    PROM = "PROM"
+
+
+def exporter_host_expected(text: str) -> str | None:
+    """What ``metricsPromExporterHost`` wants instead of ``text``, or None."""
+    return interface_expected(text) if text else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricsSettings:
+    """Whether and where metrics are served."""
+
+    metrics_exporter_type: MetricsExporter = setting(
+        MetricsExporter.DISABLE, "metricsExporterType", "PROM serves the metrics over HTTP at /metrics."
+    )
+    metrics_prom_exporter_port: int = setting(
+        5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", minimum=0, maximum=65_535
+    )
+    metrics_prom_exporter_host: str = setting(
+        "",
+        "metricsPromExporterHost",
+        "Address to serve the metrics on; empty is bindAddress.",
+        check=exporter_host_expected,
+    )

@@ -1,0 +1,57 @@
+"""The page that Prometheus reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from twisted.internet.defer import ensureDeferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.testing import StringTransport
+
+from gateway.broker.metrics_server import MetricsServer
+from gateway.errors import GatewayError
+from gateway.settings import Settings
+from gateway.telemetry.metrics import Registry
+from gateway.tests.remoting.conversation import memory_reactor
+
+SETTINGS = replace(Settings(), broker_name="broker-a", broker_cluster_name="c1", metrics_prom_exporter_port=5_557)
+
+
+def fetched(site: Any, request: bytes) -> bytes:
+    protocol: Any = site.buildProtocol(None)
+    transport = StringTransport()  # type: ignore[no-untyped-call]
+    protocol.makeConnection(transport)
+    protocol.dataReceived(request)
+    value: bytes = transport.value()  # type: ignore[no-untyped-call]
+    return value
+
+
+def test_the_metrics_are_served_with_upstreams_labels_and_nothing_else_is() -> None:
+    registry = Registry()
+    registry.gauge("rocketmq_half_messages", "Half messages").at(topic="orders").value = 3
+    reactor = memory_reactor()
+    server = MetricsServer(registry, SETTINGS, reactor)
+    server.start()
+    [(port, site, _, host)] = reactor.tcpServers
+    assert (port, host) == (5_557, "127.0.0.1")
+    page = fetched(site, b"GET /metrics HTTP/1.0\r\n\r\n")
+    assert page.startswith(b"HTTP/1.0 200 OK")
+    assert b"text/plain; version=0.0.4" in page
+    assert b'rocketmq_half_messages{cluster="c1",node_type="broker",node_id="broker-a",topic="orders"} 3' in page
+    assert b"404" in fetched(site, b"GET / HTTP/1.0\r\n\r\n").splitlines()[0]
+    assert b"405" in fetched(site, b"POST /metrics HTTP/1.0\r\n\r\n").splitlines()[0]
+    ensureDeferred(server.stop())
+    assert server.port == 0
+
+
+def test_a_port_in_use_is_told_with_what_to_do() -> None:
+    reactor: Any = memory_reactor()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise CannotListenError("127.0.0.1", 5_557, "in use")  # type: ignore[no-untyped-call]
+
+    reactor.listenTCP = refuse
+    with pytest.raises(GatewayError, match="metricsPromExporterPort"):
+        MetricsServer(Registry(), SETTINGS, reactor).start()

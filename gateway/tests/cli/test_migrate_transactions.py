@@ -1,0 +1,149 @@
+"""``store migrate-transactions`` as people call it; what it does is tested beside ``migration``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from twisted.internet.task import Clock
+
+from gateway.cli.main import cli
+from gateway.clock import wall_clock_ms
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.settings import Settings
+from gateway.settings.transaction import TransactionStateStore
+from gateway.store.group_commit import in_this_thread
+from gateway.store.message_store import MessageStore
+from gateway.store.store_settings import StoreSettings
+from gateway.tests.transaction.world import HOST, ProducerTable, World
+from gateway.transaction.half_messages import half_of
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.transactions import Transactions
+
+SMALL = StoreSettings(mapped_file_size_commit_log=1_048_576, mapped_file_size_consume_queue=6_000)
+
+
+def serve(root: Path, wanted: TransactionStateStore, send: int = 0) -> list[int]:
+    """A broker's life; what is pending at its end."""
+    store = MessageStore(root, SMALL, wall_clock_ms)
+    store.open()
+    offsets = ConsumerOffsets(
+        path=root / "config" / "consumerOffset.json", clock_ms=wall_clock_ms, in_thread=in_this_thread
+    )
+    offsets.load()
+    transactions = Transactions(
+        store=store,
+        consumer_offsets=offsets,
+        producers=ProducerTable(),
+        reactor=Clock(),
+        clock_ms=wall_clock_ms,
+        limits=TransactionLimits(),
+        journal_path=root / "transaction" / "checks",
+        host=HOST,
+        soon=lambda function: function(),
+        in_thread=in_this_thread,
+        choice=StateChoice.from_settings(Settings(store_path_root_dir=root, transaction_state_store=wanted)),
+    )
+    try:
+        transactions.rebuild()
+        store.listen(transactions.half_stored)
+        for number in range(send):
+            store.append(half_of(World.message(_Now(), f"k{number}", f"g{number % 2}")), lambda result: None)  # type: ignore[arg-type]
+        pending = list(transactions.pending)
+        transactions.stop()
+        offsets.persist_now()
+    finally:
+        store.close()
+    return pending
+
+
+class _Now:
+    """What ``World.message`` asks of a world."""
+
+    def now_ms(self) -> int:
+        return wall_clock_ms()
+
+
+def migrate(root: Path, *arguments: str) -> Result:
+    size = ["--set", f"mappedFileSizeCommitLog={SMALL.mapped_file_size_commit_log}", "--set", "maxMessageSize=65536"]
+    return CliRunner().invoke(cli, ["store", "migrate-transactions", str(root), *arguments, *size])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "data"
+    assert serve(root, TransactionStateStore.QUEUE, send=3) == [0, 1, 2]
+    return root
+
+
+def test_looking_says_what_there_is_and_moves_nothing(root: Path) -> None:
+    result = migrate(root, "--to", "table")
+    assert result.exit_code == 1, result.output
+    lines = result.output.splitlines()
+    assert lines[0].startswith("3 pending transactions in the state store 'queue', the oldest ")
+    assert lines[1:] == [
+        "  2 of producer group g0",
+        "  1 of producer group g1",
+        "To be done: move them to 'table'",
+        "Nothing was moved. To do it, add --apply",
+    ]
+    assert serve(root, TransactionStateStore.QUEUE) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("wanted", [TransactionStateStore.TABLE, TransactionStateStore.DATABASE])
+def test_there_and_back_again(root: Path, wanted: TransactionStateStore) -> None:
+    result = migrate(root, "--to", str(wanted), "--apply")
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"Moved. Start the server with transactionStateStore={wanted}\n")
+    assert serve(root, wanted, send=2) == [0, 1, 2, 3, 4]
+    assert "They are where they should be." in migrate(root, "--to", str(wanted), "--apply").output
+    assert migrate(root, "--to", "queue", "--apply").exit_code == 0
+    assert serve(root, TransactionStateStore.QUEUE) == [0, 1, 2, 3, 4]
+
+
+def test_from_one_database_to_another(root: Path, tmp_path: Path) -> None:
+    assert migrate(root, "--to", "database", "--apply").exit_code == 0
+    dsn = f"sqlite:{tmp_path}/other.db"
+    result = migrate(root, "--to", "database", "--dsn", dsn, "--apply")
+    assert result.exit_code == 0, result.output
+    assert f"gateway.transactionDatabase={dsn}" in result.output
+    assert (tmp_path / "other.db").exists()
+
+
+def test_a_directory_in_use_is_refused(root: Path) -> None:
+    store = MessageStore(root, SMALL, wall_clock_ms)
+    store.open()
+    try:
+        result = migrate(root, "--to", "table", "--apply")
+        assert result.exit_code == 2
+        assert "is in use" in result.output
+    finally:
+        store.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--to", "redis"], "'redis' is not one of"),
+        (["--to", "table", "--dsn", "sqlite:/x"], "--dsn names the database to move to"),
+        (["--to", "database", "--dsn", "mysql://x"], "--dsn: expected nothing, sqlite:/PATH or postgresql://"),
+        (["--to", "database", "--dsn", "postgresql://u:p@h/d"], "a DSN without a password"),
+        (
+            ["--to", "database", "--dsn", "postgresql://u@127.0.0.1:1/d", "--apply"],
+            "PostgreSQL database d at 127.0.0.1",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_is_moved(root: Path, arguments: list[str], text: str) -> None:
+    result = migrate(root, *arguments)
+    assert result.exit_code in (1, 2)
+    assert text in result.output
+    assert serve(root, TransactionStateStore.QUEUE) == [0, 1, 2]
+
+
+def test_what_is_no_store_directory_is_refused(tmp_path: Path) -> None:
+    result = migrate(tmp_path, "--to", "table")
+    assert result.exit_code == 2
+    assert "is not a store directory" in result.output

@@ -1,0 +1,175 @@
+"""The command ``transactions`` against a whole broker, over a socket that is none."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from gateway.cli.main import cli
+from gateway.settings.transaction import OperatorAccess
+from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.remoting.conversation import Peer
+
+COMMANDS = ["list", "show", "check", "commit", "rollback", "discard", "resume", "stats"]
+
+
+class Wire:
+    """A connected socket: what is sent arrives at the broker, what it answers can be read."""
+
+    def __init__(self, broker: WholeBroker) -> None:
+        self._broker = broker
+        self._peer = broker.connect()
+
+    def sendall(self, data: bytes) -> None:
+        self._peer.send_bytes(data)
+        self._broker.turn()
+
+    def recv(self, count: int) -> bytes:
+        written, self._peer.transport.writes[:] = b"".join(self._peer.transport.writes), []
+        return written
+
+    def close(self) -> None:
+        self._peer.transport.loseConnection()
+
+
+@pytest.fixture
+def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeBroker]:
+    monkeypatch.setattr("gateway.broker.parts.steady_clock", lambda clock_ms: clock_ms)
+    broker = WholeBroker(tmp_path, operator_access=OperatorAccess.EVERYWHERE)
+    monkeypatch.setattr(socket, "create_connection", lambda address, timeout: Wire(broker))
+    yield broker
+    broker.stop()
+
+
+def half(broker: WholeBroker, peer: Peer, key: str, **more: str) -> None:
+    properties = {"TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": key, "KEYS": f"order-{key}", **more}
+    broker.send(peer, properties=properties)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, ["transactions", *arguments])
+
+
+def test_a_list_is_a_table_with_what_people_ask_for(broker: WholeBroker) -> None:
+    peer = broker.connect()
+    half(broker, peer, "k0")
+    broker.wait(2)
+    result = run("list")
+    assert result.exit_code == 0, result.output
+    head, row = result.stdout.splitlines()
+    names = ["ID", "AGE", "GROUP", "TOPIC", "KEYS", "CHECKS", "NEXT CHECK", "LAST PRODUCER", "CONFLICTS"]
+    assert [head.find(name) >= 0 for name in names] == [True] * len(names)
+    assert row.split()[:6] == ["0", "2.0s", "g", "orders", "order-k0", "0"]
+    assert "no producer" in row
+
+
+def test_a_list_is_continued_where_the_last_one_ended(broker: WholeBroker) -> None:
+    peer = broker.connect()
+    for number in range(3):
+        half(broker, peer, f"k{number}")
+    result = run("list", "--limit", "2")
+    assert "--after 1" in result.stderr
+    found = json.loads(run("list", "--after", "1", "--json").stdout)
+    assert [entry["half_offset"] for entry in found["transactions"]] == [2]
+    assert found["next_after"] is None
+
+
+def test_filters_narrow_a_list_and_an_empty_one_says_so(broker: WholeBroker) -> None:
+    half(broker, broker.connect(), "k0")
+    assert "No half message is pending." in run("list", "--group", "x").stderr
+    assert "No half message is pending." in run("list", "--older-than", "1h").stderr
+    assert len(run("list", "--topic", "orders", "--older-than", "0s").stdout.splitlines()) == 2
+
+
+def test_keys_cannot_move_the_cursor(broker: WholeBroker) -> None:
+    half(broker, broker.connect(), "k0", KEYS="a\x1b[2Jb")
+    assert "\x1b" not in run("list").stdout
+
+
+def test_what_is_committed_says_so_and_a_contradiction_ends_with_exit_code_1(broker: WholeBroker) -> None:
+    peer = broker.connect()
+    half(broker, peer, "k0")
+    half(broker, peer, "k1")
+    result = run("commit", "0", "1", "--operator", "alice", "--reason", "paid")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == ["0: half message 0 is COMMITTED", "1: half message 1 is COMMITTED"]
+    result = run("rollback", "0", "1", "--json")
+    assert result.exit_code == 1
+    assert [entry["code"] for entry in json.loads(result.stdout)["results"]] == [604, 604]
+    assert result.stderr.count("is COMMITTED (by operator alice@") == 2
+
+
+def test_a_discard_needs_a_reason_and_can_be_resumed(broker: WholeBroker) -> None:
+    half(broker, broker.connect(), "k0")
+    assert run("discard", "0").exit_code == 2
+    assert run("discard", "0", "--reason", "gone").stdout == "0: half message 0 is DISCARDED\n"
+    found = json.loads(run("list", "--given-up", "--json").stdout)
+    [entry] = found["transactions"]
+    assert entry["reason"] == "gone"
+    table = run("list", "--given-up").stdout
+    assert "REASON" in table
+    assert entry["message_id"] in table
+    assert "half message 1 is PENDING" in run("resume", entry["message_id"]).stdout
+    shown = run("show", "1").stdout
+    assert "PENDING" in shown
+    assert "REAL_TOPIC=orders" in shown
+
+
+def test_a_check_and_the_figures(broker: WholeBroker) -> None:
+    half(broker, broker.connect(), "k0")
+    assert "no producer of its group is connected" in run("check", "0").stdout
+    output = run("stats").stdout
+    assert "pending            1" in output
+    assert "UNKNOWN IN A ROW" in output
+    assert json.loads(run("stats", "--json").stdout)["groups"][0]["pending"] == 1
+
+
+def test_an_unknown_id_is_refused_with_advice(broker: WholeBroker) -> None:
+    result = run("show", "99")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: no half message has the id '99'")
+
+
+def test_a_broker_that_is_not_there_is_one_line_and_exit_code_2(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(address: object, timeout: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    result = run("stats", "--broker", "127.0.0.1:1")
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "Error: no broker answers at 127.0.0.1:1: Connection refused. Is it running? --broker HOST:PORT names another "
+        "one\n"
+    )
+
+
+@pytest.mark.parametrize("broker_text", ["nowhere", "a:b:c", "127.0.0.1:0x1"])
+def test_an_address_that_is_none_is_told(broker_text: str) -> None:
+    result = run("stats", "--broker", broker_text)
+    assert result.exit_code == 2
+    assert "--broker" in result.stderr
+
+
+def test_an_age_that_is_none_is_told() -> None:
+    result = run("list", "--older-than", "10 minutes")
+    assert result.exit_code == 2
+    assert "90s, 10m, 2h or 3d" in result.stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_each_command_has_an_example_and_fits_a_terminal(command: str) -> None:
+    result = run(command, "-h")
+    assert result.exit_code == 0
+    assert f"rocketmq-gateway transactions {command}" in result.output
+    assert max(map(len, result.output.splitlines())) <= 120
+
+
+def test_its_help_names_every_command() -> None:
+    output = run("-h").output
+    for command in COMMANDS:
+        assert f"\n  {command} " in output

@@ -1,0 +1,63 @@
+"""State stores on the disk in memory: the real table, and the real statements on a database that is one file.
+
+A transaction of that database is one change of the file's name, so it is there as a whole or not at all: what SQLite
+and PostgreSQL promise. What happens between two of them is what the enumeration is after.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from gateway.settings.transaction import TransactionStateStore
+from gateway.tests.crash.recording import RecordingFiles
+from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.state_stores.database import DatabaseStates
+from gateway.transaction.state_stores.sqlite import SqliteSql
+
+FILE_UNITS = 16
+"""Of tables and redo logs: some files fill up and go."""
+
+
+class FileDatabase:
+    """See ``Database``."""
+
+    name = "database in a file"
+
+    def __init__(self, path: Path, files: RecordingFiles) -> None:
+        self._path = path
+        self._files = files
+
+    @contextmanager
+    def transaction(self) -> Iterator[SqliteSql]:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            before = self._files.read(self._path) if self._files.exists(self._path) else b""
+            if before:
+                connection.deserialize(before)
+            yield SqliteSql(connection)
+            after = connection.serialize()
+        if after != before:
+            fresh = self._path.with_name("rows.new")
+            self._files.make_directory(self._path.parent)
+            self._files.write(fresh, after)
+            self._files.rename(fresh, self._path)
+            self._files.fsync_directory(self._path.parent)
+            self._files.fsync_directory(self._path.parent.parent)
+
+    def close(self) -> None:
+        """See ``Database``."""
+
+
+def state_choice(root: Path, files: RecordingFiles, wanted: TransactionStateStore) -> StateChoice:
+    """What a broker of these tests uses."""
+    path = root / "transaction" / "rows"
+    return StateChoice(
+        root=root,
+        wanted=wanted,
+        files=files,
+        file_units=FILE_UNITS,
+        make_identity=lambda: "crash",
+        open_states=lambda identity: DatabaseStates(FileDatabase(path, files), identity),
+    )

@@ -1,0 +1,84 @@
+"""Functions run once everything that had arrived was read, and the reactor does not wait before them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from twisted.internet.selectreactor import SelectReactor
+from twisted.internet.task import Clock
+
+from gateway.remoting.turn_end import TurnEnd
+
+
+class Iterations:
+    """The part of a reactor that reads and waits; remembers for how long it was to wait."""
+
+    def __init__(self) -> None:
+        self.delays: list[float | None] = []
+        self.on_read: Callable[[], None] = lambda: None
+
+    def doIteration(self, delay: float | None) -> None:  # noqa: N802 (Twisted's name)
+        self.delays.append(delay)
+        self.on_read()
+
+
+def test_what_a_read_asks_for_runs_when_all_is_read() -> None:
+    reactor = Iterations()
+    end = TurnEnd(reactor)
+    order: list[str] = []
+
+    def reads() -> None:
+        end.call(lambda: order.append("end"))
+        order.append("read")
+
+    reactor.on_read = reads
+    reactor.doIteration(5)
+    assert order == ["read", "end"]
+
+
+def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
+    reactor = Iterations()
+    end = TurnEnd(reactor)
+    end.call(lambda: end.call(lambda: None))
+    reactor.doIteration(None)
+    reactor.doIteration(None)
+    reactor.doIteration(None)
+    assert reactor.delays == [0, 0, None]
+
+
+def test_a_function_that_fails_keeps_neither_the_others_nor_the_reactor(caplog: pytest.LogCaptureFixture) -> None:
+    reactor = Iterations()
+    end = TurnEnd(reactor)
+    ran: list[int] = []
+    end.call(lambda: ran.append(1 // 0))
+    end.call(lambda: ran.append(2))
+    reactor.doIteration(0)
+    assert ran == [2]
+    assert "end of turn failed" in caplog.text
+
+
+def test_a_reactor_without_iterations_uses_its_timers() -> None:
+    clock = Clock()
+    ran: list[int] = []
+    TurnEnd(clock).call(lambda: ran.append(1))
+    assert ran == []
+    clock.advance(0)
+    assert ran == [1]
+
+
+def test_twisted_s_own_loop_runs_them() -> None:
+    reactor = SelectReactor()
+    end = TurnEnd(reactor)
+    left = [1, 2, 3]
+
+    def step() -> None:
+        left.pop()
+        if left:
+            end.call(step)
+        else:
+            reactor.callLater(0, reactor.stop)
+
+    reactor.callWhenRunning(end.call, step)
+    reactor.run(installSignalHandlers=False)
+    assert left == []

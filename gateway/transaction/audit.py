@@ -1,0 +1,94 @@
+"""What people did to transactions: an append-only file, one JSON object a line, on disk before it is acted on.
+
+    {"time": "2026-05-04T10:11:12.345Z", "event": "asked", "operator": "alice", "remote": "127.0.0.1:40212", …}
+    {"time": …, "event": "done", …, "code": "SUCCESS", "state": "COMMITTED"}
+
+Two lines for each action: a kill between them leaves the first. A file that has grown to its limit is renamed
+to ``audit.jsonl.1``, the one before to ``.2``; the oldest goes.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from gateway.clock import Milliseconds
+from gateway.store.files import FileLayer, RealFiles
+
+FILE_NAME = "audit.jsonl"
+MAX_FILE_BYTES = 10 << 20
+KEPT_FILES = 5
+"""Full files kept beside the one that is written: with it, some hundred thousand actions."""
+MAX_TEXT_CHARACTERS = 2_000
+"""A longer value is cut."""
+
+InThread = Callable[[Callable[[], object], Callable[[object], None]], None]
+
+
+class AuditLog:
+    """The file, opened for each line: an action is rare.
+
+    :param directory: made when it is missing.
+    :param in_thread: runs blocking work and tells its value, or its exception.
+    """
+
+    def __init__(
+        self, directory: Path, clock_ms: Milliseconds, *, in_thread: InThread, files: FileLayer | None = None
+    ) -> None:
+        self.path = directory / FILE_NAME
+        self._clock_ms = clock_ms
+        self._in_thread = in_thread
+        self._files: FileLayer = RealFiles() if files is None else files
+        self._lock = threading.Lock()
+
+    def write(self, facts: Mapping[str, object], done: Callable[[object], None]) -> None:
+        """Append a line; ``done`` is told None once it is on disk, or the OSError that kept it from there."""
+        moment = datetime.fromtimestamp(self._clock_ms() / 1_000, UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(
+            {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}},
+            ensure_ascii=False,
+        )
+        self._in_thread(lambda: self._append(line.encode("utf-8", "replace") + b"\n"), done)
+
+    def _append(self, line: bytes) -> None:
+        """Runs in a thread; several may come at once."""
+        files = self._files
+        with self._lock:
+            files.make_directory(self.path.parent)
+            is_new = not files.exists(self.path)
+            fd = files.open(self.path, create=True)
+            try:
+                size = files.size(fd)
+                if size and size + len(line) > MAX_FILE_BYTES:
+                    files.close(fd)
+                    fd = -1
+                    self._rotate()
+                    fd, size, is_new = files.open(self.path, create=True), 0, True
+                if size and files.pread(fd, 1, size - 1) != b"\n":
+                    line = b"\n" + line  # a line that a kill cut short stays a line of its own
+                files.pwrite(fd, line, size)
+                files.fdatasync(fd)
+            finally:
+                if fd >= 0:
+                    files.close(fd)
+            if is_new:
+                files.fsync_directory(self.path.parent)
+
+    def _rotate(self) -> None:
+        files = self._files
+        for number in range(KEPT_FILES - 1, 0, -1):
+            if files.exists(self._numbered(number)):
+                files.rename(self._numbered(number), self._numbered(number + 1))
+        files.rename(self.path, self._numbered(1))
+
+    def _numbered(self, number: int) -> Path:
+        return self.path.with_name(f"{FILE_NAME}.{number}")
+
+
+def _shortened(value: object) -> object:
+    if isinstance(value, str) and len(value) > MAX_TEXT_CHARACTERS:
+        return f"{value[:MAX_TEXT_CHARACTERS]}…"
+    return value

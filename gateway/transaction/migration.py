@@ -1,0 +1,199 @@
+"""Moves the pending transactions of a directory that nobody serves from one state store to another.
+
+Half messages stay where they are, with the places their producers know; only what says that they are pending moves.
+The file ``state-store`` is replaced last: a move that is cut short leaves the directory as it was, and may be made
+again. To ``queue`` the op records that were never written are appended, so Apache RocketMQ can take over as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from gateway.clock import Milliseconds
+from gateway.errors import GatewayError
+from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.settings.transaction import TransactionStateStore
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutResult
+from gateway.transaction.check_journal import CheckJournal
+from gateway.transaction.half_messages import HALF_QUEUE_ID
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.op_messages import build_op, entry_bytes
+from gateway.transaction.op_positions import OpPositions
+from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.rebuild import OFFSETS_GROUP, Findings, OpenHalf, Rebuild
+from gateway.transaction.state_stores.changes import Changes, Prepared, StatesUnavailable, TransactionStates
+from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.state_stores.remembered import Remembered
+from gateway.transaction.states import OPEN_STATES, State
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done.
+
+    :param has: where the pending transactions are; ``groups`` counts them by producer group.
+    :param oldest_ms: store time of the oldest; None without one.
+    """
+
+    has: TransactionStateStore
+    wanted: TransactionStateStore
+    groups: dict[str, int]
+    oldest_ms: int | None
+    is_done: bool
+
+    @property
+    def count(self) -> int:
+        """Pending transactions."""
+        return sum(self.groups.values())
+
+
+class Migration:
+    """One move; ``plan`` looks, ``run`` does it.
+
+    :param source: how the directory's present state store is made; ``target`` names the wanted one.
+    :param store: the open store of the directory; ``offsets`` its loaded consumer offsets.
+    :param journal: its check journal, loaded.
+    :param host: the broker's packed address, for op records.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: StateChoice,
+        target: StateChoice,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        journal: CheckJournal,
+        limits: TransactionLimits,
+        host: bytes,
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._store = store
+        self._offsets = offsets
+        self._journal = journal
+        self._limits = limits
+        self._host = host
+        self._clock_ms = clock_ms
+        self._pending: dict[int, Prepared] = {}
+        self._outcomes = Outcomes(limits.remembered_outcomes)
+        self._found = Findings()
+        self._states: TransactionStates | None = None
+        self._remembered = Remembered()
+
+    def plan(self) -> Plan:
+        """Find what is pending; blocks.
+
+        :raises GatewayError: the directory's state store cannot be read.
+        :raises OSError: its files cannot be read.
+        """
+        source = self._source
+        self._remembered = remembered = source.remembered.load()
+        self._states = source.make(remembered.store, remembered.identity)
+        self._found = Rebuild(
+            store=self._store,
+            offsets=self._offsets,
+            mark=self._journal.mark,
+            outcomes=self._outcomes,
+            ops=OpPositions(),
+            opened=self._opened,
+            closed=self._closed,
+            first=remembered.first,
+            states=self._states,
+        ).run()
+        groups: dict[str, int] = {}
+        for half in self._pending.values():
+            groups[half.group] = groups.get(half.group, 0) + 1
+        return Plan(
+            has=remembered.store,
+            wanted=self._target.wanted,
+            groups=groups,
+            oldest_ms=min((half.stored_at_ms for half in self._pending.values()), default=None),
+            is_done=remembered.store is self._target.wanted and source.database == self._target.database,
+        )
+
+    def run(self) -> int:
+        """Do what ``plan`` found; how many op records were written. Blocks.
+
+        :raises GatewayError: the wanted state store cannot be reached, or the store refuses op records.
+        :raises OSError: a file cannot be written.
+        """
+        found, target = self._found, self._target
+        base = min(self._pending, default=found.half_end)
+        log_end = self._store.max_commit_log_offset
+        records = 0
+        target.remembered.save(self._remembered)  # the identity, before a database learns it
+        states = target.make(target.wanted, self._remembered.identity)
+        if states is None:
+            records = self._write_ops(base, found.half_end)
+        else:
+            whole = Changes(position=log_end, first=base, half_end=found.half_end, log_end=log_end, is_whole=True)
+            whole.prepared = [self._pending[offset] for offset in sorted(self._pending)]
+            try:
+                states.apply(whole)
+            finally:
+                states.close()
+        # Apache RocketMQ looks here, and knows no file of ours.
+        self._offsets.commit(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
+        self._offsets.persist_now()
+        target.remembered.save(replace(self._remembered, store=target.wanted, first=base))
+        if self._states is not None:
+            with suppress(StatesUnavailable):
+                self._states.begin(found.half_end, log_end)  # what it still has is nobody's
+        return records
+
+    def close(self) -> None:
+        """Give the present state store back."""
+        if self._states is not None:
+            self._states.close()
+            self._states = None
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _opened(self, half: OpenHalf) -> None:
+        self._pending[half.offset] = Prepared(half.offset, half.log_offset, half.size, half.stored_at_ms, half.group)
+
+    def _closed(self, offset: int, state: State) -> None:
+        self._pending.pop(offset, None)
+        self._outcomes.put(offset, state)
+
+    def _write_ops(self, base: int, end: int) -> int:
+        """Append op records for every half message that is settled; they are durable when this returns."""
+        count = 0
+        for settled in _cut(self._settled(base, end), self._limits.op_body_bytes):
+            results: list[PutResult] = []
+            message = build_op(settled, host=self._host, now_ms=self._clock_ms())
+            self._store.append(message, results.append)
+            if not results or not results[0].status.is_stored:
+                status = results[0].status.name if results else "no answer"
+                raise GatewayError(f"an op record could not be stored: {status}; nothing was moved")
+            count += 1
+        if not self._store.flush():
+            raise GatewayError("the op records did not reach the disk; nothing was moved")
+        return count
+
+    def _settled(self, base: int, end: int) -> Iterator[tuple[int, State]]:
+        for offset in range(base, end):
+            if offset not in self._pending:
+                state = self._outcomes.state(offset)
+                yield offset, State.SETTLED if state in OPEN_STATES or state is State.NONE else state
+
+
+def _cut(settled: Iterable[tuple[int, State]], op_body_bytes: int) -> Iterator[list[tuple[int, State]]]:
+    """Parts that fit into one op record each."""
+    part: list[tuple[int, State]] = []
+    size = 0
+    for offset, state in settled:
+        entry = entry_bytes(offset)
+        if part and size + entry > op_body_bytes:
+            yield part
+            part, size = [], 0
+        part.append((offset, state))
+        size += entry
+    if part:
+        yield part

@@ -1,0 +1,89 @@
+"""Half messages stored a moment ago, kept as they are: most outcomes come while theirs is still here.
+
+A commit then needs neither to read the record from the log nor to parse it. A copy beside the log and nothing
+more: what is not here is read there. The oldest go first when the limit is reached.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import cast
+
+from gateway.store.put_result import Dispatched
+from wire.message.record import MAGIC_V1, StoredMessage
+
+ENTRY_BYTES = 2_048
+"""What an entry takes beside its record: the decoded properties of a stock client's message, measured."""
+LARGEST_SHARE = 64
+"""A record over this share of the limit is not kept: it would drive out many, and reading it is cheap for its size."""
+
+
+class RecentHalves:
+    """Stored half messages by half-queue offset.
+
+    :param limit_bytes: of records and what belongs to them; 0 keeps none.
+    """
+
+    __slots__ = ("_bytes", "_kept", "_largest", "_limit")
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._limit = limit_bytes
+        self._largest = limit_bytes // LARGEST_SHARE
+        self._bytes = 0
+        self._kept: dict[int, Dispatched] = {}
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the limit is compared with."""
+        return self._bytes
+
+    def keep(self, stored: Dispatched) -> None:
+        """A half message was stored."""
+        size = stored.size
+        if size > self._largest:
+            return
+        kept = self._kept
+        kept[stored.queue_offset] = stored
+        self._bytes += size + ENTRY_BYTES
+        while self._bytes > self._limit:
+            self._bytes -= kept.pop(next(iter(kept))).size + ENTRY_BYTES
+
+    def forget(self, half_offset: int) -> None:
+        """It is settled."""
+        stored = self._kept.pop(half_offset, None)
+        if stored is not None:
+            self._bytes -= stored.size + ENTRY_BYTES
+
+    def find(self, half_offset: int, commit_log_offset: int) -> StoredMessage | None:
+        """The half message at these two offsets as a reader of the log would get it; None when it is not kept."""
+        stored = self._kept.get(half_offset)
+        if stored is None or stored.commit_log_offset != commit_log_offset:
+            return None
+        message = stored.message
+        body = message.body
+        return StoredMessage(
+            (
+                stored.size,
+                MAGIC_V1,
+                zlib.crc32(body) & 0x7FFFFFFF,
+                message.queue_id,
+                message.flag,
+                half_offset,
+                commit_log_offset,
+                message.sys_flag,
+                message.born_at_ms,
+                message.born_host,
+                stored.stored_at_ms,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                len(body),
+            ),
+            body,
+            message.topic,
+            message.properties,
+            cast("dict[str, str]", message.property_map),
+        )

@@ -1,0 +1,208 @@
+"""``transactionStateStore = database``: pending half messages as rows, as the 4.0 design has them.
+
+    t_transaction             offset (primary key) · producerGroup · commitLogOffset · size · storeTimestamp
+    t_transaction_progress    one row: owner · sequence · position · first · halfEnd
+
+``sequence`` grows with every change that is made: a database that comes back with another one than it should have (a
+copy was restored, another database answers under its name) is told everything again. ``owner`` is the identity of the
+store directory; the rows of another one are never touched. SQL here is what SQLite and PostgreSQL both take;
+connecting is theirs (``sqlite``, ``postgresql``).
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import chain, islice
+from typing import Any, Protocol
+
+from gateway.errors import GatewayError
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.state_stores.changes import (
+    Changes,
+    Known,
+    Prepared,
+    StatesLost,
+    StatesUnavailable,
+)
+from gateway.transaction.states import State
+
+log = EventLog("transaction")
+
+# In databases: never change.
+ROWS_TABLE = """\
+CREATE TABLE IF NOT EXISTS t_transaction (
+    "offset" BIGINT PRIMARY KEY, "producerGroup" VARCHAR(255) NOT NULL, "commitLogOffset" BIGINT NOT NULL,
+    "size" INTEGER NOT NULL, "storeTimestamp" BIGINT NOT NULL)"""
+PROGRESS_TABLE = """\
+CREATE TABLE IF NOT EXISTS t_transaction_progress (
+    owner VARCHAR(64) PRIMARY KEY, sequence BIGINT NOT NULL, position BIGINT NOT NULL, "first" BIGINT NOT NULL,
+    "halfEnd" BIGINT NOT NULL)"""
+FETCH_ROWS = 10_000
+NEW = -1
+"""The sequence of a database that has no row of ours."""
+
+
+class Sql(Protocol):
+    """One transaction of a database; ``?`` stands for a parameter in both."""
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """Run a statement."""
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Run a statement for many rows."""
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query, fetched in parts."""
+
+
+class Database(Protocol):
+    """Where the rows are."""
+
+    @property
+    def name(self) -> str:
+        """For messages; without a password."""
+
+    def transaction(self) -> AbstractContextManager[Sql]:
+        """A transaction: durable when it is left, undone when that raises.
+
+        :raises StatesUnavailable: there is no connection, or it was lost on the way.
+        """
+
+    def close(self) -> None:
+        """Give the connections back."""
+
+
+class ForeignDatabase(GatewayError):  # noqa: N818 (says what is, not that it is an error)
+    """The database holds the pending transactions of another store directory."""
+
+    def __init__(self, name: str, owner: str, ours: str) -> None:
+        super().__init__(
+            f"{name} holds the transactions of another store directory ({owner}, this one is {ours}): "
+            "give each broker a database or a schema of its own (gateway.transactionDatabase)"
+        )
+
+
+class DatabaseStates:
+    """Pending half messages of one store directory in a database.
+
+    :param owner: the identity of the store directory.
+    """
+
+    def __init__(self, database: Database, owner: str) -> None:
+        self._database = database
+        self._owner = owner
+        self._sequence: int | None = None
+        """What the database has after the last change that is known to be made; None: it was never asked."""
+        self._tried: int | None = None
+        """What it has if the last change was made although its answer was lost."""
+
+    keeps_settled = False
+
+    # -- TransactionStates ----------------------------------------------------------------------------------
+
+    def load(self, first: int, end: int, log_end: int) -> Known:
+        """See ``TransactionStates``; a database that cannot be reached knows nothing, for now."""
+        try:
+            with self._database.transaction() as sql:
+                progress = self._progress(sql)
+                if progress is None:
+                    return Known()
+                sequence, position, settled_below, half_end = progress
+                if position > log_end or half_end > end:
+                    log.error("transaction database is ahead of the log; told everything again", position=position)
+                    return Known()
+                ordered = 'SELECT "offset" FROM t_transaction ORDER BY "offset"'
+                pending = array("q", (offset for (offset,) in sql.rows(ordered)))
+        except StatesUnavailable as error:
+            log.error("transaction database not reachable at start; the log is read instead", reason=str(error))
+            return Known()
+        self._sequence = sequence
+        first = max(first, settled_below)
+        return Known(position, first, _absent(first, half_end, pending))
+
+    def found(self, prepared: Prepared) -> None:
+        """See ``TransactionStates``: rows say everything already."""
+
+    def begin(self, first: int, position: int) -> None:
+        """See ``TransactionStates``."""
+        whole = Changes(position=position, first=first, half_end=first, is_whole=True)
+        self.apply(whole)
+
+    def apply(self, changes: Changes) -> None:
+        """See ``TransactionStates``."""
+        with self._database.transaction() as sql:
+            found = self._progress(sql)
+            sequence = NEW if found is None else found[0]
+            if not changes.is_whole:
+                if self._sequence is None or sequence not in (self._sequence, self._tried):
+                    raise StatesLost(f"{self._database.name} has other transactions than it was told")
+            else:
+                sql.execute("DELETE FROM t_transaction")
+            self._write(sql, changes)
+            self._write_progress(sql, found is None, sequence + 1, changes)
+            self._tried = sequence + 1
+        self._sequence = self._tried
+
+    def close(self) -> None:
+        """See ``TransactionStates``."""
+        self._database.close()
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _progress(self, sql: Sql) -> tuple[int, int, int, int] | None:
+        """Sequence, position, first and end of the half messages; None in a new database.
+
+        :raises ForeignDatabase: it is not ours.
+        """
+        sql.execute(ROWS_TABLE)
+        sql.execute(PROGRESS_TABLE)
+        query = 'SELECT owner, sequence, position, "first", "halfEnd" FROM t_transaction_progress'
+        for owner, *values in list(sql.rows(query)):
+            if owner != self._owner:
+                raise ForeignDatabase(self._database.name, owner, self._owner)
+            sequence, position, first, half_end = map(int, values)
+            return sequence, position, first, half_end
+        return None
+
+    def _write(self, sql: Sql, changes: Changes) -> None:
+        settled = {half.offset for half in changes.settled}
+        rows = [
+            (half.offset, half.group, half.place, half.size, half.stored_at_ms)
+            for half in changes.prepared
+            if half.offset not in settled
+        ]
+        added = {half.offset for half in changes.prepared}
+        removed = [(offset,) for offset in settled if offset not in added]
+        # The same changes may come again after an answer that was lost, and rows of settled ones must go in any case.
+        if self._tried != self._sequence:
+            removed = [(offset,) for offset in settled]
+        if removed:
+            sql.execute_many('DELETE FROM t_transaction WHERE "offset" = ?', removed)
+        if rows:
+            sql.execute_many("INSERT INTO t_transaction VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
+
+    def _write_progress(self, sql: Sql, is_new: bool, sequence: int, changes: Changes) -> None:
+        values = sequence, changes.position, changes.first, changes.half_end, self._owner
+        if is_new:
+            statement = (
+                'INSERT INTO t_transaction_progress (sequence, position, "first", "halfEnd", owner) '
+                "VALUES (?, ?, ?, ?, ?)"
+            )
+        else:
+            statement = (
+                'UPDATE t_transaction_progress SET sequence = ?, position = ?, "first" = ?, "halfEnd" = ? '
+                "WHERE owner = ?"
+            )
+        sql.execute(statement, values)
+
+
+def _absent(first: int, end: int, pending: array[int]) -> Iterator[tuple[int, State]]:
+    """Half messages without a row: how they were settled, the log knows."""
+    offset = first
+    for there in chain(islice(pending, bisect_left(pending, first), None), (end,)):
+        for absent in range(offset, min(there, end)):
+            yield absent, State.SETTLED
+        offset = there + 1

@@ -1,0 +1,249 @@
+"""Brings what happens to half messages to a table or a database, a moment behind the log and never ahead of the disk.
+
+Changes gather, are closed into a batch, wait until the log records they speak of are on disk, and are applied in a
+thread, one batch after the other. While the store cannot be reached they are kept in memory up to a named limit;
+beyond it half messages are refused. Nothing can be lost by that: the log has all of it, and the next start reads
+what the store does not know. Asleep while nothing happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from gateway.clock import Milliseconds
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.check_journal import InThread
+from gateway.transaction.log_access import LogAccess
+from gateway.transaction.state_stores.changes import Changes, Prepared, Settled, StatesLost, TransactionStates
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+log = EventLog("transaction")
+
+GATHER_MS = 100
+"""How long changes gather: half messages that are settled meanwhile cost a database nothing."""
+RETRY_MS = 1_000
+POSITION_STEP_BYTES = 64 << 20
+"""The position moves on at least every so many bytes of log, since a start reads what lies behind it."""
+CHANGES_LIMIT = 10_000
+COMPACT_PART = 10
+"""While a store fails, what waits is gone through when a tenth as many outcomes came in."""
+
+
+class StateFollower:
+    """Follows one broker's transactions.
+
+    :param pending: all half messages that are pending now, for a store that has to be told everything again.
+    :param range_of: the oldest pending half message, below which everything is settled, and the end of all known.
+    :param limit: half messages that may wait for a store that cannot be reached.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        reactor: IReactorTime,
+        clock_ms: Milliseconds,
+        in_thread: InThread,
+        pending: Callable[[], Iterable[Prepared]],
+        range_of: Callable[[], tuple[int, int]],
+        limit: int = CHANGES_LIMIT,
+    ) -> None:
+        self._store = store
+        self._reactor = reactor
+        self._clock_ms = clock_ms
+        self._in_thread = in_thread
+        self._pending = pending
+        self._range_of = range_of
+        self._limit = limit
+        self._states: TransactionStates | None = None
+        self._gathered = Changes()
+        self._batch: Changes | None = None
+        self._is_applying = False
+        self._call: IDelayedCall | None = None
+        self._stopped: Callable[[], None] | None = None
+        self._visible = 0
+        self._position = 0
+        self._failing_since_ms: int | None = None
+        self._reason = ""
+        self._compacted = 0
+
+    # -- life -----------------------------------------------------------------------------------------------
+
+    def begin(self, states: TransactionStates, prepared: Sequence[Prepared], settled: Sequence[Settled]) -> None:
+        """Bring changes to this store from now on, and first those that a start found."""
+        self._states = states
+        self._gathered.prepared += prepared
+        self._gathered.settled += settled
+        self._visible = self._store.max_commit_log_offset
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._wake()
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Apply what is left, if that can be done at once, and close the store."""
+        self._stopped = stopped
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+        if not self._is_applying:
+            self._end()
+
+    @property
+    def refusal(self) -> str | None:
+        """Why half messages cannot be taken now, as a sentence; None when they can."""
+        if self._failing_since_ms is None or self.waiting <= self._limit:
+            return None
+        self._compact()
+        if self.waiting <= self._limit:
+            return None
+        seconds = (self._clock_ms() - self._failing_since_ms) // 1_000
+        return (
+            f"{self.waiting} half messages wait for the transaction state store, "
+            f"which has failed for {seconds} s: {self._reason}"
+        )
+
+    @property
+    def waiting(self) -> int:
+        """Half messages that the store was not told of yet."""
+        return len(self._gathered.prepared) + (len(self._batch.prepared) if self._batch is not None else 0)
+
+    def _compact(self) -> None:
+        """Drop what a store need not hear of any more, each time that enough came in to be worth it."""
+        gathered, states = self._gathered, self._states
+        grown = len(gathered.settled) - self._compacted
+        if states is not None and not states.keeps_settled and grown * COMPACT_PART >= len(gathered.prepared):
+            gathered.drop_settled()
+            self._compacted = len(gathered.settled)
+
+    # -- what happens ---------------------------------------------------------------------------------------
+
+    def prepared(self, half: Prepared) -> None:
+        """A half message is stored and visible."""
+        self._gathered.prepared.append(half)
+        self._reach(half.place + half.size)
+
+    def settled(self, half: Settled) -> None:
+        """A half message has its outcome, and what settles it is stored."""
+        self._gathered.settled.append(half)
+        self._reach(half.record_place + half.record_bytes)
+
+    def visible(self, log_end: int) -> None:
+        """Everything below is visible, and was told here as far as it concerns transactions."""
+        self._visible = log_end
+        if log_end - self._position >= POSITION_STEP_BYTES:
+            self._wake()
+
+    def _reach(self, log_end: int) -> None:
+        if log_end > self._gathered.log_end:
+            self._gathered.log_end = log_end
+        if self._call is None:
+            self._wake()
+
+    # -- applying -------------------------------------------------------------------------------------------
+
+    def _wake(self, after_ms: int = GATHER_MS) -> None:
+        if self._call is None and self._states is not None and self._stopped is None:
+            self._call = self._reactor.callLater(after_ms / 1_000, self._look)
+
+    def _look(self) -> None:
+        self._call = None
+        if self._is_applying:
+            return
+        self._close_batch()
+        if self._batch is None:
+            return
+        if self._store.flushed_offset >= self._batch.log_end:
+            self._apply(self._batch)
+        else:
+            self._wake()
+
+    def _close_batch(self) -> None:
+        """Let what was gathered be the next batch, unless there is one.
+
+        Called from the reactor and never from the store's callbacks, so everything visible was told.
+        """
+        gathered = self._gathered
+        moved = self._visible - self._position
+        is_due = bool(gathered.prepared or gathered.settled) or moved >= POSITION_STEP_BYTES
+        if self._batch is None and (is_due or (self._stopped is not None and moved)):
+            gathered.position = self._visible
+            gathered.first, gathered.half_end = self._range_of()
+            gathered.log_end = max(gathered.log_end, gathered.position)
+            self._batch, self._gathered, self._compacted = gathered, Changes(), 0
+
+    def _apply(self, batch: Changes) -> None:
+        assert self._states is not None, "a batch is only made when there is a store"
+        states = self._states
+        self._is_applying = True
+        self._in_thread(lambda: states.apply(batch), self._applied)
+
+    def _applied(self, result: object) -> None:
+        self._is_applying = False
+        if isinstance(result, StatesLost) and self._batch is not None and not self._batch.is_whole:
+            log.warning("transaction state store is told everything again", reason=str(result))
+            self._tell_everything()
+            self._after(0 if self._failing_since_ms is None else RETRY_MS)
+        elif isinstance(result, BaseException):
+            self._failed(result)
+            self._after(RETRY_MS)
+        else:
+            assert self._batch is not None, "it was applied"
+            self._position = self._batch.position
+            self._batch = None
+            self._succeeded()
+            self._after(GATHER_MS)
+
+    def _tell_everything(self) -> None:
+        """Replace the batch by all that is pending; what was gathered meanwhile is part of that."""
+        whole = Changes(prepared=list(self._pending()), is_whole=True)
+        whole.position = self._visible
+        whole.first, whole.half_end = self._range_of()
+        earlier = self._batch.log_end if self._batch is not None else 0
+        whole.log_end = max(whole.position, self._gathered.log_end, earlier)
+        self._batch, self._gathered, self._compacted = whole, Changes(), 0
+
+    def _failed(self, reason: BaseException) -> None:
+        self._reason = str(reason) or type(reason).__name__
+        if self._failing_since_ms is None:
+            self._failing_since_ms = self._clock_ms()
+            log.error("transaction state store failed; tried again every second", reason=self._reason)
+
+    def _succeeded(self) -> None:
+        if self._failing_since_ms is not None:
+            log.info("transaction state store is back", after_ms=self._clock_ms() - self._failing_since_ms)
+            self._failing_since_ms = None
+
+    def _after(self, wait_ms: int) -> None:
+        if self._stopped is not None:
+            self._end()
+        elif self._batch is not None or self._gathered.prepared or self._gathered.settled:
+            self._wake(wait_ms)
+
+    # -- ending ---------------------------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """Apply the last batch if its log is on disk and the store works, then close."""
+        self._close_batch()
+        batch = self._batch
+        can_apply = self._states is not None and self._failing_since_ms is None
+        if batch is not None and can_apply and self._store.flushed_offset >= batch.log_end:
+            self._apply(batch)
+            return
+        stopped, self._stopped = self._stopped, None
+        states, self._states = self._states, None
+        if states is None:
+            if stopped is not None:
+                stopped()
+            return
+
+        def closed(result: object) -> None:
+            if isinstance(result, BaseException):
+                log.error("transaction state store not closed", reason=str(result))
+            if stopped is not None:
+                stopped()
+
+        self._in_thread(states.close, closed)

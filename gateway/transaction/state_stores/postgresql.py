@@ -1,0 +1,126 @@
+"""PostgreSQL through psycopg 3 and its pool, for ``gateway.transactionDatabase = postgresql://…``.
+
+Comes with the extra ``postgres``. The pool connects again by itself; a connection that broke is noticed before it is
+used. The password comes from where libpq looks for it (``PGPASSWORD``, ``PGPASSFILE``, a service file).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from gateway.errors import ConfigurationError
+from gateway.transaction.state_stores.changes import StatesUnavailable
+from gateway.transaction.state_stores.database import FETCH_ROWS
+
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import Connection
+
+CONNECT_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_MS = 10_000
+POOL_TIMEOUT_S = 6.0
+"""How long a change waits for a connection before the database counts as unavailable."""
+RECONNECT_TIMEOUT_S = 5.0
+MAX_CONNECTIONS = 2
+"""Changes use one; another one is made while a broken one is being replaced."""
+
+
+class PostgresDatabase:
+    """A database and schema, as a DSN names them.
+
+    :raises ConfigurationError: the extra is not installed, or the DSN makes no sense.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        try:
+            import psycopg
+            from psycopg.conninfo import conninfo_to_dict
+            from psycopg_pool import ConnectionPool, PoolTimeout
+        except ImportError as error:
+            raise ConfigurationError(
+                f"gateway.transactionDatabase names PostgreSQL, whose driver is missing ({error}): "
+                "pip install 'rocketmq-gateway[postgres]'"
+            ) from error
+        try:
+            parts = conninfo_to_dict(dsn)
+        except psycopg.Error as error:
+            raise ConfigurationError(f"gateway.transactionDatabase: {str(error).strip()}") from error
+        logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # a warning for each attempt; the follower tells once
+        self._errors = (psycopg.Error, PoolTimeout, OSError)
+        host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
+        self._name = f"PostgreSQL database {name or '(default)'} at {host or 'localhost'}{f':{port}' if port else ''}"
+        self._is_open = False
+        self._pool: ConnectionPool[Connection[tuple[Any, ...]]] = ConnectionPool(
+            dsn,
+            min_size=1,
+            max_size=MAX_CONNECTIONS,
+            open=False,
+            timeout=POOL_TIMEOUT_S,
+            reconnect_timeout=RECONNECT_TIMEOUT_S,
+            check=ConnectionPool.check_connection,
+            kwargs={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "rocketmq-gateway"},
+            configure=_configure,
+            name="transaction-states",
+        )
+
+    @property
+    def name(self) -> str:
+        """See ``Database``."""
+        return self._name
+
+    @contextmanager
+    def transaction(self) -> Iterator[PostgresSql]:
+        """See ``Database``."""
+        try:
+            if not self._is_open:
+                self._pool.open()
+                self._is_open = True
+            # Left without an error, the connection commits; its answer says that the transaction is on disk.
+            with self._pool.connection() as connection:
+                yield PostgresSql(connection)
+        except self._errors as error:
+            text = " ".join(str(error).split())
+            raise StatesUnavailable(f"{self.name}: {text or type(error).__name__}") from error
+
+    def close(self) -> None:
+        """See ``Database``."""
+        if self._is_open:
+            self._pool.close()
+
+
+def _configure(connection: psycopg.Connection[tuple[Any, ...]]) -> None:
+    """A server set up for speed must not acknowledge what is not on disk, and none may keep us for ever."""
+    connection.execute("SET synchronous_commit = on")
+    connection.execute(f"SET statement_timeout = {STATEMENT_TIMEOUT_MS}")
+    connection.commit()
+
+
+class PostgresSql:
+    """See ``Sql``."""
+
+    def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, parameters: Sequence[Any] = ()) -> None:
+        """See ``Sql``."""
+        self._connection.execute(_placed(statement), parameters)
+
+    def execute_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """See ``Sql``."""
+        with self._connection.cursor() as cursor:
+            cursor.executemany(_placed(statement), rows)
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
+        """See ``Sql``."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(_placed(statement), parameters)
+            while part := cursor.fetchmany(FETCH_ROWS):
+                yield from part
+
+
+def _placed(statement: str) -> bytes:
+    """With psycopg's mark for parameters; bytes, since the statements are all written here."""
+    return statement.replace("?", "%s").encode()

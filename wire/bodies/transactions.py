@@ -1,0 +1,74 @@
+"""Transactions as the gateway tells its own command line of them; Apache RocketMQ has nothing like it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from wire.bodies.declare import Body, JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transaction(Body):
+    """One half message, or the copy of one that was given up.
+
+    ``message_id`` says where the record lies, ``transaction_id`` is the unique key its producer gave it. Without a
+    next check (``next_check_in_ms``) it is settled. ``waits_for_producer``: its group has no connection that could be
+    asked. ``decided_by`` is known for the newest outcomes only. Ages and intervals are by the broker's clock.
+    """
+
+    half_offset: int
+    state: str
+    group: str = ""
+    topic: str = ""
+    queue_id: int = 0
+    message_id: str = ""
+    transaction_id: str = ""
+    keys: str = ""
+    commit_log_offset: int = -1
+    body_bytes: int = 0
+    stored_at_ms: int = 0
+    age_ms: int = 0
+    checks: int = 0
+    next_check_in_ms: int | None = None
+    waits_for_producer: bool = False
+    last_producer: str = ""
+    conflicts: int = 0
+    decided_by: str = ""
+    reason: str = ""
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionList(Body):
+    """A page; ``next_after`` is where the next one begins, None when this is the last."""
+
+    transactions: Sequence[Transaction] = ()
+    next_after: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionGroup(JsonObject):
+    """The half messages of one producer group: without outcome, due now, and checks that were not answered yet.
+
+    ``unknowns`` are its answers without an outcome in a row; they lengthen the time between checks.
+    """
+
+    group: str
+    pending: int = 0
+    due: int = 0
+    in_flight: int = 0
+    unknowns: int = 0
+    producers: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionStatistics(Body):
+    """All transactions of a broker in figures; ``counts`` are since its start, by metric name."""
+
+    pending: int = 0
+    oldest_age_ms: int = 0
+    checks_in_flight: int = 0
+    group_count: int = 0
+    groups: Sequence[TransactionGroup] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)

@@ -1,0 +1,75 @@
+"""How far the state table and its redo log go: 68 bytes in one sector, written after what they speak of is on disk.
+
+    magic int64 · position int64 · redo first int64 · redo end int64 · half first int64 · half end int64 ·
+    settled below int64 · whole int64 · crc32 of these uint32
+
+Redo units from ``redo_first`` to ``redo_end`` say everything of the commit log below ``position``; the first of them
+that is no outcome belongs to half message ``half_first``. ``whole`` is 1 when the table was closed properly. Ours:
+3.1.x has a checkpoint with times instead.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from construct import Int32ub, Int64sb, Struct
+
+from wire.fixed_layout import FixedLayout
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+VALUES = FixedLayout(
+    "state table mark",
+    Struct(
+        "magic" / Int64sb,
+        "position" / Int64sb,
+        "redo_first" / Int64sb,
+        "redo_end" / Int64sb,
+        "half_first" / Int64sb,
+        "half_end" / Int64sb,
+        "settled_below" / Int64sb,
+        "whole" / Int64sb,
+        "crc" / Int32ub,
+    ),
+)
+# On disk: never change.
+MAGIC = int.from_bytes(b"RMQGTST1", "big")
+_CRC_AT = VALUES.offset("crc")
+
+
+@dataclass(frozen=True, slots=True)
+class TableMark:
+    """The values.
+
+    :param half_end: the half-queue offset after the newest half message that has a unit.
+    :param settled_below: half messages below this offset have their outcome, whatever the units say.
+    """
+
+    position: int
+    redo_first: int
+    redo_end: int
+    half_first: int
+    half_end: int
+    settled_below: int
+    is_whole: bool = False
+
+    @classmethod
+    def parse(cls, buffer: Readable) -> TableMark | None:
+        """The mark; None when there is none, or it is damaged."""
+        if len(buffer) < VALUES.size:
+            return None
+        magic, position, redo_first, redo_end, half_first, half_end, settled_below, whole, crc = VALUES.unpack_from(
+            buffer, 0
+        )
+        if magic != MAGIC or crc != zlib.crc32(bytes(buffer[:_CRC_AT])):
+            return None
+        return cls(position, redo_first, redo_end, half_first, half_end, settled_below, bool(whole))
+
+    def build(self) -> bytes:
+        """The bytes of the file."""
+        redo = self.redo_first, self.redo_end
+        halves = self.half_first, self.half_end, self.settled_below
+        unsummed = VALUES.pack(MAGIC, self.position, *redo, *halves, int(self.is_whole), 0)[:_CRC_AT]
+        return unsummed + zlib.crc32(unsummed).to_bytes(4, "big")
