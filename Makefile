@@ -84,11 +84,11 @@ test:
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
-	@$(BIN)/pytest wire gateway
+	@$(BIN)/pytest -n 2 wire gateway
 
 test-accelerated: accelerate
 	@find wire gateway -type d -name tests -exec cp -r --parents {} $(ACCELERATED) \;
-	@cd $(ACCELERATED) && $(CURDIR)/$(BIN)/pytest -p no:cacheprovider wire gateway
+	@cd $(ACCELERATED) && $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider wire gateway
 
 compat-machine:
 	@.ci/install-java
@@ -104,7 +104,7 @@ check: setup-test
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
-	@$(BIN)/pytest wire gateway
+	@$(BIN)/pytest -n 2 wire gateway
 
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)

@@ -53,6 +53,16 @@ def test_a_half_message_that_nobody_decided_is_pending() -> None:
     assert account.ends == {End.PENDING: 1}
 
 
+@pytest.mark.parametrize(("killed_ms", "end"), [(500, End.PENDING), (2100, End.ROLLED_BACK)])
+def test_a_killed_producer_may_have_rolled_back_without_telling(killed_ms: int, end: End) -> None:
+    account = Account(_INTERVAL_MS)
+    account.note([(ROLLED_BACK[0], Event.CHECKED, 2000), (ROLLED_BACK[0], Event.UNKNOWN_SENT, 2000)])
+    account.note([(ROLLED_BACK[0], Event.STORED, 0)])
+    account.uncertain(killed_ms - 100, killed_ms)
+    account.settle()
+    assert account.ends == {end: 1}
+
+
 def test_a_number_whose_send_was_not_answered_may_be_there_or_not() -> None:
     account = Account(_INTERVAL_MS)
     account.deliver(COMMITTED[:1])

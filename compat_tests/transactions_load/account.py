@@ -125,11 +125,16 @@ class Account:
             self.ends[End.DISCARDED] += 1
         elif decided is Event.COMMIT_SENT:
             self._add(Wrong.LOST, f"{number} was committed and is nowhere")
-        elif decided is Event.ROLLBACK_SENT:
+        elif decided is Event.ROLLBACK_SENT or (wanted is Fate.ROLLBACK and self._may_be_untold(number)):
             self.ends[End.ROLLED_BACK] += 1
         elif number in self._stored:
             self.ends[End.PENDING] += 1
             self._pending.append(number)
+
+    def _may_be_untold(self, number: int) -> bool:
+        """Whether somebody was killed after the last that is known of it: the outcome may have left untold."""
+        last_ms = max((_unpack(packed)[0] for packed in self._events if _unpack(packed)[1] == number), default=0)
+        return any(last_ms <= end for _, end in self._uncertain)
 
     def _seen(self, number: int) -> str:
         """All events of one transaction."""
