@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-unit test-accelerated test-compat accelerate compat-machine check crash soak transactions bench lock clean
+.PHONY: help setup setup-test run test test-unit test-accelerated test-compat accelerate compat-machine compat-images check crash soak transactions bench lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -80,7 +80,7 @@ run: setup
 # Two things at a time where neither needs the other.
 test:
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j2 test-accelerated compat-machine
+	@$(MAKE) --no-print-directory -j2 test-accelerated compat-images
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
@@ -95,6 +95,9 @@ compat-machine:
 	@.ci/install-postgresql
 	@docker/start-engine
 	@docker/base-image
+
+compat-images: setup-test compat-machine
+	@$(BIN)/python -m compat_tests.images
 
 test-compat: setup-test compat-machine
 	@$(BIN)/pytest compat_tests

@@ -14,11 +14,11 @@ from compat_tests.java_client import CLIENT_VERSIONS, JavaClient, java_client
 from compat_tests.peers import QUICK, Peer, make_peer
 from compat_tests.scenarios import Scene
 
-# The control proves that the tests are right; one client version is enough for that.
+# Whether the gateway runs in a container makes a difference to addresses, not to what a client version asks for; the
+# control proves that the tests are right. One client version is enough for both.
 PAIRS = (
     ("gateway-host", "4.9.8"),
     ("gateway-host", "5.5.0"),
-    ("gateway-container", "4.9.8"),
     ("gateway-container", "5.5.0"),
     ("rocketmq-5.5.0", "5.5.0"),
 )

@@ -2,6 +2,8 @@
 
 The build context holds the same paths as the repository's top folder, but only the files an image needs: a
 change elsewhere does not invalidate the builder's cache.
+
+    python -m compat_tests.images     builds all of them, so that the tests find them built
 """
 
 from __future__ import annotations
@@ -63,3 +65,8 @@ def _context(name: str) -> bytes:
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(member.name).parts
     return None if "__pycache__" in parts or "tests" in parts else member
+
+
+if __name__ == "__main__":
+    for each in (("java-client",), ("gateway",), ("rocketmq", "5.5.0")):
+        image(*each)
