@@ -59,7 +59,7 @@ accelerate: $(ACCELERATED)/.built
 $(ACCELERATED)/.built: $(SOURCES) pyproject.toml hatch_build.py | setup-test
 	@.ci/install-compiler $(BIN)/python
 	@echo "compiling into $(ACCELERATED)"
-	@rm -rf build/mypyc build/wheel $(ACCELERATED)
+	@rm -rf build/wheel $(ACCELERATED)
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m zipfile -e build/wheel/*.whl $(ACCELERATED)
 	@for shared in pyproject.toml README.md docs; do ln -s ../../$$shared $(ACCELERATED)/$$shared; done

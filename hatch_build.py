@@ -7,6 +7,7 @@ which Python prefers to the source beside it. What is not named there is too sel
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,11 +34,15 @@ class AcceleratedBuildHook(BuildHookInterface):
 
 
 def compiled(root: Path, modules: list[str], output: Path) -> Iterator[Path]:
-    """Compile modules, named by their paths below ``root``; the extension modules, below ``output / "lib"``."""
+    """Compile modules, named by their paths below ``root``; the extension modules, below ``output / "lib"``.
+
+    ``output`` is made anew.
+    """
     from mypyc.build import mypycify  # with the optional requirement only
     from setuptools import Distribution
 
-    output.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(output, ignore_errors=True)  # or what an earlier list of modules left would be found too
+    output.mkdir(parents=True)
     with _working_directory(root):
         extensions = mypycify(
             ["--config-file", "pyproject.toml", *modules],

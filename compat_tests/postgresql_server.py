@@ -30,7 +30,7 @@ def program(name: str) -> str:
 
 
 class PostgresServer:
-    """One server; ``stop`` removes its directory."""
+    """One server; ``stop`` removes its directory. As a context manager it is started, and stopped in any case."""
 
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="gateway-postgresql-"))
@@ -43,6 +43,17 @@ class PostgresServer:
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self.directory / "log"
         self._run("initdb", "-D", str(self._data), "-U", "gateway", "--auth=trust", "--no-sync", "-E", "UTF8")
+
+    def __enter__(self) -> PostgresServer:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
 
     @property
     def _data(self) -> Path:

@@ -33,12 +33,8 @@ LIMIT = 5
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        server.start()
+    with PostgresServer() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -175,12 +175,8 @@ def delivered_keys(directory: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[PostgresServer]:
-    server = PostgresServer()
-    try:
-        server.start()
+    with PostgresServer() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.mark.parametrize("store", ["queue", "table", "sqlite", "postgresql"])

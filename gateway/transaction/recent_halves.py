@@ -7,6 +7,7 @@ more: what is not here is read there. The oldest go first when the limit is reac
 from __future__ import annotations
 
 import zlib
+from collections import OrderedDict
 from typing import cast
 
 from gateway.store.put_result import Dispatched
@@ -30,7 +31,8 @@ class RecentHalves:
         self._limit = limit_bytes
         self._largest = limit_bytes // LARGEST_SHARE
         self._bytes = 0
-        self._kept: dict[int, Dispatched] = {}
+        # Ordered: a plain dictionary looks for its first entry past all that were taken out, 10 µs when it is full.
+        self._kept: OrderedDict[int, Dispatched] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -49,7 +51,8 @@ class RecentHalves:
         kept[stored.queue_offset] = stored
         self._bytes += size + ENTRY_BYTES
         while self._bytes > self._limit:
-            self._bytes -= kept.pop(next(iter(kept))).size + ENTRY_BYTES
+            _, oldest = kept.popitem(last=False)
+            self._bytes -= oldest.size + ENTRY_BYTES
 
     def forget(self, half_offset: int) -> None:
         """It is settled."""
