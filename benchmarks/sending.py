@@ -55,4 +55,5 @@ ROWS = (
     _row("sync-64-flush", 1.5, "-w", "64", flush="SYNC_FLUSH"),
     _row("async", 1.5, "-m", "async", "-w", "1"),
     _row("transactions", 1.2, "-m", "tx", "-w", "32"),
+    _row("transactions-flush", 1.5, "-m", "tx", "-w", "64", flush="SYNC_FLUSH"),
 )
