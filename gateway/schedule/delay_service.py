@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.errors import GatewayError
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id
@@ -19,6 +20,7 @@ from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.record import StoredMessage, parse_record
+from wire.message.record_fields import queue_offset_at
 
 if TYPE_CHECKING:
     from twisted.internet.interfaces import IDelayedCall, IReactorTime
@@ -35,9 +37,14 @@ READ_BYTES = 1 << 20
 RETRY_MS = 10_000
 """A message that could not be stored is tried again after this, as upstream does."""
 LONGEST_SLEEP_MS = 60_000
+DOUBTED_UNITS = 64
+"""Looked at where a level's queue begins behind its offset."""
 
 
-InThread = Callable[[Callable[[], GetResult], Callable[[GetResult | BaseException], None]], None]
+_NOT_THERE = frozenset({GetStatus.MESSAGE_DAMAGED, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL})
+"""What a unit leads to that does not lead to its message, or leads over a gap."""
+
+InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 
 class Arrival(Protocol):
@@ -50,7 +57,7 @@ class Arrival(Protocol):
 class _Level:
     """The progress of one level."""
 
-    __slots__ = ("busy", "call", "level", "offset", "queue_id", "unflushed")
+    __slots__ = ("busy", "call", "damaged_at", "is_told", "level", "offset", "queue_id", "unflushed")
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -58,6 +65,9 @@ class _Level:
         self.offset = 0
         self.unflushed: deque[tuple[int, int]] = deque()
         """Of each release that may not be on disk yet: where it ends in the log, and the offset before it."""
+        self.damaged_at = -1
+        """The offset of a message that cannot be read, for which its unit was made again."""
+        self.is_told = False
         self.busy = False
         self.call: IDelayedCall | None = None
 
@@ -95,6 +105,18 @@ class DelayService:
                 self._kept[number] = offset
             else:
                 level.offset = offset
+                self._mend_begin(level)
+
+    def _mend_begin(self, level: _Level) -> None:
+        """Messages that wait seem to be deleted: or their units are damaged and lead below the begin of the log."""
+        begin = self._store.min_offset(SCHEDULE_TOPIC, level.queue_id)
+        if not 0 <= level.offset < begin:
+            return
+        first = max(level.offset, begin - DOUBTED_UNITS)
+        try:
+            self._store.mend_queue(SCHEDULE_TOPIC, level.queue_id, first, begin - first)
+        except (OSError, GatewayError) as error:
+            log.error("delay queue not checked", delay_level=level.level, offset=first, reason=str(error))
 
     def offsets(self) -> dict[int, int]:
         """The next offset of each level that ever held a message, for delayOffset.json."""
@@ -169,34 +191,82 @@ class DelayService:
             self._have_read(level, result)
 
     def _read_failed(self, level: _Level, error: BaseException) -> None:
-        log.error("read failed", level=level.level, offset=level.offset, error=repr(error))
+        log.error("read failed", delay_level=level.level, offset=level.offset, error=repr(error))
         self._sleep(level, RETRY_MS)
 
     def _have_read(self, level: _Level, result: GetResult) -> None:
-        if result.status is GetStatus.MESSAGE_DAMAGED:
-            log.error("damaged delayed message passed over", level=level.level, remark=result.remark)
-            level.offset += 1
-            self._sleep(level, 0)
+        if result.status in _NOT_THERE:
+            self._damaged(level, result.remark or result.status.name, result.next_begin_offset)
             return
         if result.status is not GetStatus.FOUND:
             self._skip_gap(level, result.status, result.next_begin_offset)
             return
         try:
+            first = queue_offset_at(result.parts[0])
+            if first != level.offset:
+                self._damaged(level, f"message {first} is the next one that is found", first)
+                return
             due, wait_ms = self._due(level, b"".join(result.parts))
         except RecordError as error:
-            log.error("damaged delayed message passed over", level=level.level, offset=level.offset, failure=error)
-            level.offset += 1
-            self._sleep(level, 0)
+            self._damaged(level, str(error), level.offset)
             return
+        level.damaged_at = -1
         if due:
             self._release(level, due)
         else:
             self._sleep(level, wait_ms)
 
+    # -- damage ---------------------------------------------------------------------------------------------
+
+    def _damaged(self, level: _Level, reason: str, end: int) -> None:
+        """Make the next units of the level from the log again, in a thread; when they are, and it does not help, the
+        level stops here: nothing is passed over.
+
+        :param end: where the messages that are not found end.
+        """
+        if level.damaged_at == level.offset:
+            self._stopped_at(level, reason)
+            return
+        level.damaged_at, level.is_told = level.offset, False
+        level.busy = True
+        store, queue_id, offset = self._store, level.queue_id, level.offset
+
+        def mend() -> GetResult | int:
+            store.mend_queue(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT)
+            if end > offset and store.mend_queue(SCHEDULE_TOPIC, queue_id, offset, end - offset) == end - offset:
+                return end  # they are in no part of the log
+            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
+
+        self._in_thread(mend, lambda result: self._mended(level, result))
+
+    def _mended(self, level: _Level, result: GetResult | int | BaseException) -> None:
+        level.busy = False
+        if not self._running:
+            return
+        if isinstance(result, BaseException):
+            self._stopped_at(level, str(result))
+        elif isinstance(result, int):
+            self._skip_gap(level, GetStatus.MESSAGE_WAS_REMOVING, result)
+        else:
+            self._have_read(level, result)
+
+    def _stopped_at(self, level: _Level, reason: str) -> None:
+        """Told once; other levels go on, and this one does after a restart at the latest."""
+        if not level.is_told:
+            log.error(
+                "delay level stopped at a message that cannot be read",
+                delay_level=level.level,
+                offset=level.offset,
+                reason=reason,
+                remedy="stop the broker and run 'rocketmq-gateway store repair' on its store directory",
+            )
+            level.is_told = True
+        self._sleep(level, RETRY_MS)
+
     def _due(self, level: _Level, records: bytes) -> tuple[list[StoredMessage], int]:
         """The messages at the front whose time has come, and how long the first of the others waits.
 
-        :raises RecordError: the very first record is damaged; those before a later one are returned.
+        :raises RecordError: the very first record is damaged; those before a later one, or before a gap, are returned.
         """
         due: list[StoredMessage] = []
         due_before_ms = self._clock() - self._delays.delay_ms(level.level)
@@ -208,6 +278,8 @@ class DelayService:
                 if due:
                     break
                 raise
+            if message.queue_offset != level.offset + len(due):
+                break
             if message.stored_at_ms > due_before_ms:
                 return due, message.stored_at_ms - due_before_ms
             due.append(message)
@@ -220,9 +292,8 @@ class DelayService:
             GetStatus.OFFSET_TOO_SMALL,
             GetStatus.OFFSET_OVERFLOW_BADLY,
             GetStatus.MESSAGE_WAS_REMOVING,
-            GetStatus.OFFSET_FOUND_NULL,
         ):
-            log.warning("delay level moved", level=level.level, from_offset=level.offset, to_offset=next_offset)
+            log.warning("delay level moved", delay_level=level.level, from_offset=level.offset, to_offset=next_offset)
             wait_ms = 0 if next_offset != level.offset else RETRY_MS
             level.offset = next_offset
             self._sleep(level, wait_ms)
@@ -246,7 +317,7 @@ class DelayService:
                     log_end = max(log_end, result.commit_log_offset + result.size)
                 if not result.status.is_stored and (failed_at is None or queue_offset < failed_at):
                     failed_at = queue_offset
-                    log.error("release failed", level=level.level, offset=queue_offset, status=result.status.name)
+                    log.error("release failed", delay_level=level.level, offset=queue_offset, status=result.status.name)
                 if pending == 0:
                     self._released(level, due[-1].queue_offset + 1, failed_at, log_end)
 
@@ -257,7 +328,7 @@ class DelayService:
             if delivered is None:
                 log.error(
                     "delayed message without a real topic dropped",
-                    level=level.level,
+                    delay_level=level.level,
                     offset=message.queue_offset,
                 )
                 pending -= 1

@@ -5,10 +5,12 @@ ours: with times alone recovery has to start at the begin of a file of up to 1 G
 
     0     five int64 of upstream's StoreCheckpoint
     256   magic · durable log offset · queues offset · index offset · last indexed offset · the three store times
-          as the gateway wrote them · CRC32 of these
+          as the gateway wrote them · where the log begins · CRC32 of these
 
 When the times at the start are others, Apache's broker has served the directory since: the offsets are stale. Both lie
 in the first sector of 512 bytes, which a disk writes as a whole: a power failure cannot make them differ.
+
+Where the log begins moves before the files below it are deleted: a log that begins later has lost files.
 
 Only written after what it promises is on disk. The durable offset is also written, unsynced, with every group commit:
 after a kill it is exact, after a power failure it may be a little old, never too new.
@@ -29,9 +31,13 @@ from wire.errors import LayoutError
 
 # On disk: never change.
 MARKS_AT = 256
-_MARKS = struct.Struct(">8sqqqqqqq")
+_MARKS = struct.Struct(">8sqqqqqqqq")
+_MARKS_BEFORE = struct.Struct(">8sqqqqqqq")
+"""Without the begin of the log."""
 _CRC = struct.Struct(">I")
-_MAGIC = b"RMQGW\x00\x00\x01"
+_MAGIC = b"RMQGW\x00\x00\x02"
+_MAGIC_BEFORE = b"RMQGW\x00\x00\x01"
+UNKNOWN = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,8 @@ class CheckpointFile:
         self.marks: Marks | None = None
         self.is_foreign = False
         """Whether another broker wrote to it after the gateway did."""
+        self.log_begin = UNKNOWN
+        """Where the log begins, as far as the gateway deleted it; ``UNKNOWN`` when another broker may have."""
 
     def load(self) -> None:
         """Open the file, make it when it is missing; what cannot be read counts as "nothing is known"."""
@@ -71,9 +79,10 @@ class CheckpointFile:
             self.times = Checkpoint()
         found = _parse_marks(data)
         if found is not None:
-            marks, times = found
+            marks, times, log_begin = found
             self.is_foreign = times != _own_times(self.times)
-            self.marks = None if self.is_foreign else marks
+            if not self.is_foreign:
+                self.marks, self.log_begin = marks, log_begin
 
     def log_is_durable(self, offset: int, stored_at_ms: int) -> None:
         """Note the end of a group commit; not synced."""
@@ -112,6 +121,21 @@ class CheckpointFile:
             fd = self._fd
         self._files.fdatasync(fd)
 
+    def begin_log(self, offset: int) -> None:
+        """The log begins there from now on: what lies below is about to be deleted, or was found to be gone.
+
+        On disk when this returns, as long as anything is known; else with the next ``save``.
+        """
+        with self._lock:
+            if offset == self.log_begin:
+                return
+            self.log_begin = offset
+            if self.marks is None:
+                return
+            self._write()
+            fd = self._fd
+        self._files.fdatasync(fd)
+
     def forget(self) -> None:
         """After recovery found another end of the log: start anew with the next ``save``."""
         with self._lock:
@@ -125,26 +149,31 @@ class CheckpointFile:
 
     def _write(self) -> None:
         assert self.marks is not None
-        self._files.pwrite(self._fd, self.times.build()[:MARKS_AT] + _build_marks(self.marks, self.times), 0)
+        marks = _build_marks(self.marks, self.times, self.log_begin)
+        self._files.pwrite(self._fd, self.times.build()[:MARKS_AT] + marks, 0)
 
 
 def _own_times(times: Checkpoint) -> tuple[int, int, int]:
     return times.log_stored_at_ms, times.queues_stored_at_ms, times.index_stored_at_ms
 
 
-def _build_marks(marks: Marks, times: Checkpoint) -> bytes:
+def _build_marks(marks: Marks, times: Checkpoint, log_begin: int) -> bytes:
     index = marks.index
-    packed = _MARKS.pack(_MAGIC, marks.durable, marks.queues, index.scanned, index.last_offset, *_own_times(times))
+    packed = _MARKS.pack(
+        _MAGIC, marks.durable, marks.queues, index.scanned, index.last_offset, *_own_times(times), log_begin
+    )
     return packed + _CRC.pack(zlib.crc32(packed))
 
 
-def _parse_marks(data: bytes) -> tuple[Marks, tuple[int, int, int]] | None:
-    if len(data) < MARKS_AT + _MARKS.size + _CRC.size:
+def _parse_marks(data: bytes) -> tuple[Marks, tuple[int, int, int], int] | None:
+    """The marks, the times they were written with, and where the log begins."""
+    layout = _MARKS_BEFORE if data[MARKS_AT : MARKS_AT + len(_MAGIC)] == _MAGIC_BEFORE else _MARKS
+    if len(data) < MARKS_AT + layout.size + _CRC.size:
         return None
-    packed = data[MARKS_AT : MARKS_AT + _MARKS.size]
-    (crc,) = _CRC.unpack_from(data, MARKS_AT + _MARKS.size)
-    magic, durable, queues, scanned, last_offset, log_ms, queues_ms, index_ms = _MARKS.unpack(packed)
-    if magic != _MAGIC or crc != zlib.crc32(packed):
+    packed = data[MARKS_AT : MARKS_AT + layout.size]
+    (crc,) = _CRC.unpack_from(data, MARKS_AT + layout.size)
+    magic, durable, queues, scanned, last_offset, log_ms, queues_ms, index_ms, *rest = layout.unpack(packed)
+    if magic not in (_MAGIC, _MAGIC_BEFORE) or crc != zlib.crc32(packed):
         return None
     marks = Marks(durable=durable, queues=queues, index=IndexMark(scanned, last_offset, index_ms))
-    return marks, (log_ms, queues_ms, index_ms)
+    return marks, (log_ms, queues_ms, index_ms), rest[0] if rest else UNKNOWN

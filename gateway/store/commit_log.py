@@ -49,7 +49,7 @@ class CommitLog:
     def __init__(
         self, files: FileLayer, paths: StorePaths, file_size: int, figures: StoreFigures, *, ahead_bytes: int = 0
     ) -> None:
-        self.files = MappedFileQueue(files, paths.commit_log, file_size)
+        self.files = MappedFileQueue(files, paths.commit_log, file_size, paths.root)
         self._figures = figures
         self._ahead_bytes = ahead_bytes
         self._no_ahead_at = -1  # making this file ahead failed for lack of space: its first write makes it

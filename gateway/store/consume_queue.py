@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from errno import ENOENT
 from functools import partial
 from pathlib import Path
 
@@ -118,6 +119,20 @@ class ConsumeQueue:
         if self.next_offset < self.max_offset:
             self.next_offset = self.max_offset
         return touched
+
+    def correct_unit(self, offset: int, unit: bytes) -> int:
+        """Write another unit in the place of one there is; the start of the file written. For any thread.
+
+        :raises OSError: it may be written in part; may be repeated.
+        """
+        position = offset * UNIT_BYTES
+        start = position - position % self._shared.file_bytes
+        file = self._file(start)
+        if file is None:
+            raise FileNotFoundError(ENOENT, "No such consume queue file", str(self.path(start)))
+        self._known_unit = self._last_end = None
+        self._shared.files.pwrite(file.fd, unit, position - start)
+        return start
 
     def _file(self, start: int) -> OpenFile | None:
         """The open file, opened when it is known; None when it has to be made."""
@@ -476,9 +491,9 @@ class ConsumeQueue:
     def _is_gone(self, offset: int, commit_log_min: int) -> bool:
         known = self._known_unit
         if known is not None and known[0] == offset:
-            return known[1] < max(commit_log_min, 0)
-        position, size, _ = self._raw(offset)
-        return position < commit_log_min or is_filler(position, size)
+            return -1 <= known[1] < max(commit_log_min, 0)
+        position, size, _ = self._raw(offset)  # a negative place is damage, and no reason to take a message for deleted
+        return 0 <= position < commit_log_min or is_filler(position, size)
 
     def take_expired(self) -> list[Path]:
         """Leave out files wholly below the minimum, never the last one; their paths, to be deleted."""

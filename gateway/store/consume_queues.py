@@ -8,7 +8,7 @@ from threading import Lock
 
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths, is_queue_name, parse_offset_name
+from gateway.store.paths import StorePaths, is_queue_name, is_topic_name, parse_offset_name, printable
 from gateway.store.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified_ms
 from gateway.store.queue_journal import QueueJournal
 from gateway.store.store_settings import StoreSettings
@@ -67,6 +67,15 @@ class ConsumeQueues:
             for start in touched:
                 self._dirty.add((queue, start))
 
+    def correct(self, queue: ConsumeQueue, offset: int, unit: bytes) -> None:
+        """Replace one unit and remember to sync it; for any thread.
+
+        :raises OSError: as ``ConsumeQueue.correct_unit``.
+        """
+        start = queue.correct_unit(offset, unit)
+        with self._lock:
+            self._dirty.add((queue, start))
+
     def begin(self, queue: ConsumeQueue, offset: int) -> None:
         """Let a queue without files go on at an offset, and remember to sync that.
 
@@ -97,7 +106,8 @@ class ConsumeQueues:
             self._choose_file_bytes(remarks)
         for topic, name in self._directories(taken_over):
             if not is_queue_name(name):
-                remarks.append(f"{self._directory / topic / name} is not a consume queue and was left alone")
+                path = printable(self._directory / topic / name)
+                remarks.append(f"{path} is not a consume queue and was left alone")
             elif (topic, int(name)) not in self._by_name:
                 remarks += self._load(self.make(topic, int(name)))
         for topic, queue_id, end in ends:
@@ -140,6 +150,9 @@ class ConsumeQueues:
         """(topic, name) of all queues; of some topics it is known what is to be named."""
         known = known or {}
         for topic in self._files.list(self._directory):
+            if not is_topic_name(topic):
+                yield topic, ""
+                continue
             try:
                 names = known[topic] if topic in known else self._files.list(self._directory / topic)
             except NotADirectoryError:

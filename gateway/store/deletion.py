@@ -4,6 +4,7 @@
     detach      on the reactor from here on readers and offsets know nothing of what goes
     remove      in a thread    one commit log file a call, oldest first; then queue and index files
 
+The checkpoint says where the log begins before a file goes, so that one that is lost is not taken for a deleted one.
 A kill in between leaves files behind that the next start lists again: deleted messages return until the next round.
 A commit log file that cannot be removed keeps the later ones waiting, so that never one is missing in between.
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from gateway.store.admission import Admission
+from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
@@ -52,6 +54,7 @@ class Deletion:
     """The parts of a round of deletion; ``MessageStore.delete_expired`` does them one after the other.
 
     :param flush: brings log and queues to the disk; blocks.
+    :param checkpoint: is told where the log begins before a file goes.
     """
 
     def __init__(
@@ -66,8 +69,10 @@ class Deletion:
         figures: StoreFigures,
         settings: StoreSettings,
         flush: Callable[[], object],
+        checkpoint: CheckpointFile,
     ) -> None:
         self._flush = flush
+        self._checkpoint = checkpoint
         self._files = files
         self._paths = paths
         self._log = log
@@ -77,7 +82,7 @@ class Deletion:
         self._admission = admission
         self._figures = figures
         self._settings = settings
-        self._log_files: deque[Path] = deque()
+        self._log_files: deque[MappedFile] = deque()
         self._other_files: deque[Path] = deque()
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
         self._index_min = 0  # the index knows of no deletion beyond this begin of the log
@@ -136,7 +141,7 @@ class Deletion:
         if keep_from is not None and survey.files[-1].start_offset + survey.files[-1].size > keep_from:
             return 0
         for _ in range(count):
-            self._log_files.append(log_files.take_first().path)
+            self._log_files.append(log_files.take_first())
         for queue, minimum in survey.minima:
             if self._queues.find((queue.topic, queue.queue_id)) is queue and queue.min_offset < minimum:
                 self._queues.begins_at(queue, minimum)
@@ -163,7 +168,14 @@ class Deletion:
         """Remove the oldest detached commit log file; blocks. Whether there are more to remove now."""
         if not self._log_files or 0 <= now_ms - self._failed_ms < self._settings.redelete_hanged_file_interval_ms:
             return False
-        path = self._log_files[0]
+        file = self._log_files[0]
+        path = file.path
+        try:
+            # First: a start that misses the file has to know that it was deleted on purpose.
+            self._checkpoint.begin_log(file.start_offset + file.size)
+        except OSError as error:
+            self._admission.fail(f"write or sync of {self._paths.checkpoint} failed: {error}")
+            return False
         try:
             self._files.unlink(path)
         except OSError as error:

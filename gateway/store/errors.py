@@ -6,13 +6,15 @@ GatewayError
 ├── StoreNotAccessible   the operating system refused: permissions, not a directory, no space
 ├── ForeignFile          a file has a size, or stands at an offset, that its place does not allow
 ├── LogDamaged           the commit log is damaged where it was durable
-└── LogCutShort          the store was closed properly, and a part of its commit log is gone since
+├── LogCutShort          the store was closed properly, and a part of its commit log is gone since
+└── LogBeginsLate        the first files of the commit log are gone, and the gateway did not delete them
 DiskFull                     a write found no space and was undone; later writes may succeed
 WriteFailed                  a write or a sync failed otherwise; the store stops acknowledging
 """
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from gateway.errors import GatewayError
@@ -38,10 +40,12 @@ class StoreNotAccessible(StoreError):  # noqa: N818
 
     def __init__(self, directory: Path, error: OSError) -> None:
         where = error.filename if error.filename is not None else directory
-        super().__init__(
-            f"store directory {directory} cannot be used: {error.strerror} ({where}); "
-            "check that the path is a directory this user may write to"
+        remedy = (
+            "make room on that disk and start again"
+            if error.errno in (errno.ENOSPC, errno.EDQUOT)
+            else "check that the path is a directory this user may write to"
         )
+        super().__init__(f"store directory {directory} cannot be used: {error.strerror} ({where}); {remedy}")
         self.directory = directory
 
 
@@ -82,6 +86,20 @@ class LogCutShort(StoreError):  # noqa: N818
         self.path = path
         self.commit_log_offset = end
         self.lost_bytes = durable - end
+
+
+class LogBeginsLate(StoreError):  # noqa: N818
+    """The first files of the commit log are gone."""
+
+    def __init__(self, path: Path, begin: int, expected: int, directory: Path) -> None:
+        super().__init__(
+            f"commit log file {path} is missing: the log begins at offset {begin}, but only what lies below {expected} "
+            f"was deleted as expired; {begin - expected} bytes of messages are gone. Nothing was changed. Restore the "
+            f"file from a copy, or accept the loss with 'rocketmq-gateway store repair {directory} --apply'"
+        )
+        self.path = path
+        self.commit_log_offset = begin
+        self.lost_bytes = begin - expected
 
 
 class DiskFull(Exception):  # noqa: N818

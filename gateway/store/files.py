@@ -10,8 +10,10 @@ import errno
 import fcntl
 import mmap
 import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
@@ -33,6 +35,15 @@ class DiskSpace:
     def used_percent(self) -> float:
         """0 … 100."""
         return 100.0 * (self.total_bytes - self.free_bytes) / self.total_bytes if self.total_bytes else 0.0
+
+
+class EntryKind(StrEnum):
+    """What a name stands for; a link for what it leads to."""
+
+    MISSING = "missing"
+    FILE = "file"
+    DIRECTORY = "directory"
+    OTHER = "pipe, socket or device"
 
 
 class FileLayer(Protocol):
@@ -92,6 +103,9 @@ class FileLayer(Protocol):
 
     def exists(self, path: Path) -> bool:
         """Whether there is a file or directory."""
+
+    def kind(self, path: Path) -> EntryKind:
+        """What the name stands for."""
 
     def size(self, fd: int) -> int:
         """Bytes, holes included."""
@@ -244,6 +258,16 @@ class RealFiles:
         """See ``FileLayer``."""
         return path.exists()
 
+    def kind(self, path: Path) -> EntryKind:
+        """See ``FileLayer``."""
+        try:
+            mode = path.stat().st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return EntryKind.MISSING
+        if stat.S_ISDIR(mode):
+            return EntryKind.DIRECTORY
+        return EntryKind.FILE if stat.S_ISREG(mode) else EntryKind.OTHER
+
     def size(self, fd: int) -> int:
         """See ``FileLayer``."""
         return os.fstat(fd).st_size
@@ -255,10 +279,10 @@ class RealFiles:
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
         """See ``FileLayer``."""
         found = []
-        stat, base = os.stat, f"{directory}{os.sep}"  # a Path for each of 80 000 files takes longer than the files
+        look, base = os.stat, f"{directory}{os.sep}"  # a Path for each of 80 000 files takes longer than the files
         for name in names:
             try:
-                found.append(stat(base + name).st_mtime_ns // 1_000_000)
+                found.append(look(base + name).st_mtime_ns // 1_000_000)
             except (FileNotFoundError, NotADirectoryError):
                 found.append(-1)
         return found
@@ -298,10 +322,10 @@ class RealFiles:
 
     def disk_space(self, path: Path) -> DiskSpace:
         """See ``FileLayer``."""
-        stat = os.statvfs(path)
+        figures = os.statvfs(path)
         # Blocks kept for root count as used, as upstream UtilAll.getDiskPartitionSpaceUsedPercent sees it.
-        used = stat.f_blocks - stat.f_bfree
-        return DiskSpace((used + stat.f_bavail) * stat.f_frsize, stat.f_bavail * stat.f_frsize)
+        used = figures.f_blocks - figures.f_bfree
+        return DiskSpace((used + figures.f_bavail) * figures.f_frsize, figures.f_bavail * figures.f_frsize)
 
     def system_run(self) -> str:
         """See ``FileLayer``."""

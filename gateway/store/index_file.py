@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile
+from gateway.store.paths import StorePaths, is_index_name
 from wire.disk.index_file import (
     ENTRY,
     ENTRY_BYTES,
@@ -32,6 +33,7 @@ from wire.disk.index_file import (
     build_entries,
     entry_seconds,
 )
+from wire.errors import LayoutError
 
 PAGE_SLOTS = 1024
 PAGE_BYTES = PAGE_SLOTS * SLOT_BYTES
@@ -39,6 +41,8 @@ LOAD_BYTES = 256 * PAGE_BYTES
 """Slots read at a time when a file is taken over."""
 BLOCK_ENTRIES = 512
 """Entries read at a time: the entries of a key that many messages have lie close to each other."""
+NEWEST_FILES = 16
+"""Index files asked for their end: the newest may have been made without an entry yet."""
 _SWAP = sys.byteorder == "little"
 
 
@@ -355,6 +359,30 @@ def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | No
         return None
     file.take(IndexHead.parse(files.pread(file.open().fd, HEAD_BYTES, 0)))
     return file
+
+
+def newest_end_offsets(files: FileLayer, paths: StorePaths) -> list[int]:
+    """Where in the log the last messages lie that the newest index files know of; whatever their shape is.
+
+    :raises OSError: one cannot be read.
+    """
+    names = [name for name in files.list(paths.index) if is_index_name(name)]
+    ends = []
+    for name in names[-NEWEST_FILES:]:
+        head = _readable_head(files, paths.index / name)
+        if head is not None and head.next_entry > FIRST_ENTRY:
+            ends.append(head.end_commit_log_offset)
+    return ends
+
+
+def _readable_head(files: FileLayer, path: Path) -> IndexHead | None:
+    fd = files.open(path)
+    try:
+        return IndexHead.parse(files.pread(fd, HEAD_BYTES, 0))
+    except LayoutError:
+        return None
+    finally:
+        files.close(fd)
 
 
 def _swapped(data: bytes) -> array[int]:

@@ -1,12 +1,21 @@
 """What stands in the log behind the last intact record: nothing, a torn write, or intact records behind damage.
 
-A torn write is cut off and kept beside the log. Damage that had been durable and is followed by intact records is never
-cut: a person decides. So it is when a store that was closed properly has lost the end of its log: no crash does that,
-while a disk that only claims to have synced may do it to a store that was not closed.
+Only what a crash can leave is cut: bytes that were not yet durable. A power failure keeps any of them and loses others,
+so intact records may stand behind a hole; those are copied in full before they are cut. That they were durable, or
+that no crash left them, is proven by any of these, and then a person decides:
+
+    the store was closed properly       nothing stands behind the end then, and nothing of it is gone
+    durable mark of the checkpoint      it lies beyond the damage
+    list of the queues, index files     they are written when the log is durable up to where they reach
+    store times                         the records behind the damage span more than a flush ever waits
+
+A disk that only claims to have synced may lose the durable end of a store that was not closed: that is told, not
+refused.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from gateway.store.checkpoint import CheckpointFile
@@ -20,13 +29,20 @@ from gateway.store.recovery_report import RecoveryReport
 _COPY_BYTES = 1024 * 1024
 MAX_COPIES = 100
 """Of tails that began at one offset; the last is then replaced."""
+MAX_UNFLUSHED_MS = 10 * 60_000
+"""Between the first and the last record that were not yet durable. A flush waits 10 s at most, a disk that hangs may
+take minutes; what spans more than this was not written between two flushes."""
+MAX_STEP_MS = 10_000
+"""Between two records, as far as it counts: a machine that sleeps, or a clock that is set, is no time of writing."""
 _NOTHING = "nothing is written here"
+_ZEROS = bytes(_COPY_BYTES)
 
 
 class LogTail:
     """The end of one log.
 
-    :param max_copy_bytes: of what is cut off, kept in ``recovered/``.
+    :param max_copy_bytes: of what is cut off without an intact record in it, kept in ``recovered/``.
+    :param durable_end: up to where derived files prove that the log was durable.
     """
 
     def __init__(
@@ -36,12 +52,14 @@ class LogTail:
         log_files: MappedFileQueue,
         checkpoint: CheckpointFile,
         max_copy_bytes: int,
+        durable_end: Callable[[], int] = lambda: -1,
     ) -> None:
         self._files = files
         self._paths = paths
         self._log_files = log_files
         self._checkpoint = checkpoint
         self._max_copy_bytes = max_copy_bytes
+        self._durable_end = durable_end
 
     def settle(self, end: int, problem: str | None, report: RecoveryReport) -> None:
         """Cut what lies behind ``end``, where the intact records end; ``report`` is told.
@@ -52,13 +70,17 @@ class LogTail:
         data_end = self._data_end(end)
         marks = self._checkpoint.marks
         follower = next_record(self._log_files, end) if data_end > end else None
-        if follower is not None and self._was_durable(end, follower):
-            self._refuse(end, problem, f"intact records follow from offset {follower} on")
+        if report.clean and marks is not None and marks.durable <= end < data_end:
+            self._refuse_replaced(end, data_end, problem)
+        if follower is not None and (why := self._why_durable(end, follower)):
+            self._refuse(end, problem, f"intact records follow from offset {follower} on, {why}")
         if report.clean and marks is not None and marks.durable > end:
             file = self._log_files.find(end) or self._log_files.list[-1]
             raise LogCutShort(file.path, end, marks.durable, self._paths.root)
+        if report.clean and self._reaches_next_file(end, data_end):
+            self._refuse_replaced(end, data_end, problem)
         if data_end > end:
-            self._cut(end, data_end, problem or _NOTHING, report)
+            self._cut(end, data_end, problem or _NOTHING, report, holds_records=follower is not None)
         if marks is not None and marks.durable > end:
             report.durable_bytes_lost = marks.durable - end
             report.remarks.append(
@@ -75,6 +97,10 @@ class LogTail:
         follower = next_record(self._log_files, damaged)
         follows = "" if follower is None else f"intact records follow from offset {follower} on, and "
         self._refuse(damaged, problem, f"{follows}lost consume queues have to be rebuilt from all of the log")
+
+    def _refuse_replaced(self, end: int, data_end: int, problem: str | None) -> None:
+        what = "although the store was closed properly: since then a file was replaced, by an older copy or another one"
+        self._refuse(end, problem, f"{data_end - end} bytes are written behind it {what}")
 
     def _refuse(self, damaged: int, problem: str | None, follows: str) -> None:
         file = self._log_files.find(damaged)
@@ -93,29 +119,61 @@ class LogTail:
                 return file.start_offset + found
         return end
 
-    def _was_durable(self, damaged: int, follower: int) -> bool:
-        """A damaged record is a torn write only if it was not yet durable, or nothing intact follows it."""
-        marks = self._checkpoint.marks
-        if marks is not None:
-            return damaged < marks.durable
-        flushed_ms = self._checkpoint.times.log_stored_at_ms
-        message = next(iter(LogScan(self._log_files, follower)), None)
-        return flushed_ms == 0 or (message is not None and message.stored_at_ms <= flushed_ms)
+    def _reaches_next_file(self, end: int, data_end: int) -> bool:
+        """Whether more than the rest of one file is behind the end; another broker leaves old bytes in that."""
+        file = self._log_files.find(max(end - 1, self._log_files.min_offset))
+        return file is not None and data_end > file.start_offset + file.size
 
-    def _cut(self, end: int, data_end: int, problem: str, report: RecoveryReport) -> None:
+    def _why_durable(self, damaged: int, follower: int) -> str | None:
+        """What proves that a record was durable before it was damaged, or is none of a crash; None when nothing does.
+
+        :param follower: the first intact record behind it.
+        """
+        marks, times = self._checkpoint.marks, self._checkpoint.times
+        if marks is not None and damaged < marks.durable:
+            return "and all of it was on disk"
+        if (durable := self._durable_end()) > damaged:
+            return f"and queues or index were written when the log was on disk up to {durable}"
+        first = next(iter(LogScan(self._log_files, follower)), None)
+        if marks is None and (
+            times.log_stored_at_ms == 0 or (first is not None and first.stored_at_ms <= times.log_stored_at_ms)
+        ):
+            return "and may have been on disk"
+        if (span_ms := self._span_ms(follower)) > MAX_UNFLUSHED_MS:
+            return f"stored over {span_ms // 1000} s or more: no crash leaves so much that was not on disk"
+        return None
+
+    def _span_ms(self, follower: int) -> int:
+        """For how long the records behind the damage were being stored, as far as that matters."""
+        span_ms, last_ms = 0, -1
+        offset: int | None = follower
+        while offset is not None:
+            scan = LogScan(self._log_files, offset, check_crc=False)
+            for message in scan:
+                if last_ms >= 0:
+                    span_ms += min(max(message.stored_at_ms - last_ms, 0), MAX_STEP_MS)
+                last_ms = message.stored_at_ms
+                if span_ms > MAX_UNFLUSHED_MS:
+                    return span_ms
+            offset = next_record(self._log_files, scan.end)
+        return span_ms
+
+    def _cut(self, end: int, data_end: int, problem: str, report: RecoveryReport, *, holds_records: bool) -> None:
         report.torn_bytes = data_end - end
-        report.torn_copy = self._keep_copy(end, data_end)
-        kept = min(report.torn_bytes, self._max_copy_bytes)
+        kept = report.torn_bytes if holds_records else min(report.torn_bytes, self._max_copy_bytes)
+        report.torn_copy = self._keep_copy(end, end + kept)
+        how_much = "all" if kept == report.torn_bytes else f"the first {kept}"
         report.remarks.append(
             f"{report.torn_bytes} bytes at the end of the commit log were cut at offset {end} ({problem}); "
-            f"the first {kept} of them are kept in {report.torn_copy}"
+            f"{how_much} of them are kept in {report.torn_copy}"
+            + ("; there are intact records in it, which had never been durable" if holds_records else "")
         )
         self._log_files.remove_after(max(end - 1, self._log_files.min_offset))
         file = self._log_files.find(end)
         if file is not None:
             file.erase(end - file.start_offset)
 
-    def _keep_copy(self, end: int, data_end: int) -> Path:
+    def _keep_copy(self, end: int, stop: int) -> Path:
         self._files.make_directory(self._paths.recovered)
         names = (self._paths.tail(end, number) for number in range(1, MAX_COPIES))
         path = next((name for name in names if not self._files.exists(name)), self._paths.tail(end, MAX_COPIES))
@@ -123,12 +181,13 @@ class LogTail:
         try:
             self._files.truncate(fd, 0)
             position = end
-            stop = min(data_end, end + self._max_copy_bytes)
             while position < stop and (file := self._log_files.find(position)) is not None:
                 at = position - file.start_offset
                 data = file.read(at, min(_COPY_BYTES, stop - position, file.size - at))
-                self._files.pwrite(fd, data, position - end)
+                if data != _ZEROS[: len(data)]:  # holes stay holes
+                    self._files.pwrite(fd, data, position - end)
                 position += len(data)
+            self._files.truncate(fd, stop - end)
             self._files.fdatasync(fd)
         finally:
             self._files.close(fd)

@@ -16,12 +16,15 @@ class MappedFileQueue:
     """A growing list of ``MappedFile``; it changes on the reactor's thread only, others may read it.
 
     The last files may be empty: made in advance, or left over from a write that was undone.
+
+    :param root: the store, which errors name; None for the directory above.
     """
 
-    __slots__ = ("_files", "directory", "file_size", "list", "remarks")
+    __slots__ = ("_files", "_repair", "directory", "file_size", "list", "remarks")
 
-    def __init__(self, files: FileLayer, directory: Path, file_size: int) -> None:
+    def __init__(self, files: FileLayer, directory: Path, file_size: int, root: Path | None = None) -> None:
         self._files = files
+        self._repair = f"'rocketmq-gateway store repair {directory.parent if root is None else root}'"
         self.directory = directory
         self.file_size = file_size
         self.list: list[MappedFile] = []
@@ -44,7 +47,7 @@ class MappedFileQueue:
                 raise ForeignFile(
                     self._path(start + self.file_size),
                     f"is missing: {offset_name(start)} is followed by {offset_name(following)}",
-                    "restore it from a copy, or move all later commit log files away",
+                    f"restore it from a copy; {self._repair} puts stand-ins in its place",
                 )
         self.list = [self._file(start) for start in starts]
 
@@ -80,7 +83,8 @@ class MappedFileQueue:
                 raise ForeignFile(
                     self._path(start),
                     f"has {size} bytes, a commit log file here has {self.file_size}",
-                    "restore it from a copy, or set mappedFileSizeCommitLog to the size of the existing files",
+                    f"restore it from a copy; {self._repair} gives it its size again with stand-ins for what is "
+                    "lost. When most files have this size, set mappedFileSizeCommitLog to it",
                 )
 
     @property

@@ -24,6 +24,7 @@ from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deletion import Deleted, Deletion
 from gateway.store.dispatch import DelayOf, Dispatch
 from gateway.store.durable_offset import durable_max_offset
+from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer, RealFiles
@@ -34,11 +35,13 @@ from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing
 from gateway.store.log_batch import LogBatch
+from gateway.store.log_order import refuse_misplaced
 from gateway.store.log_scan import LogScan
 from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
+from gateway.store.queue_mending import QueueMending
 from gateway.store.queue_reader import AcceptsCode, AcceptsRecord, QueueReader
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
@@ -151,7 +154,10 @@ class MessageStore:
             figures,
             settings,
             self._flushing.flush,
+            self._checkpoint,
         )
+        deleted = self.deletion.deleted_topics
+        self.mend_queue = QueueMending(self._log, self._queues, self._dispatch, deleted, paths).mend
         figures.watch(self._log, progress, admission)
 
     # --- opening and closing -------------------------------------------------------------------------------------
@@ -172,14 +178,19 @@ class MessageStore:
 
     def _open(self, progress: Progress | None) -> RecoveryReport:
         paths, files = self._paths, self._files
+        refuse_misfits(files, paths.root)
+        log_is_new = paths.commit_log.parent != paths.root and not files.exists(paths.commit_log)
         make_directories(files, paths)
         self._lock.take()
         clean = not files.exists(paths.abort)
         self.deletion.remove_leftovers()
         self._checkpoint.load()
         self._log.files.load()
+        refuse_misplaced(self._log.files)
         self._appender.max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
         remarks = [*self._log.files.remarks, *self._load_queues(clean)]
+        if log_is_new:
+            remarks.append(f"{paths.commit_log} (storePathCommitLog) did not exist and was made")
         report = Recovery(
             files,
             paths,
@@ -299,7 +310,14 @@ class MessageStore:
         return self._reader.read(queue, offset, max_count, max_bytes, accepts, accepts_record)
 
     def get_messages_now(
-        self, topic: str, queue_id: int, offset: int, max_count: int, max_bytes: int, accepts: AcceptsCode | None = None
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts: AcceptsCode | None = None,
+        accepts_record: AcceptsRecord | None = None,
     ) -> GetResult | None:
         """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
 
@@ -308,7 +326,7 @@ class MessageStore:
         if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts)
+        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, accepts_record)
 
     def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
         """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""
@@ -329,6 +347,15 @@ class MessageStore:
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message whose record starts there; None when there is none."""
         return self._log.message_at(commit_log_offset, size)
+
+    def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
+        """As ``message_at``, without waiting for the disk; None also when that would have to be asked.
+
+        Where the system cannot tell what is in memory, the distance from the end of the log decides.
+        """
+        if not self._files.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
+            return None
+        return self._reader.message_now(commit_log_offset, size)
 
     def walk_from(self, commit_log_offset: int) -> LogScan:
         """All visible messages, hidden ones included, from a record's place on; blocks."""
@@ -375,6 +402,11 @@ class MessageStore:
         """See ``QueueReader.offset_at_time``; 0 for an unknown queue."""
         queue = self._queues.find((topic, queue_id))
         return 0 if queue is None else self._reader.offset_at_time(queue, timestamp_ms, upper=upper)
+
+    def queue_units(self, topic: str, queue_id: int, offset: int, count: int) -> bytes:
+        """The consume queue's units from an offset on, no more than readers may see; blocks, for any thread."""
+        queue = self._queues.find((topic, queue_id))
+        return b"" if queue is None else queue.read_units(offset, count)
 
     def query_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY

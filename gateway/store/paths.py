@@ -15,6 +15,7 @@ An offset is written with 20 digits and is the offset of the file's first byte.
 
 from __future__ import annotations
 
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -81,6 +82,16 @@ def parse_offset_name(name: str) -> int | None:
 def is_queue_name(name: str) -> bool:
     """Whether a directory of a topic is a consume queue: its number as it is written, without zeros in front."""
     return name.isascii() and name.isdigit() and str(int(name)) == name and int(name) <= MAX_QUEUE_ID
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a directory may hold the queues of a topic: names of files can be bytes that are no text."""
+    return name.isprintable() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+def printable(text: Path | str) -> str:
+    """A path, or a text with paths in it, for people, also when their bytes are no text."""
+    return os.fsencode(text).decode(errors="backslashreplace")
 
 
 def index_name(created_at_ms: int) -> str:

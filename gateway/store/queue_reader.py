@@ -10,12 +10,16 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from gateway.store.commit_log import CommitLog
+from gateway.store.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
+from wire.errors import RecordError
+from wire.message.record import StoredMessage, parse_record
+from wire.message.record_fields import commit_log_offset_at
 
 FRESH_BYTES = 32 * 1024 * 1024
 """What was written last, or walked through by recovery just now, is in memory: the system is not asked, which would
@@ -30,6 +34,8 @@ AHEAD_BYTES = 4 * 1024 * 1024
 AHEAD_RANGES = 64
 AHEAD_GAP_BYTES = 64 * 1024
 """Records this close to each other are asked for as one range."""
+FILTERED_BYTES = 4 * 1024 * 1024
+"""Records one read without waiting looks into at most: others have their turn, the consumer comes again at once."""
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
 
@@ -108,7 +114,13 @@ class QueueReader:
         return None if found is None else (units_before(units, found[0]), *found)
 
     def read_now(
-        self, queue: ConsumeQueue | None, offset: int, max_count: int, max_bytes: int, accepts: AcceptsCode | None
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        accepts: AcceptsCode | None,
+        accepts_record: AcceptsRecord | None = None,
     ) -> GetResult | None:
         """As ``read``, as long as nothing of it waits for the disk; None when it would."""
         outside = _outside(queue, offset)
@@ -116,18 +128,22 @@ class QueueReader:
             return outside
         assert queue is not None, "a missing queue is outside"
         max_count = max(max_count, 1)
-        units = queue.read_units_now(offset, max_count if accepts is None else max(LEAST_EXAMINED, max_count))
+        filtered = accepts is not None or accepts_record is not None
+        units = queue.read_units_now(offset, max(LEAST_EXAMINED, max_count) if filtered else max_count)
         if not units:
             if units is None:
                 return None
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
         chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
-        chosen.take(units, accepts)
-        parts = self._parts_now(chosen.ranges)
+        if accepts_record is None:
+            chosen.take(units, accepts)
+            parts = self._parts_now(chosen.ranges)
+        else:
+            parts = self._filtered_now(chosen, units, max_count, accepts, accepts_record)
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
-            return self.read(queue, offset, max_count, max_bytes, accepts)
+            return self.read(queue, offset, max_count, max_bytes, accepts, accepts_record)
         return _found(queue, offset, chosen, parts)
 
     def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
@@ -145,6 +161,22 @@ class QueueReader:
                 return None
             _cut(parts, start, data, inside)
         return parts
+
+    def message_now(self, position: int, size: int) -> StoredMessage | None:
+        """The message at a place of the log as long as that is in memory; None otherwise, or when none is there."""
+        log = self._log
+        file = log.files.find(position)
+        if file is None or not 0 < size <= log.visible_end - position:
+            return None
+        start = position - file.start_offset
+        is_fresh = position >= max(log.checked_from, log.visible_end - FRESH_BYTES)
+        data = file.read(start, size) if is_fresh else file.read_now(start, size)
+        if data is None or not HEAD_READ_BYTES - 24 <= len(data) == size or commit_log_offset_at(data) != position:
+            return None
+        try:
+            return parse_record(data, check_crc=position < log.checked_from)
+        except RecordError:
+            return None
 
     def read_ahead(self, queue: ConsumeQueue, offset: int) -> None:
         """Ask for the records from ``offset`` on to be brought into memory, where a catching up consumer goes next.
@@ -200,9 +232,36 @@ class QueueReader:
                 chosen.gone = True
             elif accepts_record(memoryview(record)):
                 parts.append(record)
-                chosen.ranges.append((position, position + size))
-                chosen.count += 1
-                chosen.total_bytes += size
+                chosen.add((position, position + size))
+        return parts
+
+    def _filtered_now(
+        self, chosen: _Choice, units: bytes, count: int, accepts: AcceptsCode | None, accepts_record: AcceptsRecord
+    ) -> list[bytes] | None:
+        """As ``_filtered``, many records at a time, twice as many each time; None when the disk has to be asked.
+
+        Records that are in memory are an answer also when those behind them are not.
+
+        :param count: of records in the first read, as many as are wanted at most.
+        """
+        parts: list[bytes] = []
+        every = list(UNIT.iter_unpack(units))
+        read_bytes = 0
+        while chosen.examined < len(every) and read_bytes < FILTERED_BYTES:
+            numbers, ranges, stop = chosen.candidates(every, count, FILTERED_BYTES - read_bytes, accepts)
+            records = self._parts_now(ranges)
+            if records is None:
+                return parts if chosen.examined else None
+            for number, where, record in zip(numbers, ranges, records, strict=True):
+                if chosen.is_full(len(record)):
+                    chosen.examined = number
+                    return parts
+                read_bytes += len(record)
+                if accepts_record(memoryview(record)):
+                    parts.append(record)
+                    chosen.add(where)
+            chosen.examined = stop
+            count *= 2
         return parts
 
     def is_near(self, queue: ConsumeQueue, offset: int, distance_bytes: int) -> bool:
@@ -266,6 +325,34 @@ class _Choice:
     def is_gone(self, position: int, size: int) -> bool:
         """Whether a unit leads to no record: deleted, a filler, or a size that no record has."""
         return position < self._log_min or not 0 < size <= self._largest
+
+    def candidates(
+        self, units: list[tuple[Any, ...]], count: int, max_bytes: int, accepts: AcceptsCode | None
+    ) -> tuple[list[int], list[Range], int]:
+        """The next units whose records are to be looked into: their numbers, where they lie, the unit to go on from.
+
+        They are ``count`` and have ``max_bytes`` at most, or are one.
+        """
+        numbers: list[int] = []
+        ranges: list[Range] = []
+        total = 0
+        for number in range(self.examined, len(units)):
+            position, size, code = units[number]
+            if self.is_gone(position, size):
+                self.gone = True
+            elif accepts is None or accepts(code):
+                if ranges and (len(ranges) >= count or total + size > max_bytes):
+                    return numbers, ranges, number
+                numbers.append(number)
+                ranges.append((position, position + size))
+                total += size
+        return numbers, ranges, len(units)
+
+    def add(self, where: Range) -> None:
+        """Take one more record."""
+        self.ranges.append(where)
+        self.count += 1
+        self.total_bytes += where[1] - where[0]
 
     def odd_unit(self, units: bytes) -> tuple[int, int, str] | None:
         """The first of the examined units whose size no record has and no filler: its number, where it leads, why."""

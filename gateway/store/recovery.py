@@ -2,8 +2,8 @@
 
     1  choose where to start: after the last message of the consume queues (clean), at the checkpoint (unclean)
     2  walk the log from there, once: check every record and gather consume queue units in memory
-    3  where the records end: nothing behind → done; a torn tail → copy it aside and erase it; intact records behind
-       a damaged one that was durable → refuse to start, change nothing
+    3  where the records end: nothing behind → done; what a crash leaves of bytes that were not yet durable → copy it
+       aside and erase it; anything else (``log_tail`` says how that is told) → refuse to start, change nothing
     4  forget the units that the queues have of that range, and write the gathered ones
     5  rebuild queues that lost files by walking the whole log
 
@@ -20,12 +20,13 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
-from gateway.store.errors import ForeignFile
+from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.files import FileLayer
+from gateway.store.index_file import newest_end_offsets
 from gateway.store.log_scan import LogScan, is_record_at
 from gateway.store.log_tail import LogTail
 from gateway.store.log_walk import MAX_COLLECTED_UNITS, LogWalk
-from gateway.store.paths import StorePaths
+from gateway.store.paths import StorePaths, offset_name
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.unit_writer import UnitWriter
 from gateway.telemetry.logs import EventLog
@@ -64,6 +65,7 @@ class Recovery:
         deleted: DeletedTopics | None = None,
         max_units: int = MAX_COLLECTED_UNITS,
     ) -> None:
+        self._files = files
         self._paths = paths
         self._log = log
         self._queues = queues
@@ -72,7 +74,7 @@ class Recovery:
         self._progress = progress
         self._deleted = DeletedTopics(files, paths) if deleted is None else deleted
         self._max_units = max_units
-        self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes)
+        self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes, self._proven_durable_end)
         self._units = UnitWriter(queues)
         self.report = RecoveryReport(clean=clean)
 
@@ -81,10 +83,12 @@ class Recovery:
 
         :raises LogDamaged: the log was not changed.
         :raises LogCutShort: nothing was changed.
+        :raises LogBeginsLate: nothing was changed.
         :raises ForeignFile: the commit log is gone as a whole.
         """
         report, commit_log, queues = self.report, self._log, self._queues
         self._refuse_missing_log()
+        self._refuse_late_begin()
         remark = self._deleted.load()
         if remark is not None:
             report.remarks.append(remark)
@@ -113,7 +117,21 @@ class Recovery:
         commit_log.checked_from = start
         self._deleted.trim(commit_log.min_offset, end)
         queues.correct_min(commit_log.min_offset)
+        self._checkpoint.begin_log(commit_log.min_offset)
         return report
+
+    def _proven_durable_end(self) -> int:
+        """Up to where the log was on disk when the list of the queues and the index files were written; −1: unknown.
+
+        Another broker writes its index files whenever it likes.
+        """
+        if self._checkpoint.is_foreign:
+            return -1
+        found = self._queues.journal.load().log_end
+        if self._checkpoint.marks is not None:
+            ends = newest_end_offsets(self._files, self._paths)
+            found = max([found, *(end for end in ends if end < self._log.files.end_offset)])
+        return found
 
     # --- where to start ------------------------------------------------------------------------------------------
 
@@ -123,8 +141,16 @@ class Recovery:
             raise ForeignFile(
                 self._paths.commit_log,
                 f"holds no commit log file, but {marks.durable} bytes were stored",
-                f"restore the files, or remove {self._paths.root} as a whole to start empty",
+                f"restore the files, or say where they are (storePathCommitLog); to start empty, remove "
+                f"{self._paths.root} as a whole",
             )
+
+    def _refuse_late_begin(self) -> None:
+        """Deletion moves the begin in the checkpoint before it removes a file."""
+        expected, begin = self._checkpoint.log_begin, self._log.min_offset
+        if self._log.files.list and begin > expected >= 0:
+            path = self._paths.commit_log / offset_name(begin - self._log.files.file_size)
+            raise LogBeginsLate(path, begin, expected, self._paths.root)
 
     def _start(self) -> int:
         log_files = self._log.files
@@ -159,7 +185,10 @@ class Recovery:
             unit = queue.unit(queue.max_offset - 1)
             if unit is None or not is_record_at(self._log.files, unit[0]):
                 return False
-            last = next(iter(LogScan(self._log.files, unit[0])), None)
+            scan = LogScan(self._log.files, unit[0])
+            last = next(iter(scan), None)
+            if last is not None and scan.end != covered:  # the unit says another size: the log would go on behind a gap
+                return False
             self.report.last_stored_at_ms = 0 if last is None else last.stored_at_ms
             return True
         return False

@@ -147,4 +147,5 @@ def expired_files(
 
 
 def _mib(count: int) -> str:
-    return f"{count // _MIB} MiB"
+    """Whole MiB, or KiB where these would hide the number: disks of tests and small devices."""
+    return f"{count // _MIB} MiB" if abs(count) >= 10 * _MIB or not count else f"{count // 1024} KiB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from gateway.store.checkpoint import MARKS_AT, CheckpointFile, Marks
+from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.files import RealFiles
 from gateway.store_tool.directory import StoreDirectory
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
@@ -25,7 +25,7 @@ class ReadOnlyFiles(RealFiles):
 
 def read_checkpoint(directory: StoreDirectory) -> tuple[Checkpoint, Marks | None]:
     """Upstream's times and our marks; zeros and None when there is no file, or another broker wrote it last."""
-    if not directory.paths.checkpoint.exists():
+    if not directory.paths.checkpoint.is_file():
         return Checkpoint(), None
     file = CheckpointFile(ReadOnlyFiles(), directory.paths)
     try:
@@ -35,9 +35,23 @@ def read_checkpoint(directory: StoreDirectory) -> tuple[Checkpoint, Marks | None
         file.close()
 
 
+def expected_begin(directory: StoreDirectory) -> int:
+    """Where the commit log begins as far as the gateway deleted it; below 0 when nobody knows."""
+    if not directory.paths.checkpoint.is_file():
+        return UNKNOWN
+    file = CheckpointFile(ReadOnlyFiles(), directory.paths)
+    try:
+        file.load()
+        return file.log_begin
+    finally:
+        file.close()
+
+
 def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int, last_stored_at_ms: int) -> None:
     """Compare with where the log ends and when its last message was stored (0: nobody knows)."""
     path = directory.paths.checkpoint
+    if path.exists() and not path.is_file():
+        return  # told of as a misfit
     if not path.exists():
         findings.note(f"{path} is missing: the next start walks through the whole log")
         return

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store_tool.directory import StoreDirectory
+from gateway.store_tool.directory import StoreDirectory, data_end
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
 from wire.bodies.fastjson import parse_json
 from wire.disk.config_json import MAX_FILE_BYTES, ConsumerOffsetsFile, DelayOffsetsFile, GroupsFile, TopicsFile
@@ -54,9 +54,11 @@ def known_topics(directory: StoreDirectory) -> frozenset[str] | None:
     """The topics of topics.json or its backup; None when neither can be read."""
     path = directory.root / "config" / "topics.json"
     for candidate in (path, path.with_name(path.name + ".bak")):
+        if not candidate.is_file() or _at_a_glance(candidate) is not None:
+            continue
         try:
             return frozenset(TopicsFile.parse(candidate.read_bytes()).configs)
-        except (FileNotFoundError, RemoteError):
+        except RemoteError:
             continue
     return None
 
@@ -76,16 +78,27 @@ def check_configs(directory: StoreDirectory, findings: Findings) -> None:
 
 
 def _fault(path: Path, name: str) -> str | None:
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None
+    if not path.is_file():
+        return None  # missing, or told of as a misfit
+    if (fault := _at_a_glance(path)) is not None:
+        return fault
+    content = path.read_bytes()
     if not content.strip():
         return "is empty"
     try:
         _PARSERS.get(name, _parse_any)(content)
     except RemoteError as error:
         return f"cannot be read: {error}"
+    return None
+
+
+def _at_a_glance(path: Path) -> str | None:
+    """What is wrong with a file whose content need not be read for that, however large it is."""
+    size = path.stat().st_size
+    if size > MAX_FILE_BYTES:
+        return f"has {size} bytes, the limit is {MAX_FILE_BYTES}"
+    if (end := data_end(path, size)) < size:
+        return f"cannot be read: from byte {end} on there are only zeros"
     return None
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gateway.store.files import RealFiles
-from gateway.store.paths import StorePaths, is_index_name, is_queue_name, parse_offset_name
+from gateway.store.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
 from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES
@@ -253,7 +253,7 @@ def _offset_files(directory: Path) -> list[DiskFile]:
 def _queue_folders(directory: Path) -> dict[tuple[str, int], QueueFolder]:
     found = {}
     for topic in _listed(directory):
-        for queue in _listed(topic):
+        for queue in _listed(topic) if is_topic_name(topic.name) else ():
             if is_queue_name(queue.name) and queue.is_dir():
                 name = (topic.name, int(queue.name))
                 found[name] = QueueFolder(*name, tuple(_offset_files(queue)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 from gateway.errors import GatewayError
@@ -26,7 +27,9 @@ class DirectoryInUse(CannotRun):
 def not_accessible(directory: Path, error: OSError) -> CannotRun:
     """The operating system refused."""
     where = error.filename if error.filename is not None else directory
-    return CannotRun(
-        f"store directory {directory} cannot be used: {error.strerror or error} ({where}); "
-        "run the command as a user who may read it, or correct the path"
+    remedy = (
+        "make room on that disk and run the command again"
+        if error.errno in (errno.ENOSPC, errno.EDQUOT)
+        else "run the command as a user who may read it, or correct the path"
     )
+    return CannotRun(f"store directory {directory} cannot be used: {error.strerror or error} ({where}); {remedy}")

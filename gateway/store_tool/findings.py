@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from gateway.store.paths import printable
+
 MAX_KEPT = 10_000
 """Findings that are kept; further ones are only counted: a directory of random bytes must not fill the memory."""
 
@@ -27,6 +29,7 @@ class Kind(StrEnum):
     ENTRY = "index entry"
     CHECKPOINT = "checkpoint"
     CONFIG = "configuration"
+    ENTRY_KIND = "file or directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +59,11 @@ class Finding:
         if self.topic is not None:
             place += f" ({self.topic} queue {self.queue_id}"
             place += ")" if self.queue_offset is None else f" offset {self.queue_offset})"
-        return f"{self.path}{place}: {self.what}; fix: {self.remedy}"
+        return f"{printable(self.path)}{place}: {self.what}; fix: {self.remedy}"
 
     def to_json(self) -> dict[str, Any]:
         """For programs; what does not apply is left out."""
-        values: dict[str, Any] = {"kind": str(self.kind), "path": str(self.path), "what": self.what}
+        values: dict[str, Any] = {"kind": str(self.kind), "path": printable(self.path), "what": self.what}
         values["fix"] = self.remedy
         for name in (
             "position",
@@ -100,6 +103,7 @@ class Findings:
 
     def note(self, text: str) -> None:
         """Keep a remark, once."""
+        text = printable(text)
         if text not in self.notes and len(self.notes) < MAX_KEPT:
             self.notes.append(text)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from array import array
-from collections import Counter
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import repeat
+from operator import itemgetter, mod, setitem
 
+from gateway.store_tool.hash_runs import hash_runs
 from gateway.store_tool.index_part import (
     ENTRY_WORDS,
     HASH,
+    OFFSET_HIGH,
     PREVIOUS,
     IndexFault,
     IndexPart,
@@ -28,12 +29,8 @@ MAX_TOLD = 100
 """Entries, or slots, of one file told of one by one."""
 CHUNK_ENTRIES = 262_144
 """Read at a time: the memory taken does not grow with the file's entries."""
-
-
-REPEATED = 64
-"""Entries with one hash in a row that are looked at together."""
-MOST_HASHES = 8
-"""Those that are looked for in this way."""
+STEP_ENTRIES = 512
+"""Entries that are looked at together when no two of them are of one slot, as is mostly so of this many."""
 
 
 @dataclass(slots=True)
@@ -60,7 +57,9 @@ def check_file(part: IndexPart) -> FileFaults:
             last_offset = offsets[-1]
             if first == FIRST_ENTRY:
                 first_offset = offsets[0]
-            result.lowest, result.highest = min(result.lowest, min(offsets)), max(result.highest, max(offsets))
+            result.highest = max(result.highest, max(offsets))
+            if min(_variants(entries[OFFSET_HIGH::ENTRY_WORDS])) < 0:
+                result.lowest = min(result.lowest, min(offsets))
             used_slots += entries[PREVIOUS::ENTRY_WORDS].count(NO_ENTRY)
         slots = file.slots()
     if result.faults:  # a wrong previous entry says nothing of slots
@@ -94,12 +93,16 @@ def _chunks(part: IndexPart, file: IndexWords) -> Iterator[tuple[int, array[int]
         yield first, file.entries(first, min(CHUNK_ENTRIES, end - first))
 
 
+def _variants(column: array[int]) -> Collection[int]:
+    return column[:1] if column == column[:1] * len(column) else set(column)
+
+
 def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: array[int]) -> list[IndexFault]:
     """``newest`` has the newest entry of each slot so far, and is brought on."""
     faults: list[IndexFault] = []
     hashes, before = entries[HASH::ENTRY_WORDS], entries[PREVIOUS::ENTRY_WORDS]
     done = 0
-    for start, end in [*_repeated(hashes), (len(hashes), len(hashes))]:
+    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
         faults += _loose_faults(part, first + done, hashes[done:start], before[done:start], newest)
         done = start
         if start < end:
@@ -115,10 +118,25 @@ def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: arra
 def _loose_faults(
     part: IndexPart, first: int, hashes: array[int], before: array[int], newest: array[int]
 ) -> list[IndexFault]:
+    faults: list[IndexFault] = []
+    for start in range(0, len(hashes), STEP_ENTRIES):
+        end = min(start + STEP_ENTRIES, len(hashes))
+        slots = list(map(mod, hashes[start:end], repeat(part.shape.slots)))
+        entries = range(first + start, first + end)
+        if len(set(slots)) == len(slots) > 1 and array("i", itemgetter(*slots)(newest)) == before[start:end]:
+            deque(map(setitem, repeat(newest), slots, entries), maxlen=0)
+            continue
+        faults += _single_faults(part, entries, slots, before[start:end], newest)
+        if len(faults) >= MAX_TOLD:
+            break
+    return faults
+
+
+def _single_faults(
+    part: IndexPart, entries: range, slots: Sequence[int], before: array[int], newest: array[int]
+) -> list[IndexFault]:
     faults = []
-    slots = part.shape.slots
-    for entry, key_hash, previous in zip(count(first), hashes, before, strict=False):
-        slot = key_hash % slots
+    for entry, slot, previous in zip(entries, slots, before, strict=True):
         if newest[slot] != previous:
             what = f"entry {entry} says the one before it is {previous}, it is {newest[slot]}"
             faults.append(in_entry(part, entry, what))
@@ -126,20 +144,6 @@ def _loose_faults(
                 break
         newest[slot] = entry
     return faults
-
-
-def _repeated(hashes: array[int]) -> list[tuple[int, int]]:
-    """Where one hash stands many times in a row, as that of a tag does in entries of one batch; not all such places."""
-    size = hashes.itemsize
-    packed = hashes.tobytes()
-    sample = range(0, len(hashes) - 1, REPEATED)
-    found: list[tuple[int, int]] = []
-    for number, _ in Counter(hashes[at] for at in sample if hashes[at] == hashes[at + 1]).most_common(MOST_HASHES):
-        value = number.to_bytes(size, sys.byteorder, signed=True)
-        for run in re.finditer(b"(?:%b){%d,}" % (re.escape(value), REPEATED), packed):
-            if run.start() % size == 0:
-                found.append((run.start() // size, run.end() // size))
-    return sorted(found)
 
 
 def _slot_faults(part: IndexPart, newest: array[int], found: array[int]) -> list[IndexFault]:

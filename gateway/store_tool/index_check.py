@@ -19,6 +19,7 @@ from pathlib import Path
 
 from gateway.store_tool.directory import StoreDirectory
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.hash_runs import hash_runs
 from gateway.store_tool.index_part import (
     ENTRY_WORDS,
     HASH,
@@ -30,6 +31,7 @@ from gateway.store_tool.index_part import (
     offsets_of,
     reading,
 )
+from gateway.store_tool.stretch_keys import StretchKeys
 from wire.disk.index_file import FIRST_ENTRY, MAX_SECONDS
 
 MAX_TOLD = 100
@@ -38,6 +40,12 @@ BATCH_ENTRIES = 4_096
 """Entries mostly stand no farther from where their message's offset would put them: they are made in batches."""
 FAR_ENTRIES = 131_072
 """And never so far."""
+SAMPLE_ENTRIES = 64
+"""Of so many entries far from the ends of a stretch one is asked where it belongs."""
+STEP_TIMES = 64
+"""Messages that are mostly stored within one second."""
+FEW_TAGS = 8
+"""So many hashes are looked for one after the other."""
 _SHORT_RUN = 16
 """Where keys and tags change more often than this on average, picking one by one is quicker than cutting."""
 
@@ -52,20 +60,6 @@ class IndexFaults:
 
 
 # --- a stretch of the log against the files --------------------------------------------------------------------------
-
-
-class StretchKeys:
-    """The entries that a stretch of the log asks for: of keys, and of tags. A plain class: lists filled in a loop."""
-
-    __slots__ = ("hashes", "offsets", "tag_hashes", "tag_offsets", "tag_times", "times")
-
-    def __init__(self) -> None:
-        self.hashes: list[int] = []
-        self.offsets: list[int] = []
-        self.times: list[int] = []
-        self.tag_hashes: list[int] = []
-        self.tag_offsets: list[int] = []
-        self.tag_times: list[int] = []
 
 
 class _Window:
@@ -89,7 +83,7 @@ def compare_stretch(parts: Sequence[IndexPart], keys: StretchKeys, begin: int, e
     """Compare what the log asks for in [begin, end) with what the files have."""
     result = IndexFaults()
     if not parts:
-        result.unindexed_from = min(keys.offsets[:1] + keys.tag_offsets[:1], default=-1)
+        result.unindexed_from = min([*keys.offsets[:1], *keys.tag_offsets[:1]], default=-1)
         return result
     index_end = max((part.head.end_commit_log_offset for part in parts if part.entry_count), default=-1)
     for margin in (BATCH_ENTRIES, FAR_ENTRIES):
@@ -111,8 +105,7 @@ def _is_in_order(window: _Window, keys: StretchKeys) -> bool:
         return _are(entries, keys.offsets, keys.hashes, _all_seconds(keys.times, begin_ms))
     if count != len(keys.offsets) + len(keys.tag_offsets):
         return False
-    tags = set(keys.tag_hashes)
-    mask = bytes(map(tags.__contains__, entries[HASH::ENTRY_WORDS]))
+    mask = _mask(entries[HASH::ENTRY_WORDS], set(keys.tag_hashes))
     if mask.count(1) != len(keys.tag_offsets):
         return False  # a key is hashed as a tag is
     seconds = _all_seconds(keys.times, begin_ms)
@@ -122,17 +115,35 @@ def _is_in_order(window: _Window, keys: StretchKeys) -> bool:
     )
 
 
-def _are(entries: array[int], offsets: list[int], hashes: list[int], seconds: list[int]) -> bool:
+def _mask(hashes: array[int], wanted: set[int]) -> bytes:
+    """A byte for each hash: 1 where it is one of those wanted."""
+    parts, done = [], 0
+    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
+        loose = hashes[done:start]
+        if len(wanted) <= FEW_TAGS and not any(_may_hold(loose, number) for number in wanted):
+            parts.append(bytes(len(loose)))
+        else:
+            parts.append(bytes(map(wanted.__contains__, loose)))
+        if start < end:
+            parts.append(bytes((hashes[start] in wanted,)) * (end - start))
+        done = end
+    return b"".join(parts)
+
+
+def _may_hold(hashes: array[int], number: int) -> bool:
+    """Whether the bytes of a number are found, if only in the middle of two others."""
+    return array("i", (number,)).tobytes() in hashes.tobytes()
+
+
+def _are(entries: array[int], offsets: array[int], hashes: array[int], seconds: array[int]) -> bool:
     """Whether entries are these, in the order of their offsets."""
-    ordered = sorted(offsets)
-    if ordered != offsets:  # unique keys come before the others
+    found = offsets_of(entries)
+    if found != offsets:  # unique keys come before the others
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        hashes, seconds = ([column[number] for number in order] for column in (hashes, seconds))
-    return (
-        entries[HASH::ENTRY_WORDS] == array("i", hashes)
-        and entries[SECONDS::ENTRY_WORDS] == array("i", seconds)
-        and offsets_of(entries) == array("q", ordered)
-    )
+        offsets, hashes, seconds = (
+            array(column.typecode, map(column.__getitem__, order)) for column in (offsets, hashes, seconds)
+        )
+    return found == offsets and entries[HASH::ENTRY_WORDS] == hashes and entries[SECONDS::ENTRY_WORDS] == seconds
 
 
 def _picked(entries: array[int], mask: bytes, wanted: int) -> array[int]:
@@ -175,9 +186,12 @@ def _is_all(window: _Window, keys: StretchKeys) -> bool:
 
 
 def _inside(entries: array[int], offsets: array[int], begin: int, end: int) -> array[int]:
-    """The entries of messages in [begin, end); those of others stand near the ends, mostly."""
+    """The entries of messages in [begin, end). Those of others stand near the ends: elsewhere only samples are taken.
+
+    One that is overlooked makes the comparison fail; then each entry is looked at.
+    """
     edge = 2 * BATCH_ENTRIES
-    core = offsets[edge:-edge]
+    core = offsets[edge:-edge:SAMPLE_ENTRIES]
     if not core or min(core) < begin or max(core) >= end:
         return _chosen(entries, offsets, begin, end)
     last = len(offsets) - edge
@@ -279,8 +293,12 @@ def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> Non
 def _time_of(keys: StretchKeys, offset: int) -> int | None:
     """When the message at an offset was stored; None when it has no key or lies elsewhere."""
     for offsets, times in ((keys.offsets, keys.times), (keys.tag_offsets, keys.tag_times)):
-        if offset in offsets:
-            return times[offsets.index(offset)]
+        packed, wanted = memoryview(offsets).tobytes(), array("q", (offset,)).tobytes()
+        at = packed.find(wanted)
+        while at >= 0 and at % offsets.itemsize:
+            at = packed.find(wanted, at + 1)
+        if at >= 0:
+            return times[at // offsets.itemsize]
     return None
 
 
@@ -304,9 +322,16 @@ def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | Non
     return window if is_near else None
 
 
-def _all_seconds(times: list[int], begin_ms: int) -> list[int]:
-    known = {time: _seconds(time, begin_ms) for time in set(times)}
-    return list(map(known.__getitem__, times))
+def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
+    seconds = array("i")
+    for start in range(0, len(times), STEP_TIMES):
+        part = times[start : start + STEP_TIMES]
+        span = (part[0],) if part == part[:1] * len(part) else (min(part), max(part))
+        if len(both := {_seconds(time, begin_ms) for time in span}) == 1:
+            seconds += array("i", both) * len(part)
+        else:
+            seconds.extend([_seconds(time, begin_ms) for time in part])
+    return seconds
 
 
 def _seconds(stored_at_ms: int, begin_ms: int) -> int:

@@ -15,7 +15,8 @@ from typing import cast
 
 from gateway.store_tool.index_check import IndexFaults, compare_stretch
 from gateway.store_tool.index_part import IndexPart
-from gateway.store_tool.record_rows import QueueRun, RecordRows
+from gateway.store_tool.queue_runs import QueueRun
+from gateway.store_tool.record_rows import RecordRows
 from gateway.store_tool.sparse_map import sparse_map
 from wire.errors import RecordError
 from wire.message.record_check import BLANK, check_record

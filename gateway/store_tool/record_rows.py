@@ -1,6 +1,6 @@
 """Reads the records of a stretch of the commit log in bulk: checks them, makes their units and the keys of the index.
 
-Python's loops are slow, its loops in C are not: each column of some thousand records is checked and worked on as a
+Python's loops are slow, its loops in C are not: each column of some hundred records is checked and worked on as a
 whole (checksums, places, topics, properties, hashes). Records of one shape are taken apart together (``record_shape``),
 others have their heads read first. A batch with anything unusual in it, a damaged record above all, is gone through
 record by record instead. ``gateway.store.log_scan`` is the readable form.
@@ -9,44 +9,48 @@ record by record instead. ``gateway.store.log_scan`` is the readable form.
 from __future__ import annotations
 
 import mmap
-import re
 import struct
 import sys
 import zlib
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from itertools import accumulate, compress, repeat
-from operator import add, itemgetter
+from operator import add
 from typing import Any, TypeAlias
 
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
-from gateway.store.index_entries import tag_key
-from gateway.store_tool.index_check import StretchKeys
-from gateway.store_tool.record_shape import KEYS, LEAST_RECORDS, TAGS, UNIQUE, Columns, RecordShape, shape_at
-from gateway.store_tool.unit_columns import build_units, first_of_row, log_offsets_are
+from gateway.store_tool import property_columns
+from gateway.store_tool.property_columns import column, split_tails
+from gateway.store_tool.queue_runs import QueueName, QueueRows, QueueRun, QueueRuns
+from gateway.store_tool.record_shape import (
+    KEYS,
+    LEAST_RECORDS,
+    MAX_RECORDS,
+    TAGS,
+    UNIQUE,
+    Columns,
+    RecordShape,
+    shape_at,
+)
+from gateway.store_tool.stretch_keys import StretchKeys
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
-from wire.message.java_hash import index_key_hash, index_key_hashes, java_string_hash
-from wire.message.properties import PropertyName, parse_properties
+from wire.message.java_hash import java_string_hash
+from wire.message.properties import PropertyName
 from wire.message.record import parse_record
 from wire.message.record_layout import FLAGS_AT, HEAD_BY_BYTE, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 
 Head: TypeAlias = tuple[int, ...]
 Unpack: TypeAlias = Callable[[mmap.mmap, int], Head]
 
-RUN_RECORDS = 2048
-"""Records of one shape that are taken at a time."""
 BATCH_RECORDS = 4096
 SINGLE_BYTES = 65_536
 """After a batch with something unusual in it, so much is gone through record by record."""
-MAX_CACHED_TAGS = 65_536
-"""Tags whose code, or hash in the index, one stretch remembers."""
 _BODY_MASK = 0x7FFFFFFF
-_BODY_MASKS = int.from_bytes(array("I", [_BODY_MASK] * RUN_RECORDS).tobytes(), sys.byteorder)
-_SIGN = 0x80
+_BODY_MASKS = int.from_bytes(array("I", [_BODY_MASK] * MAX_RECORDS).tobytes(), sys.byteorder)
+_SIGN = 0x80000000
 _LENGTH_BYTES = 2
 _CODE = struct.Struct(">q")
 _NAMES = (
@@ -63,40 +67,6 @@ _NAMES = (
 
 _FEW = {id(head): (head.picker(_NAMES).unpack_from, head.size) for head in HEAD_BY_BYTE}
 _BY_BYTE = tuple(_FEW[id(head)] for head in HEAD_BY_BYTE)
-_PAIR_END = b"\x02"
-_TAGS, _KEYS, _UNIQUE = (
-    f"{name}\x01".encode() for name in (PropertyName.TAGS, PropertyName.KEYS, PropertyName.UNIQ_KEY)
-)
-# All values of a property in many rows at once; a name begins behind the end of a pair.
-_PATTERNS = {name: re.compile(_PAIR_END + name + b"([^\x02]*)") for name in (_TAGS, _KEYS, _UNIQUE)}
-_first_byte = itemgetter(0)
-
-
-@dataclass(slots=True)
-class QueueRun:
-    """Neighbours in one queue: the units of the messages from ``first`` on, as they should be."""
-
-    topic: str
-    queue_id: int
-    first: int
-    units: bytearray = field(default_factory=bytearray)
-
-    @property
-    def end(self) -> int:
-        """The queue offset after the last."""
-        return self.first + len(self.units) // UNIT.size
-
-
-class _Queue:
-    """What is kept for a queue while its records go by; a plain class, touched for every batch."""
-
-    __slots__ = ("next_offset", "queue_id", "run", "topic")
-
-    def __init__(self, topic: str, queue_id: int) -> None:
-        self.topic = topic
-        self.queue_id = queue_id
-        self.next_offset = -1
-        self.run = QueueRun(topic, queue_id, 0)
 
 
 class RecordRows:
@@ -110,16 +80,19 @@ class RecordRows:
         self._data = data
         self._start = start
         self._size = size
-        self._queues: dict[tuple[int, bytes], _Queue] = {}
-        self._topics: dict[bytes, str] = {}
-        self._codes: dict[bytes, int] = {b"": 0}
-        self._tag_hashes: dict[tuple[str, bytes], int] = {}
-        self.runs: list[QueueRun] = []
+        self._queues = QueueRuns()
         self._keys = StretchKeys()
-        self._key_topics: list[str] = []
-        self._key_texts: list[str] = []
         self.records = self.hidden = self.long_topics = 0
         self.first_stored_ms = self.last_stored_ms = self.end = 0
+
+    @property
+    def runs(self) -> list[QueueRun]:
+        """What consume queues have to have."""
+        return self._queues.runs
+
+    def keys(self) -> StretchKeys:
+        """What the index has to have."""
+        return self._keys.finish()
 
     def take(self, position: int, limit: int) -> int:
         """Take intact records; where the first one starts that is not, or that lies at or after ``limit``."""
@@ -134,11 +107,6 @@ class RecordRows:
                 break
         return position
 
-    def keys(self) -> StretchKeys:
-        """What the index has to have."""
-        self._hash_waiting()
-        return self._keys
-
     # --- many of one shape ---------------------------------------------------------------------------------------
 
     def _take_run(self, position: int, limit: int) -> int:
@@ -146,78 +114,94 @@ class RecordRows:
         shape = shape_at(self._data, position, self._size)
         if shape is None:
             return position
-        most = min(-(-(limit - position) // shape.size), (self._size - position) // shape.size, RUN_RECORDS)
-        if most < LEAST_RECORDS:
-            return position
+        rows = QueueRows(self._queues, shape.size)
         with memoryview(self._data) as view:
-            columns = shape.read(view, position, most)
-            if columns is None or not self._hold(view, position, shape, columns):
-                return position
-        count = len(columns.crcs)
+            while position < limit:
+                most = min(-(-(limit - position) // shape.size), (self._size - position) // shape.size, shape.most)
+                if most < LEAST_RECORDS:
+                    break
+                with view[position : position + most * shape.size] as block:
+                    count = self._take_block(block, position, shape, most, rows)
+                position += count * shape.size
+                if count < most:
+                    break
+        rows.flush()
+        return position
+
+    def _take_block(self, block: memoryview, position: int, shape: RecordShape, most: int, rows: QueueRows) -> int:
+        """Take at most as many records as stay in the cache meanwhile; how many."""
+        columns = shape.read(block, most)
+        if columns is None:
+            return 0
+        count = len(columns)
         end = position + count * shape.size
-        ids = {queue_id: int.from_bytes(queue_id, "big", signed=True) for queue_id in set(columns.queue_ids)}
-        names = {field: field[:-_LENGTH_BYTES] for field in set(columns.fields)}
-        by_queue = self._by_queue(columns, len(names))
-        queues = [(ids[queue[:4]], names[queue[4:] or columns.fields[0]]) for queue in by_queue]
-        if min(ids.values()) < 0 or max(columns.places)[0] & _SIGN or not self._know(queues):
-            return position
+        offsets = array("q", range(self._start + position, self._start + end, shape.size))
+        if columns.offsets != offsets or not _hold(columns.crcs, shape.body_crcs(block, count)):
+            return 0
+        names = {lead: lead[: 1 + lead[0]] for lead in columns.starts}
         code = self._one_code(columns)
-        for queue, rows in zip(queues, by_queue.values(), strict=True):
-            self._add_rows(self._queues[queue], rows, shape.size, code)
-        self._add_values(columns, range(self._start + position, self._start + end, shape.size))
-        self._count(count, columns.times[0], columns.times[-1], end)
-        return end
+        by_queue = self._by_queue(columns, names, self._coded(columns, code))
+        if (
+            max(name[0] for name in by_queue) >= _SIGN
+            or columns.is_any_queue_offset_negative()
+            or not self._queues.know(by_queue)
+        ):
+            return 0
+        rows.add(by_queue, code)
+        times = columns.times
+        self._add_values(columns, names, offsets, times, is_one_tag=code is not None)
+        self._count(count, times[0], times[-1], end)
+        return count
 
-    def _hold(self, view: memoryview, position: int, shape: RecordShape, columns: Columns) -> bool:
-        """Whether checksums are right, and the records say that they lie where they do."""
-        size, end = shape.size, position + len(columns.crcs) * shape.size
-        if not log_offsets_are(columns.places, range(self._start + position, self._start + end, size)):
-            return False
-        body_at, body_bytes, crc32 = shape.body_at, shape.body_bytes, zlib.crc32
-        found = [crc32(view[at : at + body_bytes]) for at in range(position + body_at, end + body_at, size)]
-        # As one number each; the highest bit of a checksum is not kept.
-        whole, kept = (int.from_bytes(array("I", crcs).tobytes(), sys.byteorder) for crcs in (found, columns.crcs))
-        return whole & _BODY_MASKS == kept
-
-    def _by_queue(self, columns: Columns, topics: int) -> dict[bytes, list[bytes]]:
-        """Places, with codes when there are several, of each queue: queue id, and the topic's field if these differ."""
-        queues = columns.queue_ids if topics == 1 else list(map(add, columns.queue_ids, columns.fields))
-        found: dict[bytes, list[bytes]] = {queue: [] for queue in dict.fromkeys(queues)}
-        deque(map(list.append, map(found.__getitem__, queues), self._coded(columns)), maxlen=0)
-        return found
+    def _by_queue(
+        self, columns: Columns, names: dict[bytes, bytes], rows: Sequence[bytes]
+    ) -> dict[QueueName, Sequence[bytes]]:
+        """Heads, with codes when there are several, of each queue."""
+        ids = columns.queue_ids
+        topics = list(dict.fromkeys(names.values()))
+        if len(topics) == 1:
+            if ids == ids[:1] * len(ids):
+                return {(ids[0], topics[0]): rows}
+            queues: Sequence[int] = ids
+        else:
+            numbers = {lead: topics.index(name) << 32 for lead, name in names.items()}
+            queues = list(map(add, ids, map(numbers.__getitem__, columns.leads)))
+        found: dict[int, list[bytes]] = {queue: [] for queue in dict.fromkeys(queues)}
+        deque(map(list.append, map(found.__getitem__, queues), rows), maxlen=0)
+        return {(queue & 0xFFFFFFFF, topics[queue >> 32]): heads for queue, heads in found.items()}
 
     def _one_code(self, columns: Columns) -> bytes | None:
         """The tags code of all records, packed; None when they have several."""
         tags = columns.values.get(TAGS, (b"",))
-        return _CODE.pack(self._code(tags[0])) if tags.count(tags[0]) == len(tags) else None
+        return _CODE.pack(self._queues.code(tags[0])) if tags.count(tags[0]) == len(tags) else None
 
-    def _coded(self, columns: Columns) -> Iterable[bytes]:
-        """Places, followed by tags codes when there are several."""
-        if self._one_code(columns) is not None:
-            return columns.places
+    def _coded(self, columns: Columns, code: bytes | None) -> Sequence[bytes]:
+        """Heads, followed by tags codes when there are several."""
+        if code is not None:
+            return columns.heads
         tags = columns.values[TAGS]
-        codes = {tag: _CODE.pack(self._code(tag)) for tag in set(tags)}
-        return map(add, columns.places, map(codes.__getitem__, tags))
+        codes = {tag: _CODE.pack(self._queues.code(tag)) for tag in set(tags)}
+        return list(map(add, columns.heads, map(codes.__getitem__, tags)))
 
-    def _add_rows(self, queue: _Queue, rows: Sequence[bytes], size: int, code: bytes | None) -> None:
-        """Add the units of one queue: of places, which end with their codes when ``code`` is None."""
-        first = first_of_row(rows)
-        if first is not None:
-            self._append(queue, first, build_units(rows, size, code), len(rows))
-            return
-        for row in rows:
-            queue_offset = int.from_bytes(row[:8], "big")
-            self._append(queue, queue_offset, build_units((row,), size, code), 1)
-
-    def _add_values(self, columns: Columns, offsets: Sequence[int]) -> None:
+    def _add_values(
+        self,
+        columns: Columns,
+        names: dict[bytes, bytes],
+        offsets: array[int],
+        times: array[int],
+        *,
+        is_one_tag: bool,
+    ) -> None:
         """Add what the index has to have."""
-        known = {field: self._topics[field[:-_LENGTH_BYTES]] for field in set(columns.fields)}
-        topics = list(map(known.__getitem__, columns.fields))
+        known = {lead: self._queues.topics[name] for lead, name in names.items()}
+        topics = list(known.values()) if len(known) == 1 else list(map(known.__getitem__, columns.leads))
         for name in (UNIQUE, KEYS):
             if name in columns.values:
-                self._add_texts((topics, offsets, columns.times), columns.values[name], several=name is KEYS)
-        if TAGS in columns.values:
-            self._add_tags(topics, offsets, columns.times, columns.values[TAGS])
+                self._keys.add_alike(topics, offsets, times, columns.values[name], several=name is KEYS)
+        if TAGS in columns.values and is_one_tag and len(topics) == 1:
+            self._keys.add_tag(topics[0], offsets, times, columns.values[TAGS][0])
+        elif TAGS in columns.values:
+            self._keys.add_tags(topics, offsets, times, columns.values[TAGS])
 
     # --- many at a time ------------------------------------------------------------------------------------------
 
@@ -241,20 +225,18 @@ class RecordRows:
             return position
         data = self._data
         tails = [data[begin:end] for begin, end in zip(topic_at, starts[1:], strict=True)]
-        names, properties = _split_tails(tails)
+        names, properties = split_tails(tails)
         if not names or min(queue_offsets) < 0 or min(queue_ids) < 0 or min(body_bytes) < 0:
             return position
         queues = list(zip(queue_ids, names, strict=True))
-        if not self._know(set(queues)):
+        if not self._queues.know(set(queues)):
             return position
-        tags = _column(properties, _TAGS)
-        codes = list(map(self._codes.get, tags))
-        if None in codes:
-            codes = list(map(self._code, tags))
-        self._add_units(queues, queue_offsets, list(map(UNIT.pack, offsets, sizes, codes)))
-        topics = list(map(self._topics.__getitem__, names))
+        tags = column(properties, property_columns.TAGS)
+        units = list(map(UNIT.pack, offsets, sizes, self._queues.codes(tags)))
+        self._queues.append_mixed(queues, queue_offsets, units)
+        topics = list(map(self._queues.topics.__getitem__, names))
         self._add_keys(topics, offsets, times, properties)
-        self._add_tags(topics, offsets, times, tags)
+        self._keys.add_tags(topics, offsets, times, tags)
         self._count(len(heads), times[0], times[-1], end)
         return end
 
@@ -283,119 +265,16 @@ class RecordRows:
             found = [crc32(view[begin:end]) & _BODY_MASK for begin, end in zip(body_at, topic_at, strict=True)]
         return found == list(crcs)
 
-    def _know(self, queues: Iterable[tuple[int, bytes]]) -> bool:
-        """Whether all queues are known, or were made now, and none is special."""
-        for queue_id, name in queues:
-            if (queue_id, name) not in self._queues:
-                topic = self._topics.get(name)
-                if topic is None:
-                    try:
-                        topic = self._topics[name] = str(name[1:], "utf-8")
-                    except UnicodeDecodeError:
-                        return False
-                self._queues[queue_id, name] = _Queue(topic, queue_id)
-            if self._topics[name] == SCHEDULE_TOPIC:
-                return False
-        return True
-
-    def _code(self, tag: bytes) -> int:
-        code = self._codes.get(tag)
-        if code is None:
-            code = java_string_hash(str(tag, "utf-8", "replace"))
-            if len(self._codes) < MAX_CACHED_TAGS:
-                self._codes[tag] = code
-        return code
-
-    def _add_units(
-        self, queues: Sequence[tuple[int, bytes]], queue_offsets: Sequence[int], units: Sequence[bytes]
-    ) -> None:
-        by_queue: dict[tuple[int, bytes], tuple[list[int], list[bytes]]] = {name: ([], []) for name in set(queues)}
-        for name, queue_offset, unit in zip(queues, queue_offsets, units, strict=True):
-            rows = by_queue[name]
-            rows[0].append(queue_offset)
-            rows[1].append(unit)
-        for name in dict.fromkeys(queues):
-            found, packed = by_queue[name]
-            queue = self._queues[name]
-            if found == list(range(found[0], found[0] + len(found))):
-                self._append(queue, found[0], b"".join(packed), len(packed))
-            else:
-                for queue_offset, unit in zip(found, packed, strict=True):
-                    self._append(queue, queue_offset, unit, 1)
-
-    def _append(self, queue: _Queue, queue_offset: int, units: bytes, count: int) -> None:
-        if queue.next_offset != queue_offset:
-            queue.run = QueueRun(queue.topic, queue.queue_id, queue_offset)
-            self.runs.append(queue.run)
-        queue.run.units += units
-        queue.next_offset = queue_offset + count
-
     def _add_keys(
         self, topics: Sequence[str], offsets: Sequence[int], times: Sequence[int], properties: Sequence[bytes]
     ) -> None:
-        for name in (_UNIQUE, _KEYS):
-            texts = _column(properties, name)
+        for name in (property_columns.UNIQUE, property_columns.KEYS):
+            texts = column(properties, name)
             rows: Sequence[Sequence[Any]] = (topics, offsets, times, texts)
             if b"" in texts:
-                rows = [list(compress(column, texts)) for column in rows]
+                rows = [list(compress(part, texts)) for part in rows]
             if rows[3]:
-                self._add_texts(rows[:3], rows[3], several=name is _KEYS)
-
-    def _add_texts(self, rows: Sequence[Sequence[Any]], texts: Sequence[bytes], *, several: bool) -> None:
-        """Add keys.
-
-        :param rows: topics, offsets and times; ``texts`` their keys.
-        :param several: a text may be several keys.
-        """
-        # No value holds the byte that ends it.
-        words = str(_PAIR_END.join(texts), "utf-8", "replace").split("\x02")
-        if several and " " in "".join(words):
-            for topic, offset, time, text in zip(*rows, words, strict=True):
-                for word in filter(None, text.split(" ")):
-                    self._add_key(topic, offset, time, word)
-        else:
-            self._hash_waiting()
-            self._keys.hashes += index_key_hashes(rows[0], words)
-            self._keys.offsets += rows[1]
-            self._keys.times += rows[2]
-
-    def _hash_waiting(self) -> None:
-        """Hash what was added key by key, so that hashes stay in the order of offsets."""
-        if self._key_texts:
-            self._keys.hashes += index_key_hashes(self._key_topics, self._key_texts)
-            self._key_topics, self._key_texts = [], []
-
-    def _add_key(self, topic: str, offset: int, time: int, key: str) -> None:
-        self._key_topics.append(topic)
-        self._key_texts.append(key)
-        self._keys.offsets.append(offset)
-        self._keys.times.append(time)
-
-    def _add_tags(
-        self, topics: Sequence[str], offsets: Sequence[int], times: Sequence[int], tags: Sequence[bytes]
-    ) -> None:
-        if b"" in tags:
-            topics, offsets = list(compress(topics, tags)), list(compress(offsets, tags))
-            times, tags = list(compress(times, tags)), list(filter(None, tags))
-            if not tags:
-                return
-        known = self._tag_hashes
-        self._keys.tag_offsets += offsets
-        self._keys.tag_times += times
-        if topics.count(topics[0]) == tags.count(tags[0]) == len(tags):
-            hashed = index_key_hash(topics[0], tag_key(str(tags[0], "utf-8", "replace")))
-            self._keys.tag_hashes += [hashed] * len(tags)
-            return
-        names = list(zip(topics, tags, strict=True))
-        for name in set(names) - known.keys():
-            if len(known) >= MAX_CACHED_TAGS:
-                known.clear()
-            known[name] = index_key_hash(name[0], tag_key(str(name[1], "utf-8", "replace")))
-        if len(known) >= MAX_CACHED_TAGS:
-            hashes = [index_key_hash(topic, tag_key(str(tag, "utf-8", "replace"))) for topic, tag in names]
-        else:
-            hashes = list(map(known.__getitem__, names))
-        self._keys.tag_hashes += hashes
+                self._keys.add_texts(rows[:3], rows[3], several=name is property_columns.KEYS)
 
     def _count(self, records: int, first_ms: int, last_ms: int, end: int) -> None:
         self.records += records
@@ -437,64 +316,22 @@ class RecordRows:
         else:
             raw = topic.encode()
             name = (message.queue_id, (bytes((len(raw),)) if message.magic == MAGIC_V1 else b"\x00") + raw)
-            queue = self._queues.get(name)
-            if queue is None:
-                queue = self._queues[name] = _Queue(topic, message.queue_id)
-                self._topics.setdefault(name[1], topic)
+            self._queues.make(name, topic)
             code = time if topic == SCHEDULE_TOPIC else java_string_hash(tag)
-            self._append(queue, message.queue_offset, UNIT.pack(offset, message.total_size, code), 1)
+            self._queues.append(name, message.queue_offset, UNIT.pack(offset, message.total_size, code), 1)
         if message.sys_flag & SysFlag.TRANSACTION_MASK != SysFlag.TRANSACTION_ROLLBACK:
             if unique := properties.get(PropertyName.UNIQ_KEY):
-                self._add_key(topic, offset, time, unique)
+                self._keys.add_key(topic, offset, time, unique)
             for word in filter(None, properties.get(PropertyName.KEYS, "").split(" ")):
-                self._add_key(topic, offset, time, word)
+                self._keys.add_key(topic, offset, time, word)
             if tag:
-                self._add_tags((topic,), (offset,), (time,), (tag.encode(),))
+                self._keys.add_tags((topic,), (offset,), (time,), (tag.encode(),))
         self._count(1, time, time, position + message.total_size)
         return position + message.total_size
 
 
-# --- columns ---------------------------------------------------------------------------------------------------------
-
-
-def _split_tails(tails: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Topic with its length, and properties behind 0x02, of records' ends; nothing when one does not add up."""
-    try:
-        topic_bytes = list(map(_first_byte, tails))
-        stated = [tail[size + 1] << 8 | tail[size + 2] for tail, size in zip(tails, topic_bytes, strict=True)]
-    except IndexError:
-        return [], []
-    if stated != [len(tail) - size - 3 for tail, size in zip(tails, topic_bytes, strict=True)]:
-        return [], []
-    if max(topic_bytes) > 127 or max(stated) > 32767:
-        return [], []
-    names = [tail[: size + 1] for tail, size in zip(tails, topic_bytes, strict=True)]
-    return names, [_PAIR_END + tail[size + 3 :] for tail, size in zip(tails, topic_bytes, strict=True)]
-
-
-def _column(properties: Sequence[bytes], name: bytes) -> list[bytes]:
-    """The value of one property in each row; b"" where there is none.
-
-    :param properties: with 0x02 before the first name.
-    """
-    counts = list(map(bytes.count, properties, repeat(_PAIR_END + name)))
-    most = max(counts)
-    if most == 0:
-        return [b""] * len(properties)
-    texts: list[bytes] = _PATTERNS[name].findall(b"".join(properties)) if most == 1 else []
-    if len(texts) == len(properties) and b"" not in texts:
-        return texts
-    if most == 1 and b"" not in texts:
-        each = iter(texts)
-        return [next(each) if there else b"" for there in counts]
-    return [_value(row, name) if there else b"" for row, there in zip(properties, counts, strict=True)]
-
-
-def _value(row: bytes, name: bytes) -> bytes:
-    """The value of a property that not every row has."""
-    start = row.find(_PAIR_END + name) + 1 + len(name)
-    end = row.find(_PAIR_END, start)
-    value = row[start:end] if end >= 0 else row[start:]
-    if not value or row.find(_PAIR_END + name, start) >= 0:  # the last pair of a name counts, and only with a value
-        return parse_properties(row[1:]).get(name[:-1].decode(), "").encode()
-    return value
+def _hold(stated: array[int], found: array[int]) -> bool:
+    """Whether checksums are right; of those found the highest bit is not kept."""
+    # As one number each.
+    whole, kept = (int.from_bytes(crcs.tobytes(), sys.byteorder) for crcs in (found, stated))
+    return whole & _BODY_MASKS == kept

@@ -1,29 +1,37 @@
 """Carries out a repair plan: everything that is changed is kept first, then the log is mended, then a store opens.
 
-    recovered/repair-<time>/        the bytes, files and folders as they were, at the same places below it
+    recovered/repair-<time>/        the bytes and files as they were, at the same places below it
     recovered/repair-<time>/report  what was found and what was done, one line each
 
-A kill in between leaves a directory that says "was killed", without a checkpoint: the next start, or the next
-repair, goes on from there. Derived files are made again by opening the store as a server does, so there is one way to
-make them.
+A kill in between leaves a directory that says "was killed": the next start, or the next repair, goes on from there, and
+reads the whole log, as the checkpoint is gone, or says that no queue is on disk. Derived files are made again by
+opening the store as a server does, so there is one way to make them.
 """
 
 from __future__ import annotations
 
+import errno
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
+from gateway.store.checkpoint import CheckpointFile
 from gateway.store.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.config_check import ConfigState
+from gateway.store_tool.errors import CannotRun
+from gateway.store_tool.lost_outcomes import lost_outcomes
 from gateway.store_tool.progress import Progress
 from gateway.store_tool.repair_plan import LogChange, RepairPlan
+from gateway.store_tool.sparse_copy import copy_sparsely
 
 _REPORT = "report"
+SLACK_BYTES = 1 << 20
+"""Room for the report, the checkpoint, lists and blocks that are used in part."""
 
 
 class Repair:
@@ -44,28 +52,64 @@ class Repair:
     def run(self) -> None:
         """Keep the originals and change the files.
 
+        :raises CannotRun: there is no room for it; nothing was changed.
         :raises OSError: as far as it came, originals are kept, and running it again goes on.
         """
         plan, files = self._plan, self._files
+        self._refuse_full_disk()
         files.make_directory(self.kept)
         self._write_report()
+        for misfit in plan.misfits:  # at first: one may stand where a file of this repair belongs
+            self._move_entry(misfit.path)
         if plan.rebuilds:
             self._mark_killed()
+        self._mend_log()
+        self._clear_derived()
+        for state in plan.configs:
+            self._restore(state)
+        files.fsync_directory(self._paths.root)
+
+    def _refuse_full_disk(self) -> None:
+        """A repair that ends halfway is worse than none; what is renamed takes no room, what is made again does."""
+        plan, directory = self._plan, self._plan.directory
+        again = [file for name in plan.queues for file in directory.queues[name].files]
+        again += [file for file in directory.index_files if file.path in plan.index_files]
+        needed = SLACK_BYTES + sum(change.replaced for change in plan.changes) + sum(file.used_bytes for file in again)
+        free = self._files.disk_space(self._paths.root).free_bytes
+        if free < needed:
+            raise CannotRun(
+                f"a repair needs about {needed >> 10} KiB on the disk of {self._paths.root}, for originals and what is "
+                f"made again, {free >> 10} KiB are free; make room there. Nothing was changed"
+            )
+
+    def _mend_log(self) -> None:
+        plan = self._plan
         for path, size in plan.resized:
             self._resize(path, size)
         for change in plan.changes:
             self._keep_bytes(change)
         for change in plan.changes:
             self._change(change)
+        for path in plan.surplus:
+            self._move(path)
+
+    def _clear_derived(self) -> None:
+        """Move away what is to be made again."""
+        plan = self._plan
         for topic, queue_id in plan.queues:
-            self._move(self._paths.queue(topic, queue_id))
+            queue = self._paths.queue(topic, queue_id)
+            for name in self._files.list(queue):
+                self._move(queue / name)  # not the directory: it may be a link to another disk, and stays one
         for path in plan.index_files:
             self._move(path)
         if plan.rebuilds:
-            self._move(self._paths.checkpoint)
-        for state in plan.configs:
-            self._restore(state)
-        files.fsync_directory(self._paths.root)
+            self._distrust_checkpoint()
+
+    def report_more(self, lines: Sequence[str]) -> None:
+        """Add what turned out when the directory was opened again."""
+        path = self.kept / _REPORT
+        if lines:
+            self._write(path, path.read_bytes() + b"\nthen:\n" + "".join(f"{line}\n" for line in lines).encode())
 
     def _write_report(self) -> None:
         lines = ["found:", *self._found, "", "done:", *self._plan.lines(), ""]
@@ -73,22 +117,35 @@ class Repair:
             f"message lost: {topic} queue {queue_id} offset {offset}"
             for topic, queue_id, offset in self._plan.lost_messages
         ]
-        self._write(self.kept / _REPORT, "\n".join(lines).encode() + b"\n")
+        self._write(self.kept / _REPORT, "\n".join(lines).encode(errors="backslashreplace") + b"\n")
 
     def _mark_killed(self) -> None:
         """From now on a start recovers."""
         self._write(self._paths.abort, b"")
         self._files.fsync_directory(self._paths.root)
 
+    def _distrust_checkpoint(self) -> None:
+        """From now on a start walks through the whole log; what is said of the index holds, or goes with the file."""
+        path = self._paths.checkpoint
+        if not self._plan.keeps_checkpoint:
+            self._move(path)
+            return
+        self._write(self.kept / path.name, path.read_bytes())
+        checkpoint = CheckpointFile(self._files, self._paths)
+        try:
+            checkpoint.load()
+            if self._plan.lost_begin is not None:
+                checkpoint.begin_log(self._plan.directory.log_min)
+            checkpoint.distrust_queues(self._plan.directory.log_min)
+        finally:
+            checkpoint.close()
+
     # --- the log -------------------------------------------------------------------------------------------------
 
     def _resize(self, path: Path, size: int) -> None:
-        fd = self._files.open(path, create=True)
-        try:
+        with self._opened(path) as fd:
             self._files.truncate(fd, size)
             self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
         self._files.fsync_directory(path.parent)
 
     def _keep_bytes(self, change: LogChange) -> None:
@@ -102,24 +159,42 @@ class Repair:
         self._write(folder / f"{change.commit_log_offset:020d}.bytes", data)
 
     def _change(self, change: LogChange) -> None:
-        fd = self._files.open(change.path)
-        try:
+        with self._opened(change.path) as fd:
             self._files.pwrite(fd, change.data, change.position)
             self._files.fdatasync(fd)
-        finally:
-            self._files.close(fd)
 
     # --- other files ---------------------------------------------------------------------------------------------
 
     def _move(self, path: Path) -> None:
-        """To the same place below the folder of originals."""
-        if not path.exists():
+        """A file to the same place below the folder of originals; links above it stay, and may lead to another disk."""
+        if not path.is_file():
             return
-        target = self.kept / path.relative_to(self._paths.root)
-        self._files.make_directory(target.parent)
+        target = self._kept_path(path)
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            copy_sparsely(path, target, lambda _count: None)
+            self._files.unlink(path)
+        self._files.fsync_directory(target.parent)
+        self._files.fsync_directory(path.parent)
+
+    def _move_entry(self, path: Path) -> None:
+        """Whatever it is, as a whole; of a link, the link."""
+        target = self._kept_path(path)
         self._files.rename(path, target)
         self._files.fsync_directory(target.parent)
         self._files.fsync_directory(path.parent)
+
+    def _kept_path(self, path: Path) -> Path:
+        paths = self._paths
+        if path.parent == paths.commit_log:  # which may be elsewhere
+            target = self.kept / "commitlog" / path.name
+        else:
+            target = self.kept / path.relative_to(paths.root)
+        self._files.make_directory(target.parent)
+        return target
 
     def _restore(self, state: ConfigState) -> None:
         if state.fault is not None:
@@ -133,14 +208,23 @@ class Repair:
         self._files.fsync_directory(state.path.parent)
 
     def _write(self, path: Path, data: bytes) -> None:
-        fd = self._files.open(path, create=True)
-        try:
+        with self._opened(path) as fd:
             self._files.truncate(fd, 0)
             self._files.pwrite(fd, data, 0)
             self._files.fdatasync(fd)
+        self._files.fsync_directory(path.parent)
+
+    @contextmanager
+    def _opened(self, path: Path) -> Iterator[int]:
+        """A descriptor of a file, made when there is none; errors name the file, which a descriptor does not."""
+        fd = self._files.open(path, create=True)
+        try:
+            yield fd
+        except OSError as error:
+            error.filename = error.filename or str(path)
+            raise
         finally:
             self._files.close(fd)
-        self._files.fsync_directory(path.parent)
 
 
 def rebuild(
@@ -153,7 +237,8 @@ def rebuild(
     :raises StoreError: it cannot be opened.
     """
     directory = plan.directory
-    settings = directory.settings
+    # All that is cut is kept: here a person waits, and asked for it.
+    settings = replace(directory.settings, max_tail_copy_bytes=directory.log_file_bytes)
     if plan.index_shape is not None:
         shape = plan.index_shape
         settings = replace(settings, max_hash_slot_num=shape.slots, max_index_num=shape.entries)
@@ -164,7 +249,8 @@ def rebuild(
         report = store.open(lambda done, _total: progress.at(done))
         while turns:
             turns.popleft()()
+        outcomes = lost_outcomes(store, directory.root, plan.lost_messages)
     finally:
         store.close()
         progress.end()
-    return report.remarks
+    return [*report.remarks, *outcomes]

@@ -1,7 +1,8 @@
 """What a repair would do, decided from what a verification found; nothing is changed here.
 
 log       a gap between intact records is filled with stand-ins (``stand_in``), a gap at the end of a file with a
-          filler; a record that names another place than its unit gets the unit's; a cut file gets its size back
+          filler; a record that names another place than its unit gets the unit's; a cut file gets its size back; a
+          file behind the end, which can only be a copy of another one, is moved away
 derived   consume queues and index files that differ from the log are moved away, to be made again from it
 config    an unreadable file is replaced by its backup
 """
@@ -13,9 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gateway.store.paths import offset_name
+from gateway.store.entry_kinds import Misfit, misfits
+from gateway.store.files import RealFiles
+from gateway.store.paths import offset_name, printable
+from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import ConfigState, config_states
-from gateway.store_tool.directory import DiskFile, StoreDirectory
+from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.findings import Kind
 from gateway.store_tool.queue_check import Place
@@ -51,12 +55,19 @@ class RepairPlan:
     """Everything a repair would do, in this order."""
 
     directory: StoreDirectory
+    misfits: list[Misfit] = field(default_factory=list)
     resized: list[tuple[Path, int]] = field(default_factory=list)
     changes: list[LogChange] = field(default_factory=list)
     cut_tail: bool = False
+    surplus: list[Path] = field(default_factory=list)
+    """Commit log files behind the end, the last first."""
+    lost_begin: tuple[int, int] | None = None
+    """Where the log should begin, and where it does."""
     queues: list[tuple[str, int]] = field(default_factory=list)
     index_files: list[Path] = field(default_factory=list)
     checkpoint: bool = False
+    keeps_checkpoint: bool = False
+    """Whether its marks of the index hold: then index files that are intact stay."""
     configs: list[ConfigState] = field(default_factory=list)
     lost_messages: list[Place] = field(default_factory=list)
     index_shape: IndexShape | None = None
@@ -64,7 +75,17 @@ class RepairPlan:
     @property
     def rebuilds(self) -> bool:
         """Whether derived files have to be made again from the log."""
-        return bool(self.resized or self.changes or self.cut_tail or self.queues or self.index_files or self.checkpoint)
+        return bool(
+            self.misfits
+            or self.resized
+            or self.changes
+            or self.cut_tail
+            or self.surplus
+            or self.lost_begin
+            or self.queues
+            or self.index_files
+            or self.checkpoint
+        )
 
     @property
     def is_empty(self) -> bool:
@@ -73,11 +94,16 @@ class RepairPlan:
 
     def lines(self) -> list[str]:
         """The plan for people."""
-        lines = [f"give {path} its full size of {size} bytes again" for path, size in self.resized]
+        lines = [f"move {misfit.path} away: it {misfit.what}" for misfit in self.misfits]
+        lines += [f"give {path} its size of {size} bytes again" for path, size in self.resized]
         lines += [
             f"{change.path} byte {change.position} (commit log offset {change.commit_log_offset}): {change.what}"
             for change in self.changes
         ]
+        if self.lost_begin is not None:
+            expected, begin = self.lost_begin
+            lines.append(f"accept that the log begins at {begin}: {begin - expected} bytes of messages are lost")
+        lines += [f"move {path} away: it is a copy of another commit log file" for path in self.surplus]
         if self.cut_tail:
             lines.append("cut what is written behind the last intact record of the commit log")
         lines += [f"make queue {queue_id} of {topic} again from the commit log" for topic, queue_id in self.queues]
@@ -91,7 +117,7 @@ class RepairPlan:
                 lines.append(f"move {state.path} away; there is no readable backup")
             if state.backup_fault is not None:
                 lines.append(f"move {state.backup} away")
-        return lines
+        return [printable(line) for line in lines]
 
 
 def make_plan(verification: Verification) -> RepairPlan:
@@ -101,16 +127,20 @@ def make_plan(verification: Verification) -> RepairPlan:
     """
     directory = verification.directory
     plan = RepairPlan(directory)
+    plan.misfits = misfits(RealFiles(), directory.root)
+    plan.lost_begin = verification.lost_begin
+    plan.surplus = _surplus(verification)
     gaps = _with_missing_files(plan, verification)
     _Filling(plan, verification).fill(gaps)
     _mend_misplaced(plan, verification)
     outline = verification.outline
-    plan.cut_tail = any(gap.begin >= outline.end for gap in outline.gaps)
+    plan.cut_tail = any(gap.begin >= outline.end and gap.file.path not in plan.surplus for gap in outline.gaps)
     touched = {(place[0], place[1]) for place in plan.lost_messages}
     plan.queues = sorted(name for name in verification.queues.bad_queues | touched if name in directory.queues)
     missing_queues = verification.queues.bad_queues - directory.queues.keys()
     kinds = {finding.kind for finding in verification.findings.damage}
     plan.checkpoint = Kind.CHECKPOINT in kinds or bool(missing_queues)
+    plan.keeps_checkpoint = not plan.checkpoint and _index_marks_hold(verification)
     plan.index_files = _index_files(plan, verification)
     plan.index_shape = verification.parts[0].shape if verification.parts else None
     plan.configs = [state for state in config_states(directory) if state.fault or state.backup_fault]
@@ -118,8 +148,13 @@ def make_plan(verification: Verification) -> RepairPlan:
 
 
 def _index_files(plan: RepairPlan, verification: Verification) -> list[Path]:
-    """The bad files and all later ones; with the first changed message the file that knows it, too."""
+    """The bad files and all later ones; with the first changed message the file that knows it, too.
+
+    All of them when the marks of the index do not hold: a start would not believe the files.
+    """
     files = [file.path for file in verification.directory.index_files]
+    if plan.rebuilds and not plan.keeps_checkpoint:
+        return files
     usable = {part.path: part for part in verification.parts}
     first_change = min((change.commit_log_offset for change in plan.changes), default=None)
     for number, path in enumerate(files):
@@ -132,15 +167,48 @@ def _index_files(plan: RepairPlan, verification: Verification) -> list[Path]:
     return []
 
 
+def _index_marks_hold(verification: Verification) -> bool:
+    """Whether a start after a kill takes over the index files that are there, going by the checkpoint as it is."""
+    if not verification.directory.paths.checkpoint.is_file():
+        return False
+    times, marks = read_checkpoint(verification.directory)
+    ends = [(part.head.end_commit_log_offset, part.head.end_ms) for part in verification.parts]
+    if marks is not None:
+        return all(offset <= marks.index.last_offset for offset, _ in ends)
+    return all(ms <= times.index_stored_at_ms for _, ms in ends)
+
+
+def _surplus(verification: Verification) -> list[Path]:
+    """Files behind the end of the log that were written to: copies of other ones, or these under a wrong name."""
+    directory, end = verification.directory, verification.outline.end
+    starts = {file.start for file in directory.log_files}
+    found = []
+    for file in reversed(directory.log_files):
+        if file.start < end or file.start == directory.log_min:
+            break
+        message = _record_at(file.path, 0, check_crc=True)
+        if message is None or message.commit_log_offset == file.start:
+            continue
+        if message.commit_log_offset not in starts and not message.commit_log_offset % directory.log_file_bytes:
+            continue  # the only one there is: it has the wrong name, which a person has to say
+        found.append(file.path)
+    return found
+
+
 def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[LogGap]:
     """The gaps that are to be filled: those of files cut short reach to their full size, missing files are one."""
     directory, outline = verification.directory, verification.outline
     size = directory.log_file_bytes
     gaps = [gap for gap in outline.gaps if gap.begin < outline.end]
-    files = directory.log_files
+    files = [file for file in directory.log_files if file.path not in plan.surplus]
     for number, file in enumerate(files):
         if file.size > size:
-            raise CannotRun(f"{file.path} has {file.size} bytes, more than the others ({size}); restore it from a copy")
+            if data_end(file.path, file.size) > size:
+                raise CannotRun(
+                    f"{file.path} has {file.size} bytes, more than the others ({size}), and they are written to; "
+                    "restore it from a copy"
+                )
+            plan.resized.append((file.path, size))
         if file.size < size:
             plan.resized.append((file.path, size))
             full = DiskFile(file.path, file.start, size, file.used_bytes)
@@ -157,8 +225,9 @@ def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[Lo
             path = directory.paths.commit_log / offset_name(start)
             plan.resized.append((path, size))
             gaps.append(LogGap(DiskFile(path, start, size, 0), start, start + size, "missing", followed=False))
-    for gap in gaps:
-        _refuse_misnamed(gap)
+    for gap in outline.gaps:
+        if gap.file.path not in plan.surplus:
+            _refuse_misnamed(gap)
     return sorted(gaps, key=lambda gap: gap.begin)
 
 
@@ -170,7 +239,8 @@ def _refuse_misnamed(gap: LogGap) -> None:
     if message is not None and message.commit_log_offset != gap.begin and not message.commit_log_offset % gap.file.size:
         raise CannotRun(
             f"{gap.file.path} holds the records of commit log offset {message.commit_log_offset}; "
-            f"give it the name {offset_name(message.commit_log_offset)}, and restore the file of {gap.begin}"
+            f"give it the name {offset_name(message.commit_log_offset)}, unless the file there is intact and this one "
+            f"a copy of it, and restore the file of {gap.begin}"
         )
 
 
@@ -239,26 +309,31 @@ class _Filling:
         if own is not None:
             slots.insert(0, own)
             self._taken.add(own[2])
-            position = max(position, own[0] + own[1])
-        slots += self._new_slots(gap, position, end)
-        return slots
+        slots += self._new_slots(gap, slots, end)
+        return sorted(slots)
 
-    def _new_slots(self, gap: LogGap, position: int, end: int) -> list[tuple[int, int, Place]]:
-        """Places for messages of which only the neighbours in their queues are known."""
+    def _new_slots(
+        self, gap: LogGap, placed: Sequence[tuple[int, int, Place]], end: int
+    ) -> list[tuple[int, int, Place]]:
+        """Places for messages of which only the neighbours in their queues are known, in the room that is left."""
         slots: list[tuple[int, int, Place]] = []
         wanted = [
             orphan
             for orphan in self._unplaced
             if orphan.after < gap.begin < orphan.before and orphan.place not in self._taken
         ]
+        rooms = _rooms(gap.begin, end, placed)
         for number, orphan in enumerate(wanted):
             topic = orphan.place[0]
-            share = (end - position) // (len(wanted) - number)
-            size = max(min(good_stand_in_bytes(topic), share), least_stand_in_bytes(topic))
-            if position + size <= end:
-                slots.append((position, size, orphan.place))
-                self._taken.add(orphan.place)
-                position += size
+            least = least_stand_in_bytes(topic)
+            room = next((room for room in rooms if room[1] - room[0] >= least), None)
+            if room is None:
+                continue
+            share = (room[1] - room[0]) // (len(wanted) - number)
+            size = max(min(good_stand_in_bytes(topic), share), least)
+            slots.append((room[0], size, orphan.place))
+            self._taken.add(orphan.place)
+            room[0] += size
         return slots
 
     def _own_place(self, gap: LogGap, end: int) -> tuple[int, int, Place] | None:
@@ -279,6 +354,16 @@ class _Filling:
             if following is not None:
                 return following.stored_at_ms
         return self._last_ms
+
+
+def _rooms(begin: int, end: int, placed: Sequence[tuple[int, int, Place]]) -> list[list[int]]:
+    """[begin, end] of the parts of a stretch that nothing was put in."""
+    rooms = []
+    for start, size, _ in placed:
+        if start > begin:
+            rooms.append([begin, start])
+        begin = max(begin, start + size)
+    return [*rooms, [begin, end]] if begin < end else rooms
 
 
 def _mend_misplaced(plan: RepairPlan, verification: Verification) -> None:

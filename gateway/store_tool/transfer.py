@@ -12,6 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.errors import GatewayError
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import RealFiles
 from gateway.store.paths import StorePaths, is_index_name, parse_offset_name
 from gateway.store.store_settings import StoreSettings
@@ -22,10 +24,13 @@ from gateway.store_tool.findings import REPAIR
 from gateway.store_tool.progress import Progress
 from gateway.store_tool.sparse_copy import copy_sparsely
 from gateway.store_tool.verification import Verification
+from gateway.transaction.state_stores.remembered import RememberedStore, migrate_command
 from wire.disk.consume_queue import UNIT_BYTES
 
 OLD_APACHE = "4.9"
 NEW_APACHE = "5"
+TRANSACTION_DIRECTORY = "transaction"
+"""Below the store directory: the check journal and what state stores leave."""
 _ROCKSDB_MARK = "CURRENT"
 _TIMER_TOPIC = "rmq_sys_wheel_timer"
 _CONFIG_DATABASES = ("topics", "subscriptionGroups", "consumerOffsets", "metadata")
@@ -52,13 +57,14 @@ def plan_export(verification: Verification, apache: str) -> Transfer:
     """
     directory = verification.directory
     _refuse_damage(verification)
+    _refuse_other_state_store(directory.root)
     if apache == OLD_APACHE and verification.outline.long_topics:
         raise CannotRun(
             f"{verification.outline.long_topics} messages are of topics longer than 127 bytes; Apache RocketMQ 4.9 and "
             "clients before 5.0 cannot read their records: use --for 5"
         )
     remarks = _settings_remarks(directory)
-    if (directory.root / "transaction" / "checks").exists():
+    if (directory.root / TRANSACTION_DIRECTORY / "checks").exists():
         remarks.append("how often half messages were checked is not taken along: Apache RocketMQ counts anew")
     return Transfer(tuple(_store_files(directory)), remarks)
 
@@ -86,6 +92,20 @@ def _refuse_damage(verification: Verification) -> None:
         raise CannotRun(
             f"{damage[0].path}: {damage[0].what}{more}; a damaged directory is not copied: run {REPAIR} "
             f"{verification.directory.root} first"
+        )
+
+
+def _refuse_other_state_store(root: Path) -> None:
+    """Apache RocketMQ looks for outcomes in op records alone: it would check, and deliver again, what is settled."""
+    try:
+        has = RememberedStore(root / TRANSACTION_DIRECTORY).load()
+    except GatewayError as error:
+        raise CannotRun(str(error)) from error
+    if has.store is not TransactionStateStore.QUEUE:
+        command = migrate_command(root, TransactionStateStore.QUEUE, now=has.database)
+        raise CannotRun(
+            f"{root} keeps its transactions in the state store '{has.store}', which Apache RocketMQ does not know: run "
+            f"{command} first"
         )
 
 

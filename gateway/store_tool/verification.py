@@ -17,8 +17,10 @@ from itertools import pairwise
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
-from gateway.store.paths import parse_offset_name
-from gateway.store_tool.checkpoint_check import check_checkpoint, read_checkpoint
+from gateway.store.entry_kinds import misfits
+from gateway.store.files import RealFiles
+from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store_tool.checkpoint_check import check_checkpoint, expected_begin, read_checkpoint
 from gateway.store_tool.config_check import check_configs, known_topics
 from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, links_in
 from gateway.store_tool.errors import CannotRun
@@ -31,8 +33,9 @@ from gateway.store_tool.progress import Progress
 from gateway.store_tool.queue_check import QueueCheck
 from wire.disk.index_file import IndexShape
 
-STRETCH_BYTES = 128 << 20
-"""What one process walks through at a time; its result takes up to a twentieth of it."""
+STRETCH_BYTES = 64 << 20
+"""What one process walks through at a time, small enough that all end at nearly the same time; its result takes up to
+a twentieth of it."""
 POOL_FROM_BYTES = 64 << 20
 """A smaller log is walked in this process: starting others would take longer."""
 _TICK_S = 0.2
@@ -81,6 +84,8 @@ class Verification:
         self.directory = directory
         self.findings = Findings()
         self.outline = LogOutline(end=directory.log_min)
+        self.lost_begin: tuple[int, int] | None = None
+        """Where the log should begin, and where it does, when its first files are lost."""
         self._progress = progress
         self._jobs = jobs or os.cpu_count() or 1
         self.parts = self._index_parts()
@@ -91,6 +96,7 @@ class Verification:
     def run(self) -> Findings:
         """Check everything."""
         directory, findings = self.directory, self.findings
+        self._check_kinds()
         if not directory.log_files and directory.queues:
             self._tell_missing_log()
             check_configs(directory, findings)
@@ -122,6 +128,11 @@ class Verification:
             findings.note("the file abort is there: a server was killed, or its machine; the next start recovers")
         return findings
 
+    def _check_kinds(self) -> None:
+        for misfit in misfits(RealFiles(), self.directory.root):
+            remedy = f"{REPAIR} {self.directory.root} moves it away"
+            self.findings.add(Finding(kind=Kind.ENTRY_KIND, path=misfit.path, what=misfit.what, remedy=remedy))
+
     # --- the log -------------------------------------------------------------------------------------------------
 
     def _check_log_files(self) -> None:
@@ -135,6 +146,7 @@ class Verification:
                 self._tell_file(file, "is empty: a crash came between making it and giving it its size", settles=True)
             else:
                 self._tell_file(file, f"has {file.size} bytes, a commit log file here has {size}")
+        self._check_begin()
         for before, file in pairwise(files):
             if file.start != before.start + size:
                 self._tell_file(file, f"does not follow {before.path.name}: {before.start + size:020d} is missing")
@@ -143,14 +155,31 @@ class Verification:
                 if parse_offset_name(path.name) is None:
                     self.findings.note(f"{path} is not a commit log file; a server leaves it alone")
 
+    def _check_begin(self) -> None:
+        """Deletion notes where the log begins before it removes a file: one that is gone otherwise is lost."""
+        directory = self.directory
+        expected, begin = expected_begin(directory), directory.log_min
+        if not directory.log_files or not begin > expected >= 0:
+            return
+        self.lost_begin = (expected, begin)
+        path = directory.paths.commit_log / offset_name(begin - directory.log_file_bytes)
+        what = f"is missing: the log begins at {begin}, but only what lies below {expected} was deleted as expired"
+        remedy = f"restore it from a copy, or accept the loss: {REPAIR} {directory.root}"
+        self.findings.add(Finding(kind=Kind.LOG_FILE, path=path, what=what, remedy=remedy))
+
     def _stretches(self) -> list[LogStretch]:
         found: list[LogStretch] = []
         for file in self.directory.log_files:
-            end = data_end(file.path, file.size)
+            size = self._size(file)
+            end = data_end(file.path, size)
             for begin in range(0, end, STRETCH_BYTES):
                 last = min(begin + STRETCH_BYTES, end)
-                found.append(LogStretch(file.path, file.start, file.size, begin, last, tuple(self.parts)))
+                found.append(LogStretch(file.path, file.start, size, begin, last, tuple(self.parts)))
         return found
+
+    def _size(self, file: DiskFile) -> int:
+        """What is looked at of a file: what it has too much, which is a finding, can be very much, and is nothing."""
+        return min(file.size, self.directory.log_file_bytes)
 
     def _take_results(self, stretches: Sequence[LogStretch], results: Iterator[WalkResult]) -> None:
         files = {file.path: file for file in self.directory.log_files}
@@ -158,14 +187,16 @@ class Verification:
         for stretch, result in zip(stretches, results, strict=True):
             file = files[stretch.path]
             if result.begin > reached[stretch.path] and stretch.end > reached[stretch.path]:
-                self._add_gap(file, Gap(reached[stretch.path], result.begin, "damaged", result.begin < file.size))
+                followed = result.begin < self._size(file)
+                self._add_gap(file, Gap(reached[stretch.path], result.begin, "damaged", followed))
             for gap in result.gaps:
                 self._add_gap(file, gap)
             reached[stretch.path] = max(result.end, reached[stretch.path])
             self._add(result, file)
         for file in self.directory.log_files:
-            if reached[file.path] < file.size and file.start + file.size <= self.outline.end:
-                self._add_gap(file, Gap(reached[file.path], file.size, "nothing is written here", followed=False))
+            size = self._size(file)
+            if reached[file.path] < size and file.start + size <= self.outline.end:
+                self._add_gap(file, Gap(reached[file.path], size, "nothing is written here", followed=False))
 
     def _add_gap(self, file: DiskFile, gap: Gap) -> None:
         begin, end = file.start + gap.position, file.start + gap.end
@@ -182,8 +213,9 @@ class Verification:
         for run in result.runs:
             self.queues.add(run)
         self._index_results.append(result.index)
-        if result.is_filled:
-            outline.end = file.start + file.size
+        # A filler behind no record of this place: the file is another one, or nothing is left of it.
+        if result.is_filled and (result.last_end or outline.end > file.start):
+            outline.end = file.start + self._size(file)
         elif result.last_end:
             outline.end = file.start + result.last_end
 
@@ -193,7 +225,8 @@ class Verification:
         outline.gaps = _joined(outline.gaps, outline.end)
         for gap in outline.gaps:
             is_tail = gap.begin >= outline.end
-            settles = is_tail and self.directory.killed
+            is_copy = gap.begin == gap.file.start and gap.reason.startswith("the record says it lies at")
+            settles = is_tail and self.directory.killed and not is_copy
             filler = gap.reason.startswith("the filler says")
             self.findings.add(
                 Finding(
@@ -223,7 +256,9 @@ class Verification:
                 kind=Kind.LOG_FILE,
                 path=file.path,
                 what=what,
-                remedy=START if settles else "restore it from a copy; what it held cannot be made again",
+                remedy=START
+                if settles
+                else f"restore it from a copy, or {REPAIR} {self.directory.root} puts stand-ins for what is lost",
             ),
             settles=settles,
         )

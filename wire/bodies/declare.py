@@ -91,7 +91,13 @@ class Body(JsonObject):
 
 
 class _MismatchError(Exception):
-    """A value that is not of the expected kind; the field's name is added by the caller."""
+    """A value that is not of the expected kind; the field's name is added by the caller.
+
+    ``keys``: the way through tables to ``item``, the value; none when it is the field's own.
+    """
+
+    keys: tuple[Any, ...] = ()
+    item: Any = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +111,9 @@ class _Field:
         try:
             return self.read(item)
         except _MismatchError as mismatch:
-            raise BodyError(f"{body}.{self.member}: {_shown(item)} is not {mismatch}") from mismatch
+            where = "".join(f"[{_shown(key)}]" for key in mismatch.keys)
+            culprit = mismatch.item if mismatch.keys else item
+            raise BodyError(f"{body}.{self.member}{where}: {_shown(culprit)} is not {mismatch}") from mismatch
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -233,9 +241,29 @@ def _map_reader(read_key: _Read, read_value: _Read) -> _Read:
     def read_map(value: Any) -> Any:
         if not isinstance(value, dict):
             raise _MismatchError("an object")
-        return {read_key(key): read_value(item) for key, item in value.items() if item is not None}
+        try:
+            return {read_key(key): read_value(item) for key, item in value.items() if item is not None}
+        except _MismatchError as mismatch:
+            raise _entry_mismatch(value, read_key, read_value) or mismatch from None
 
     return read_map
+
+
+def _entry_mismatch(value: dict[Any, Any], read_key: _Read, read_value: _Read) -> _MismatchError | None:
+    """The first mismatch of a table, with its place: a table may have a million entries."""
+    for key, item in value.items():
+        culprit = key
+        try:
+            read_key(key)
+            culprit = item
+            if item is not None:
+                read_value(item)
+        except _MismatchError as mismatch:
+            if not mismatch.keys:
+                mismatch.item = culprit
+            mismatch.keys = (key, *mismatch.keys)
+            return mismatch
+    return None
 
 
 def _key_reader(hint: Any) -> _Read:

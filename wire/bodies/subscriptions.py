@@ -85,6 +85,15 @@ class SubscriptionGroupList(Body):
 
 
 @dataclass(frozen=True, slots=True)
+class GroupForbidden(Body):
+    """Whether a group may read a topic."""
+
+    group: str
+    topic: str
+    readable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class QuerySubscriptionAnswer(Body):
     """A group's subscription to one topic (upstream ``QuerySubscriptionResponseBody``)."""
 

@@ -49,6 +49,8 @@ _PAIRS = _pair_table()
 _heads: dict[str, int] = {}
 
 _MAX_LANE_BYTES = 64  # longer keys are hashed one by one
+_LEAST_LANE_BYTES = 8
+_WORD_CHARS = 4
 _BATCH_BYTES = 32 * 1024
 _LEAST_BATCH = 12  # fewer keys are hashed one by one, too: the steps take some microseconds however many there are
 MAX_CACHED_TOPICS = 1024
@@ -66,6 +68,8 @@ _JOINS = tuple((width, _mask(2 * width, width), pow(31, width, 1 << 32)) for wid
 _LOW_HALF = _mask(8, 4)
 _LOW_31_BITS = _LOW_HALF ^ (_LOW_HALF & int.from_bytes(b"\x00\x00\x00\x80" * (_BATCH_BYTES // 4), "little"))
 _ONES = _LOW_HALF // _MASK
+_LOW_INT = 0 if sys.byteorder == "little" else 1
+"""Which half of a lane of 64 bits holds the low 32."""
 _topic_parts: tuple[dict[str, int], ...] = tuple({} for _ in range(_MAX_LANE_BYTES + 1))
 """By the length of the key."""
 
@@ -160,11 +164,62 @@ def _batch_hashes(topics: Sequence[str], keys: Sequence[str], lane_bytes: int) -
     else:
         parts = [_topic_parts[length].get(topic) for topic, length in zip(topics, lengths, strict=True)]
     known = array("Q", list(map(_topic_part, topics, lengths)) if None in parts else cast("list[int]", parts))
-    hashed = _joined(text.encode(), lane_bytes) + _number(known) & _LOW_HALF
+    return _lane_hashes(text.encode(), lane_bytes, known).tolist()
+
+
+def index_key_hashes_alike(topics: Sequence[str], text: bytes, key_chars: int, *, shared_chars: int = 0) -> array[int]:
+    """``index_key_hash`` of ASCII keys of one length, joined to one text: the quickest way when there are many.
+
+    :param topics: that of each, or a single one of all.
+    :param shared_chars: so many characters all keys have in common at their begin, as unique keys of one producer
+        have: they are weighed once.
+    """
+    count = len(text) // key_chars
+    if key_chars > _MAX_LANE_BYTES or count < _LEAST_BATCH:
+        keys = [str(text[at : at + key_chars], "ascii") for at in range(0, len(text), key_chars)]
+        return array("i", index_key_hashes(topics if len(topics) == count else [topics[0]] * count, keys))
+    lanes, lane_bytes = _in_lanes(text, key_chars, key_chars - shared_chars)
+    head = str(text[: max(key_chars - lane_bytes, 0)], "ascii")
+    weight = _POWERS[len(head) - key_chars - 1]
+    parts = {topic: unsigned_hash(f"{topic}#{head}") * weight & _MASK for topic in set(topics)}
+    known = array("Q", parts.values()) * count if len(parts) == 1 else array("Q", map(parts.__getitem__, topics))
+    hashes = array("i")
+    most = _BATCH_BYTES // lane_bytes
+    for start in range(0, count, most):
+        part = lanes[start * lane_bytes : (start + most) * lane_bytes]
+        hashed = _lane_hashes(part, lane_bytes, known[start : start + most])
+        hashes += array("i", hashed.tobytes())[_LOW_INT::2]
+    return hashes
+
+
+def _in_lanes(text: bytes, key_chars: int, wanted_chars: int) -> tuple[bytes, int]:
+    """At least the last ``wanted_chars`` of each key in lanes, and the bytes of a lane; zeros before shorter keys."""
+    whole = key_chars % _WORD_CHARS == 0
+    lane_bytes = _LEAST_LANE_BYTES
+    while lane_bytes < (wanted_chars if whole else key_chars):
+        lane_bytes *= 2
+    if not whole:
+        keys = [text[at : at + key_chars].rjust(lane_bytes, b"\0") for at in range(0, len(text), key_chars)]
+        return b"".join(keys), lane_bytes
+    words, width, lane = array("I", text), key_chars // _WORD_CHARS, lane_bytes // _WORD_CHARS
+    if lane == width:
+        return text, lane_bytes
+    lanes = array("I", bytes(lane_bytes * (len(text) // key_chars)))
+    for at in range(max(width - lane, 0), width):
+        lanes[at - width + lane :: lane] = words[at::width]
+    return lanes.tobytes(), lane_bytes
+
+
+def _lane_hashes(text: bytes, lane_bytes: int, parts: array[int]) -> array[int]:
+    """The hashes that index files keep, of ASCII keys in lanes.
+
+    :param parts: what the text before each key adds.
+    """
+    hashed = _joined(text, lane_bytes) + _number(parts) & _LOW_HALF
     # abs() of the signed number: all bits turned over, plus one, where the sign is set; Integer.MIN_VALUE becomes 0.
     signs = hashed >> 31 & _ONES
     positive = (hashed ^ signs * _MASK) + signs & _LOW_31_BITS
-    return _lanes(positive, len(keys)).tolist()
+    return _lanes(positive, len(parts))
 
 
 def _joined(text: bytes, lane_bytes: int) -> int:

@@ -15,7 +15,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeVar, cast
 
-from gateway.store.files import Buffer, DiskSpace
+from gateway.store.files import Buffer, DiskSpace, EntryKind
 
 GIB = 1024**3
 Entry = TypeVar("Entry")
@@ -311,6 +311,13 @@ class RecordingFiles:
         """See ``FileLayer``."""
         name = str(path)
         return name in self._inodes or name in self._directories
+
+    def kind(self, path: Path) -> EntryKind:
+        """See ``FileLayer``."""
+        name = str(path)
+        if name in self._inodes:
+            return EntryKind.FILE
+        return EntryKind.DIRECTORY if name in self._directories else EntryKind.MISSING
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
         """See ``FileLayer``."""

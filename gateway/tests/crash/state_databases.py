@@ -14,7 +14,6 @@ from pathlib import Path
 from gateway.settings.transaction import TransactionStateStore
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.transaction.state_stores.choice import StateChoice
-from gateway.transaction.state_stores.database import DatabaseStates
 from gateway.transaction.state_stores.sqlite import SqliteSql
 
 FILE_UNITS = 16
@@ -59,5 +58,5 @@ def state_choice(root: Path, files: RecordingFiles, wanted: TransactionStateStor
         files=files,
         file_units=FILE_UNITS,
         make_identity=lambda: "crash",
-        open_states=lambda identity: DatabaseStates(FileDatabase(path, files), identity),
+        open_rows=lambda: FileDatabase(path, files),
     )

@@ -14,11 +14,13 @@ from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
+from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.store_settings import StoreSettings
+from wire.disk.consume_queue import UNIT_BYTES
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, parse_records
@@ -26,6 +28,14 @@ from wire.message.record import OutgoingMessage, parse_records
 START_MS = 1_750_000_000_000
 LEVELS = DelayLevels.parse("1s 5s 10s")
 HOST = pack_host("127.0.0.1", 10911)
+
+
+def in_this_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
+    try:
+        result = work()
+    except (OSError, StoreError) as error:
+        result = error
+    done(result)
 
 
 class Delays:
@@ -43,7 +53,7 @@ class Delays:
         values = StoreSettings(flush_disk_type="ASYNC_FLUSH", **{**small, **settings})
         self.store = MessageStore(directory, values, self.now_ms)
         self.store.open()
-        self.in_thread: Callable[..., None] = lambda work, done: done(work())
+        self.in_thread: Callable[..., None] = in_this_thread
         self.service = DelayService(
             store=self.store,
             levels=LEVELS,
@@ -211,13 +221,69 @@ def damage(monkeypatch: pytest.MonkeyPatch, delays: Delays, offset: int) -> None
     monkeypatch.setattr(delays.store, "get_messages_now", damaged)
 
 
-def test_a_damaged_record_is_passed_over_and_all_others_come(delays: Delays, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_that_is_damaged_in_memory_only_is_read_again(delays: Delays, monkeypatch: pytest.MonkeyPatch) -> None:
     for body in (b"a", b"b", b"c"):
         delays.delay(body, 1)
     damage(monkeypatch, delays, 1)
     delays.wait(1.3)
     monkeypatch.undo()
-    assert delays.delivered() == [b"a", b"c"]
+    assert delays.delivered() == [b"a", b"b", b"c"]
+
+
+def closed_with_three(directory: Path) -> list[PutResult]:
+    """Three messages wait in level 1, one in level 2, and the store was closed properly."""
+    delays = Delays(directory)
+    stored = [delays.delay(body, 1) for body in (b"a", b"b", b"c")]
+    delays.delay(b"other level", 2)
+    delays.store.close()
+    return stored
+
+
+def xor(path: Path, position: int, value: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= value
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("unit", [0, 1, 2])
+@pytest.mark.parametrize(("byte", "value"), [(7, 4), (3, 1), (0, 0x80), (11, 1), (8, 0x80)])
+def test_a_damaged_unit_loses_no_message(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unit: int, byte: int, value: int
+) -> None:
+    closed_with_three(tmp_path)
+    path = tmp_path / "consumequeue" / SCHEDULE_TOPIC / "0" / "00000000000000000000"
+    intact = path.read_bytes()
+    xor(path, UNIT_BYTES * unit + byte, value)
+    delays = Delays(tmp_path)
+    delays.service.start()
+    delays.wait(1.3)
+    assert delays.delivered() == [b"a", b"b", b"c"]
+    assert delays.service.offsets() == {1: 3}
+    assert path.read_bytes() == intact
+    assert not [
+        record for record in caplog.records if record.levelno > logging.WARNING and record.name != "gateway.store"
+    ]
+
+
+def test_a_level_stops_at_a_damaged_message_and_the_others_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stored = closed_with_three(tmp_path)
+    path = tmp_path / "commitlog" / "00000000000000000000"
+    position = stored[1].commit_log_offset + 4
+    xor(path, position, 0xFF)
+    delays = Delays(tmp_path)
+    delays.service.start()
+    with caplog.at_level(logging.ERROR, "gateway.schedule"):
+        delays.wait(40)
+    assert delays.delivered() == [b"a", b"other level"]
+    assert delays.service.offsets() == {1: 1, 2: 1}
+    [told] = [record for record in caplog.records if record.name == "gateway.schedule"]
+    assert told.levelname == "ERROR"
+    assert "store repair" in told.getMessage() + str(vars(told))
+    xor(path, position, 0xFF)  # as a person restores the file
+    delays.wait(RETRY_MS / 1000)
+    assert delays.delivered() == [b"a", b"other level", b"b", b"c"]
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
@@ -230,13 +296,6 @@ def test_a_read_that_fails_is_tried_again_and_reaches_nobody_else(
     def fails(*_: object) -> GetResult:
         raise OSError(5, "Input/output error")
 
-    def in_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
-        try:
-            done(work())
-        except OSError as error:
-            done(error)
-
-    delays.in_thread = in_thread
     monkeypatch.setattr(delays.store, "get_messages", fails)
     monkeypatch.setattr(delays.store, "get_messages_now", fails if in_memory else lambda *_: None)
     assert delays.delay(b"a", 1).status is PutStatus.PUT_OK

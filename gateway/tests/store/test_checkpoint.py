@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
 
-from gateway.store.checkpoint import MARKS_AT, CheckpointFile, Marks
+from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.files import RealFiles
 from gateway.store.index import IndexMark
 from gateway.store.paths import StorePaths
@@ -55,7 +56,7 @@ def test_a_group_commit_moves_the_durable_mark_forward_only(tmp_path: Path) -> N
     assert found.times.log_stored_at_ms == 44
 
 
-@pytest.mark.parametrize("at", [MARKS_AT, MARKS_AT + 10, MARKS_AT + 60, MARKS_AT + 67])
+@pytest.mark.parametrize("at", [MARKS_AT, MARKS_AT + 10, MARKS_AT + 60, MARKS_AT + 75])
 def test_a_flipped_bit_in_the_marks_counts_as_nothing_known(tmp_path: Path, at: int) -> None:
     data = bytearray(_saved(tmp_path))
     data[at] ^= 1
@@ -83,6 +84,34 @@ def test_after_forgetting_a_lower_mark_is_saved(tmp_path: Path) -> None:
     checkpoint.save(Marks(5, 5, MARKS.index), log_stored_at_ms=1, queues_stored_at_ms=1)
     assert checkpoint.marks is not None
     assert checkpoint.marks.durable == 5
+
+
+def test_where_the_log_begins_is_on_disk_before_files_go(tmp_path: Path) -> None:
+    _saved(tmp_path)
+    checkpoint = _loaded(tmp_path)
+    assert checkpoint.log_begin == UNKNOWN
+    checkpoint.begin_log(500)
+    assert (_loaded(tmp_path).log_begin, _loaded(tmp_path).marks) == (500, MARKS)
+    checkpoint.save(MARKS, log_stored_at_ms=11, queues_stored_at_ms=22)
+    assert _loaded(tmp_path).log_begin == 500
+
+
+def test_another_broker_may_have_deleted_files(tmp_path: Path) -> None:
+    checkpoint = _loaded(tmp_path)
+    checkpoint.begin_log(500)
+    checkpoint.save(MARKS, log_stored_at_ms=11, queues_stored_at_ms=22)
+    data = (tmp_path / "checkpoint").read_bytes()
+    (tmp_path / "checkpoint").write_bytes(Checkpoint(12, 22, 33).build()[:40] + data[40:])
+    assert _loaded(tmp_path).log_begin == UNKNOWN
+
+
+def test_marks_without_the_begin_of_the_log_are_read(tmp_path: Path) -> None:
+    data = bytearray(_saved(tmp_path))
+    packed = bytes(data[MARKS_AT : MARKS_AT + 64]).replace(b"RMQGW\x00\x00\x02", b"RMQGW\x00\x00\x01")
+    data[MARKS_AT : MARKS_AT + 76] = packed + zlib.crc32(packed).to_bytes(4, "big") + bytes(8)
+    (tmp_path / "checkpoint").write_bytes(data)
+    checkpoint = _loaded(tmp_path)
+    assert (checkpoint.marks, checkpoint.log_begin) == (MARKS, UNKNOWN)
 
 
 def _in_former_layout(data: bytes) -> bytes:

@@ -19,7 +19,7 @@ import pytest
 from gateway.errors import GatewayError
 from gateway.metadata.json_file import JsonFile
 from gateway.schedule.delay_offsets import DelayOffsets
-from gateway.store.errors import ForeignFile, LogDamaged, StoreNotAccessible
+from gateway.store.errors import ForeignFile, LogBeginsLate, LogDamaged, StoreNotAccessible
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.small_store import (
@@ -178,6 +178,23 @@ def _directory(name: str) -> Damage:
     return damage
 
 
+def _file_for(name: str) -> Damage:
+    def damage(root: Path) -> None:
+        shutil.rmtree(root / name)
+        (root / name).write_bytes(b"what is this")
+
+    return damage
+
+
+def _pipe(name: str) -> Damage:
+    def damage(root: Path) -> None:
+        (root / name).unlink(missing_ok=True)
+        (root / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(root / name)
+
+    return damage
+
+
 def _text(name: str, content: bytes = b"what is this") -> Damage:
     def damage(root: Path) -> None:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +222,9 @@ ROWS: dict[str, Row] = {
     "log: flipped bit in a queue offset": Row(_flip(LOG[0], 4 * RECORD + 27), unreadable=(4,)),
     "log: wrong magic": Row(_write(LOG[0], 4 * RECORD + 4, b"\xca\xfe\xba\xbe"), unreadable=(4,)),
     "log: length beyond the file": Row(_write(LOG[0], 4 * RECORD, b"\x7f\xff\xff\xff"), unreadable=(4,)),
-    "log: two files swapped": Row(_swap(LOG[0], LOG[1]), unreadable=tuple(range(26))),
+    "log: two files swapped": Row(
+        _swap(LOG[0], LOG[1]), error=ForeignFile, text="begins with the records of commit log offset 8192"
+    ),
     # commit log, in the walked range: the start is refused
     "log, killed: zeroed page": Row(
         _write(LOG[0], 2 * RECORD, bytes(700)),
@@ -232,7 +251,7 @@ ROWS: dict[str, Row] = {
         _write(LOG[0], 4 * RECORD, b"\x7f\xff\xff\xff"), clean=False, error=LogDamaged, text="cut off: 5792 bytes"
     ),
     "log, killed: two files swapped": Row(
-        _swap(LOG[0], LOG[1]), clean=False, error=LogDamaged, text="the record says it lies at 8192"
+        _swap(LOG[0], LOG[1]), clean=False, error=ForeignFile, text="begins with the records of commit log offset 8192"
     ),
     "log, killed: a topic that leads elsewhere": Row(
         _write(LOG[0], 4 * RECORD + 88 + 500 + 1, b"/"), clean=False, error=LogDamaged, text="no queue can be called 0"
@@ -242,12 +261,21 @@ ROWS: dict[str, Row] = {
     ),
     # commit log files as a whole
     "log: truncated": Row(
-        _cut(LOG[1], 5000), error=ForeignFile, text="has 5000 bytes, a commit log file here has 8192; restore it"
+        _cut(LOG[1], 5000),
+        error=ForeignFile,
+        text="has 5000 bytes, a commit log file here has 8192; restore it .*store repair /",
     ),
-    "log: missing in between": Row(_remove(LOG[1]), error=ForeignFile, text="is missing: .* is followed by"),
+    "log: missing in between": Row(
+        _remove(LOG[1]), error=ForeignFile, text="is missing: .* is followed by .*store repair /"
+    ),
+    "log: the first file missing": Row(
+        _remove(LOG[0]),
+        error=LogBeginsLate,
+        text="begins at offset 8192, but only what lies below 0 was deleted as expired; .*repair /.* --apply",
+    ),
     "log: all of it missing": Row(_remove("commitlog"), error=ForeignFile, text="holds no commit log file, but"),
     "log: copied behind the end": Row(
-        _copy(LOG[0], LOG[4]), text=r"bytes at the end of the commit log were cut .* kept in .*\.tail"
+        _copy(LOG[0], LOG[4]), error=ForeignFile, text="begins with the records of commit log offset 0: .*, or a copy"
     ),
     "log: foreign file": Row(
         _text("commitlog/notes.txt"), text="notes.txt is not a commit log file and was left alone"
@@ -286,7 +314,27 @@ ROWS: dict[str, Row] = {
     "checkpoint: empty": Row(_cut("checkpoint", 0)),
     "checkpoint: other version": Row(_write("checkpoint", 2055, b"\x09")),
     "checkpoint: symbolic link": Row(_link("checkpoint")),
-    "checkpoint: a directory": Row(_directory("checkpoint"), error=StoreNotAccessible, text="Is a directory"),
+    "checkpoint: a directory": Row(
+        _directory("checkpoint"), error=ForeignFile, text="is a directory, a file belongs there"
+    ),
+    "checkpoint: a pipe": Row(_pipe("checkpoint"), error=ForeignFile, text="is a pipe, .* a file belongs there"),
+    # names that stand for something else
+    "consumequeue: a file": Row(
+        _file_for("consumequeue"), error=ForeignFile, text="is a file, a directory belongs there; .*store repair /"
+    ),
+    "index: a file": Row(_file_for("index"), error=ForeignFile, text="is a file, a directory belongs there"),
+    "transaction: a file": Row(_text("transaction"), error=ForeignFile, text="is a file, a directory belongs there"),
+    "delayOffset.json: a directory": Row(
+        _directory("config/delayOffset.json"), error=ForeignFile, text="delayOffset.json is a directory, a file"
+    ),
+    "consumerOffset.json: a pipe": Row(
+        _pipe("config/consumerOffset.json"), error=ForeignFile, text="consumerOffset.json is a pipe"
+    ),
+    "gateway-queues: a directory": Row(_directory("gateway-queues"), error=ForeignFile, text="is a directory"),
+    "gateway-index: a directory": Row(_directory("gateway-index"), error=ForeignFile, text="is a directory"),
+    "queue: a topic that is no text": Row(
+        _directory("consumequeue/T\udcff/0"), text=r"T\\xff is not a consume queue and was left"
+    ),
     # our own files
     "gateway-queues: zeroed": Row(_text("gateway-queues", bytes(100))),
     "gateway-queues: flipped bit": Row(_flip("gateway-queues", 40)),
@@ -295,9 +343,9 @@ ROWS: dict[str, Row] = {
     "gateway-deleted: flipped bit": Row(_flip("gateway-deleted", 20), text="gateway-deleted is not used"),
     "gateway-deleted: missing": Row(_remove("gateway-deleted")),
     "lock: foreign content": Row(_text("lock", b"\xff" * 100)),
-    "lock: a directory": Row(_directory("lock"), error=StoreNotAccessible, text="Is a directory"),
+    "lock: a directory": Row(_directory("lock"), error=ForeignFile, text="is a directory, a file belongs there"),
     "abort: left behind": Row(_text("abort", b"")),
-    "abort: a directory": Row(_directory("abort"), error=StoreNotAccessible, text="Is a directory"),
+    "abort: a directory": Row(_directory("abort"), error=ForeignFile, text="is a directory, a file belongs there"),
 }
 
 

@@ -32,6 +32,7 @@ from gateway.tests.store.small_store import (
     read_all,
     small_store,
 )
+from wire.disk.consume_queue import parse_units
 from wire.message.record import OutgoingMessage
 
 FOUR_DAYS_MS = 4 * 86_400_000
@@ -493,3 +494,13 @@ def test_nothing_is_found_at_places_where_no_record_starts(tmp_path: Path) -> No
         assert store.record_at(offset) is None
         assert store.message_at(offset) is None
     assert store.record_at(0, 1 << 30) is None
+
+
+def test_the_units_of_a_queue_are_those_that_readers_may_see(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    results = [put(store, b"%d" % number) for number in range(3)]
+    units = parse_units(store.queue_units("T", 0, 1, 10))
+    assert [(position, size) for position, size, _ in units] == [
+        (result.commit_log_offset, result.size) for result in results[1:]
+    ]
+    assert store.queue_units("T", 0, 3, 10) == store.queue_units("U", 0, 0, 10) == b""

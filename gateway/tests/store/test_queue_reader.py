@@ -16,7 +16,7 @@ from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.small_store import SMALL, START_MS, Clock, Disk, bodies, message, opened, overwrite, put
 from wire.disk.consume_queue import FILLER, UNIT
-from wire.message.record import parse_records
+from wire.message.record import parse_record, parse_records
 from wire.message.tags import tags_code
 
 ALL = 1 << 20
@@ -327,6 +327,39 @@ def test_what_is_in_memory_is_read_now_and_is_the_same(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("kept", [{"colour": "red"}, {"colour": "blue"}, {}])
+@pytest.mark.parametrize(("count", "size"), [(1, ALL), (3, ALL), (32, ALL), (32, 600)])
+def test_records_in_memory_are_filtered_now_as_they_are_in_a_thread(
+    tmp_path: Path, kept: dict[str, str], count: int, size: int
+) -> None:
+    store = opened(tmp_path)
+    for number in range(100):
+        put(store, message(b"%02d" % number * 50, colour="red" if number % 7 == 3 else "green"))
+        put(store, message(b"-" * 300, topic="Other"))
+
+    def accepts(record: memoryview) -> bool:
+        return kept.items() <= parse_record(record).property_map.items()
+
+    offset = 0
+    while offset < 100:
+        slow = store.get_messages("T", 0, offset, count, size, None, accepts)
+        now = store.get_messages_now("T", 0, offset, count, size, None, accepts)
+        assert now is not None
+        assert (now.status, now.count, now.total_bytes) == (slow.status, slow.count, slow.total_bytes)
+        assert (now.next_begin_offset, b"".join(now.parts)) == (slow.next_begin_offset, b"".join(slow.parts))
+        offset = now.next_begin_offset
+
+
+def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = opened(tmp_path)
+    for _ in range(20):
+        put(store, message(b"-" * 300))
+    monkeypatch.setattr(queue_reader, "FILTERED_BYTES", 1000)
+    result = store.get_messages_now("T", 0, 0, 32, ALL, None, lambda record: False)
+    assert result is not None
+    assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 3)
+
+
 @pytest.mark.parametrize("offset", [-1, 20, 21, 1 << 60])
 def test_an_offset_without_a_message_needs_no_disk(tmp_path: Path, offset: int) -> None:
     store = _filled(tmp_path, Memory())
@@ -419,3 +452,24 @@ def test_checking_many_scattered_messages_walks_their_units_once(
     found = again.get_messages("T", 1, 0, 50, ALL)
 
     assert [record.body for record in parse_records(b"".join(found.parts))] == [b"%02d" % n for n in range(1, 100, 2)]
+
+
+def test_a_message_in_memory_is_read_by_its_place_and_what_is_not_there_is_none(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    _, second, third = (put(store, message(b"%02d" % number)) for number in range(3))
+    place, size = second.commit_log_offset, second.size
+    found = store.message_now(place, size)
+    assert found is not None
+    assert found.body == b"01"
+    end = third.commit_log_offset + third.size
+    for nothing in ((place + 1, size), (place, 0), (place, -1), (-1, size), (end, size), (place, end), (place, 20)):
+        assert store.message_now(*nothing) is None
+
+
+@pytest.mark.parametrize("held", [(), ("commitlog",)])
+def test_a_message_that_waits_for_the_disk_is_not_read_now(tmp_path: Path, held: tuple[str, ...]) -> None:
+    store = _filled(tmp_path, Memory(*held))
+    [record] = parse_records(b"".join(store.get_messages("T", 0, 3, 1, ALL).parts))
+    place = record.commit_log_offset, record.total_size
+    assert (store.message_now(*place) is None) == (not held)
+    assert store.message_at(*place) is not None

@@ -231,6 +231,110 @@ def test_after_a_power_failure_in_async_mode_a_log_shorter_than_its_queues_leave
     assert bodies(store) == [b"durable", b"again"]
 
 
+def _refused(directory: Path, settings: StoreSettings = SMALL) -> str:
+    """The text of a refusal that changes nothing."""
+    before = content(directory)
+    with pytest.raises(LogDamaged) as caught:
+        small_store(directory, settings).open()
+    assert {**content(directory), "lock": b""} == {**before, "lock": b""}
+    return str(caught.value)
+
+
+@MODES
+@pytest.mark.parametrize("count", [5, 60], ids=["in the same file", "in a file before"])
+def test_an_older_copy_over_a_newer_directory_refuses_to_start(
+    tmp_path: Path, settings: StoreSettings, count: int
+) -> None:
+    directory, older = tmp_path / "s", tmp_path / "older"
+    ends = _fill(directory, count, settings)
+    shutil.copytree(directory, older)
+    store = opened(directory, settings)
+    for number in range(count, 300):
+        put(store, b"%04d" % number * 25)
+    store.close()
+    shutil.copytree(older, directory, dirs_exist_ok=True)
+    text = _refused(directory, settings)
+    assert f"(commit log offset {ends[-1]}): " in text
+    assert "although the store was closed properly" in text or "intact records follow" in text
+    assert f"'rocketmq-gateway store repair {directory}'" in text
+
+
+def test_an_older_copy_over_the_directory_of_a_killed_server_is_told_by_index_and_queues(tmp_path: Path) -> None:
+    directory, older = tmp_path / "s", tmp_path / "older"
+    _fill(directory, 5)
+    shutil.copytree(directory, older)
+    store = opened(directory)
+    for number in range(5, 300):
+        put(store, message(b"%04d" % number * 25, KEYS=f"k{number}"))
+    store.flush()
+    directory = killed(directory)
+    shutil.copytree(older, directory, dirs_exist_ok=True)
+    assert "when the log was on disk up to" in _refused(directory)
+
+
+def test_what_was_stored_over_hours_is_no_torn_tail(tmp_path: Path) -> None:
+    clock = Clock()
+    store = opened(tmp_path / "s", ASYNC, clock=clock)
+    put(store, b"durable")
+    store.flush()
+    marked = killed(tmp_path / "s", 1)
+    lost = put(store, b"lost page" * 20)
+    for number in range(100):
+        clock.now_ms += 9_000
+        put(store, b"%d" % number)
+    directory = killed(tmp_path / "s", 2)
+    shutil.copyfile(marked / "checkpoint", directory / "checkpoint")
+    overwrite(log_file(directory), lost.commit_log_offset, b"\x00" * lost.size)
+    assert "stored over 603 s or more: no crash leaves so much" in _refused(directory, ASYNC)
+
+
+def test_a_machine_that_slept_between_two_writes_is_no_proof_against_a_torn_tail(tmp_path: Path) -> None:
+    clock = Clock()
+    store = opened(tmp_path / "s", ASYNC, clock=clock)
+    put(store, b"durable")
+    store.flush()
+    lost = put(store, b"lost page" * 20)
+    put(store, b"one")
+    clock.now_ms += 86_400_000
+    put(store, b"a day later")
+    directory = killed(tmp_path / "s")
+    overwrite(log_file(directory), lost.commit_log_offset, b"\x00" * lost.size)
+    assert small_store(directory, ASYNC).open().torn_bytes > 0
+
+
+def test_bytes_behind_the_end_of_a_store_closed_properly_are_not_cut(tmp_path: Path) -> None:
+    ends = _fill(tmp_path / "s", 10)
+    overwrite(log_file(tmp_path / "s"), ends[-1] + 100, b"not ours")
+    text = _refused(tmp_path / "s")
+    assert f"{108} bytes are written behind it although the store was closed properly" in text
+
+
+def test_another_broker_leaves_old_bytes_behind_the_end_and_they_are_cut(tmp_path: Path) -> None:
+    ends = _fill(tmp_path / "s", 10)
+    (tmp_path / "s" / "checkpoint").write_bytes(Checkpoint(START_MS, START_MS, START_MS, 0, 0).build())
+    overwrite(log_file(tmp_path / "s"), ends[-1] + 100, b"not ours")
+    assert small_store(tmp_path / "s").open().torn_bytes == 108
+
+
+def test_intact_records_behind_a_hole_are_kept_in_full(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    settings = replace(ASYNC, max_tail_copy_bytes=100)
+    store = opened(directory, settings)
+    put(store, b"durable")
+    store.flush()
+    lost = put(store, b"lost page" * 20)
+    for number in range(100):
+        last = put(store, b"quicker %d" % number * 20)
+    directory = killed(directory)
+    overwrite(log_file(directory), lost.commit_log_offset, b"\x00" * lost.size)
+    report = small_store(directory, settings).open()
+    assert report.torn_copy is not None
+    whole = last.commit_log_offset + last.size - lost.commit_log_offset
+    assert report.torn_copy.stat().st_size == whole - 2, "the last record ends in zeros"
+    assert b"quicker 99" in report.torn_copy.read_bytes()
+    assert any("all of them are kept" in remark and "intact records" in remark for remark in report.remarks)
+
+
 def test_a_mark_of_the_queues_never_lies_beyond_the_durable_log(tmp_path: Path) -> None:
     disk = Disk()
     store = opened(tmp_path / "s", ASYNC, disk=disk)
@@ -350,6 +454,14 @@ def test_a_log_that_is_gone_as_a_whole_refuses_to_start(tmp_path: Path) -> None:
     shutil.rmtree(directory / "commitlog")
     with pytest.raises(ForeignFile, match="holds no commit log file, but"):
         small_store(directory).open()
+
+
+def test_a_log_elsewhere_that_has_to_be_made_is_told_of(tmp_path: Path) -> None:
+    settings = replace(SMALL, commit_log_directory=str(tmp_path / "elsewhere" / "commitlog"))
+    first = small_store(tmp_path / "s", settings)
+    assert first.open().remarks == [f"{tmp_path}/elsewhere/commitlog (storePathCommitLog) did not exist and was made"]
+    first.close()
+    assert small_store(tmp_path / "s", settings).open().remarks == []
 
 
 def test_a_second_process_is_refused_and_told_what_to_do(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from gateway.store.retention import (
     refusal_reason,
     rule_text,
     space_rule,
+    space_text,
 )
 from gateway.store.store_settings import StoreSettings
 
@@ -125,3 +126,8 @@ def test_the_rule_in_words_has_the_numbers_of_this_disk() -> None:
         "51200 MiB of 1024000 MiB free, 95 % used; commit log files older than 72 h are deleted at any hour below "
         "10240 MiB free, of any age below 6144 MiB, and messages are refused below 4096 MiB"
     )
+
+
+def test_a_small_disk_is_told_of_in_kib() -> None:
+    assert space_text(DiskSpace(6 << 20, 300 << 10)) == "300 KiB of 6144 KiB free, 95 % used"
+    assert space_text(DiskSpace(6 << 30, 0)) == "0 MiB of 6144 MiB free, 100 % used"

@@ -47,10 +47,11 @@ def _part(path: Path) -> IndexPart:
     return part
 
 
-@pytest.fixture(params=[64, 262_144])
-def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr(index_chains, "CHUNK_ENTRIES", request.param)
-    return int(request.param)
+@pytest.fixture(params=[(64, 512), (262_144, 512), (262_144, 8), (262_144, 17)])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps of 8 entries have no slot twice; of the first 17, the last one has the slot of the first."""
+    monkeypatch.setattr(index_chains, "CHUNK_ENTRIES", request.param[0])
+    monkeypatch.setattr(index_chains, "STEP_ENTRIES", request.param[1])
 
 
 @pytest.mark.usefixtures("chunk")
@@ -61,7 +62,7 @@ def test_an_intact_file_has_no_fault(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("chunk")
-@pytest.mark.parametrize("entry", [1, 100, 201, 202, 300, 400, 401, 1000])
+@pytest.mark.parametrize("entry", [1, 17, 100, 201, 202, 300, 400, 401, 1000])
 @pytest.mark.parametrize("field", ["key_hash", "previous_entry"])
 def test_a_wrong_entry_is_found_wherever_it_stands(path: Path, entry: int, field: str) -> None:
     content = bytearray(path.read_bytes())
@@ -95,3 +96,13 @@ def test_entries_beyond_the_log_are_told_of_one_by_one(path: Path) -> None:
     assert told == [
         f"entry {number} belongs to a message at {number * 100}, the log ends at 99800" for number in (998, 999, 1000)
     ]
+
+
+@pytest.mark.usefixtures("chunk")
+@pytest.mark.parametrize("entry", [1, 300, 1000])
+def test_an_entry_of_a_negative_offset_is_told_of(path: Path, entry: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[SHAPE.entry_position(entry) + ENTRY.offset("commit_log_offset")] |= 0x80
+    path.write_bytes(content)
+    (told,) = [fault.position for fault in beyond_log(check_file(_part(path)), 100_001)]
+    assert told == SHAPE.entry_position(entry)

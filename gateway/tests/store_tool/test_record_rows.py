@@ -87,9 +87,9 @@ def test_a_batch_and_single_records_agree(
 
 
 @settings(max_examples=150, deadline=None)
-@given(rows=ROWS, v6=st.booleans())
+@given(rows=ROWS, v6=st.booleans(), block=st.sampled_from([1, 1000, 1 << 20]))
 def test_records_of_one_shape_and_single_records_agree(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int, int, bytes, int]], v6: bool
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int, int, bytes, int]], v6: bool, block: int
 ) -> None:
     path = tmp_path_factory.mktemp("log") / "file"
     records = [
@@ -98,7 +98,7 @@ def test_records_of_one_shape_and_single_records_agree(
         for _ in range(count)
     ]
     size = _write(path, records)
-    assert _taken(path, size, batch=4096, run=2) == _taken(path, size, batch=0)
+    assert _taken(path, size, batch=4096, run=2, block=block) == _taken(path, size, batch=0)
 
 
 def test_a_row_of_one_shape_is_read_at_once(tmp_path: Path) -> None:
@@ -136,11 +136,12 @@ def _write(path: Path, records: list[Raw]) -> int:
     return len(content)
 
 
-def _taken(path: Path, size: int, *, batch: int, run: int = 1 << 30) -> tuple[object, ...]:
+def _taken(path: Path, size: int, *, batch: int, run: int = 1 << 30, block: int = 1 << 20) -> tuple[object, ...]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_rows, "BATCH_RECORDS", batch)
         patch.setattr(record_rows, "LEAST_RECORDS", run)
         patch.setattr(record_shape, "LEAST_RECORDS", run)
+        patch.setattr(record_shape, "BLOCK_BYTES", block)
         with path.open("rb") as file, mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as data:
             rows = RecordRows(data, 4096, size)
             assert rows.take(0, size) == size

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.transaction import TransactionStateStore
 from gateway.store.checkpoint import MARKS_AT
 from gateway.store_tool import sparse_copy
 from gateway.store_tool.errors import CannotRun
 from gateway.tests.store.small_store import message, opened, put, read_all
 from gateway.tests.store_tool.small_directory import COUNT, flip, log_file, records, run, tree
+from gateway.transaction.state_stores.remembered import Remembered, RememberedStore
 
 OURS = ("gateway-queues", "gateway-index", "lock", "abort")
 
@@ -90,6 +92,29 @@ def test_a_damaged_directory_is_not_copied(directory: Path, tmp_path: Path) -> N
     assert result.exit_code == 2
     assert f"a damaged directory is not copied: run rocketmq-gateway store repair {directory} first" in result.stderr
     assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("store", list(TransactionStateStore))
+def test_transactions_that_apache_rocketmq_cannot_find_are_refused_with_the_fix(
+    directory: Path, tmp_path: Path, store: TransactionStateStore
+) -> None:
+    RememberedStore(directory / "transaction").save(Remembered(store=store, identity="me"))
+    result = run("export", directory, tmp_path / "copy")
+    if store is TransactionStateStore.QUEUE:
+        assert result.exit_code == 0, result.output
+        return
+    assert result.exit_code == 2
+    assert f"keeps its transactions in the state store '{store}'" in result.stderr
+    assert f"rocketmq-gateway store migrate-transactions {directory} --to queue --apply" in result.stderr
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_directory_that_lost_the_name_of_its_state_store_is_refused(directory: Path, tmp_path: Path) -> None:
+    (directory / "transaction").mkdir()
+    (directory / "transaction" / "tablemark").touch()
+    result = run("export", directory, tmp_path / "copy")
+    assert result.exit_code == 2
+    assert "state-store is missing, but there is tablemark" in result.stderr
 
 
 def test_what_4_9_cannot_read_is_refused(tmp_path: Path) -> None:

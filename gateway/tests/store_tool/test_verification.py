@@ -216,6 +216,20 @@ def _backup(directory: Path) -> str:
     return f"{directory / 'config' / 'topics.json.bak'}: is empty; fix: rocketmq-gateway store repair {directory} moves"
 
 
+def _delay_unit(directory: Path) -> str:
+    path = queue_file(directory, "SCHEDULE_TOPIC_XXXX", 2)
+    offset, size, code = UNIT.unpack_from(path.read_bytes(), UNIT_BYTES)
+    write(path, UNIT_BYTES, UNIT.pack(offset + 7, size, code))
+    return f"offset 1): the unit has commit log offset {offset + 7} instead of {offset}; fix: "
+
+
+def _zeros_behind(directory: Path) -> str:
+    path = directory / "config" / "topics.json"
+    end = path.stat().st_size
+    os.truncate(path, 600 << 20)
+    return f"{path}: cannot be read: from byte {end} on there are only zeros; fix: "
+
+
 DAMAGES: list[Callable[[Path], str]] = [
     _body,
     _zeroed,
@@ -242,7 +256,12 @@ DAMAGES: list[Callable[[Path], str]] = [
     _checkpoint,
     _config,
     _backup,
+    _delay_unit,
 ]
+
+
+def test_a_huge_table_of_zeros_is_not_read(directory: Path) -> None:
+    assert _zeros_behind(directory) in run("verify", directory).stdout
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__.strip("_"))

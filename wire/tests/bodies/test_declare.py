@@ -139,6 +139,8 @@ def test_values_are_read_as_leniently_as_fastjson_reads_them(text: str, attribut
         ('{"topicName":"t","inner":5}', "Inner is a JSON object, not 5"),
         ('{"topicName":"t","byNumber":[]}', "not an object"),
         ('{"topicName":"t","byNumber":{"x":"a"}}', "64-bit integer"),
+        ('{"topicName":"t","byNumber":{"1":"a","x":"a"}}', r"Sample.byNumber\['x'\]: 'x' is not a 64-bit integer"),
+        ('{"topicName":"t","byNumber":{"1":"a","2":[]}}', r"Sample.byNumber\['2'\]: \[\] is not text"),
         ('{"topicName":"t","byQueue":{"x":1}}', "JSON text at character 0"),
         ('{"topicName":"t","byQueue":{"[]":1}}', "MessageQueue is a JSON object"),
         ('{"topicName":"t","groups":["g"]}', "not an array of objects"),

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies.subscriptions import (
+    GroupForbidden,
     QuerySubscriptionAnswer,
     SubscriptionData,
     SubscriptionGroupConfig,
@@ -96,3 +97,8 @@ def test_a_group_without_a_name_is_refused() -> None:
 def test_the_answer_about_one_subscription_comes_back() -> None:
     assert_comes_back(QuerySubscriptionAnswer("g", "t", SubscriptionData("t")))
     assert QuerySubscriptionAnswer("g", "t").build() == b'{"group":"g","topic":"t"}'
+
+
+def test_whether_a_group_may_read_a_topic_is_said_as_a_java_broker_says_it() -> None:
+    assert GroupForbidden("g", "t", readable=False).build() == b'{"group":"g","readable":false,"topic":"t"}'
+    assert_comes_back(GroupForbidden("g", "t"))

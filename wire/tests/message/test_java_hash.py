@@ -10,6 +10,7 @@ from wire.message.java_hash import (
     MAX_CACHED_TOPICS,
     index_key_hash,
     index_key_hashes,
+    index_key_hashes_alike,
     java_string_hash,
     unsigned_hash,
 )
@@ -128,6 +129,25 @@ def _lowest() -> tuple[str, str]:
         digits.append(digit)
     assert wanted == 0
     return "T", "".join(chr(ord("@") + digit) for digit in reversed(digits))
+
+
+@pytest.mark.parametrize("length", [1, 4, 5, 8, 12, 16, 20, 31, 32, 33, 64, 65])
+@pytest.mark.parametrize("shared", [0, 3, 7, 24, 32])
+@pytest.mark.parametrize("topics", [["T"], ["T", "täglich"] * 750])
+@pytest.mark.parametrize("count", [4, 1500])
+def test_keys_of_one_length_hash_as_each_of_them(length: int, shared: int, topics: list[str], count: int) -> None:
+    shared = min(shared, length)
+    topics = topics[:count]
+    keys = ["x" * shared + f"{number * 7919:0{length}d}"[-length:][shared:] for number in range(count)]
+    expected = [index_key_hash(topic, key) for topic, key in zip(topics * (count // len(topics)), keys, strict=True)]
+    found = index_key_hashes_alike(topics, "".join(keys).encode(), length, shared_chars=shared)
+    assert found.tolist() == expected
+
+
+@pytest.mark.parametrize("shared", [0, 7])
+def test_the_hash_of_keys_of_one_length_is_never_negative(shared: int) -> None:
+    topic, key = _lowest()
+    assert index_key_hashes_alike([topic], key.encode() * 20, len(key), shared_chars=shared).tolist() == [0] * 20
 
 
 def test_the_parts_of_topics_are_bounded() -> None:

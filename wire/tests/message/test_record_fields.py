@@ -39,3 +39,28 @@ def test_a_field_beyond_the_end_is_a_record_error(name: str) -> None:
         READERS[name](bytes(2))
     with pytest.raises(RecordError, match="cut off"):
         READERS[name](bytes(100), 98)
+
+
+@QUICK
+@given(messages, st.integers(0, 5), st.integers(0, 5), st.booleans())
+def test_the_properties_in_a_record_are_those_of_the_whole_record(
+    message: OutgoingMessage, before: int, behind: int, viewed: bool
+) -> None:
+    raw = bytes(before) + build_record(message, 1, 2, 3) + bytes(behind)
+    found = record_fields.properties_in(memoryview(raw) if viewed else raw, before)
+    assert found == parse_record(raw, before).properties
+
+
+@QUICK
+@given(messages, st.data())
+def test_the_properties_in_a_damaged_record_are_found_or_a_record_error(
+    message: OutgoingMessage, data: st.DataObject
+) -> None:
+    raw = bytearray(build_record(message, 1, 2, 3))
+    raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    del raw[data.draw(st.integers(0, len(raw))) :]
+    try:
+        found = record_fields.properties_in(raw)
+    except RecordError:
+        return
+    assert found in bytes(raw)

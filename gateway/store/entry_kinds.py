@@ -1,0 +1,60 @@
+"""Whether what lies under a store's fixed names is a file or a directory as it should be.
+
+A directory under a file's name, a file under a directory's, or a pipe makes a start end somewhere in its middle, or
+hang. Looked at once, before anything else is opened; links count as what they lead to. What is in the files is the
+business of whoever reads them, and so are the files of the log, the queues and the index.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.store.errors import ForeignFile
+from gateway.store.files import EntryKind, FileLayer
+
+_FILES = (
+    *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted"),
+    *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
+)
+_DIRECTORIES = ("commitlog", "consumequeue", "index", "config", "transaction", "deleted", "recovered")
+_TABLE_ENDINGS = (".json", ".json.bak")
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A name that stands for something else than it should; ``what`` says for what."""
+
+    path: Path
+    what: str
+
+
+def misfits(files: FileLayer, root: Path) -> list[Misfit]:
+    """All names that do not stand for what they should; none of what is missing.
+
+    :raises OSError: the operating system does not let us look.
+    """
+    wanted = [(root / name, EntryKind.DIRECTORY) for name in _DIRECTORIES]
+    wanted += [(root / name, EntryKind.FILE) for name in _FILES]
+    config = root / "config"
+    if files.kind(config) is EntryKind.DIRECTORY:
+        names = [name for name in files.list(config) if name.endswith(_TABLE_ENDINGS)]
+        wanted += [(config / name, EntryKind.FILE) for name in names]
+    found = []
+    for path, right in wanted:
+        kind = files.kind(path)
+        if kind not in (right, EntryKind.MISSING):
+            found.append(Misfit(path, f"is a {kind}, a {right} belongs there"))
+    return found
+
+
+def refuse_misfits(files: FileLayer, root: Path) -> None:
+    """Refuse a directory with misfits.
+
+    :raises ForeignFile: there is one; nothing was changed.
+    :raises OSError: as ``misfits``.
+    """
+    for found in misfits(files, root):
+        raise ForeignFile(
+            found.path, found.what, f"move it away, or let 'rocketmq-gateway store repair {root} --apply' do that"
+        )

@@ -1,0 +1,56 @@
+"""Whether each file of the commit log stands in its own place: every record says where in the log it lies.
+
+A file under another one's name (two that were exchanged, a copy) has a good size and intact records, and nothing but
+those tells. Looked at once at each start, by the first two records of a file: one alone may have a flipped bit, which
+is damage and no reason to keep a server from starting.
+"""
+
+from __future__ import annotations
+
+from gateway.store.errors import ForeignFile
+from gateway.store.mapped_file import MappedFile
+from gateway.store.mapped_file_queue import MappedFileQueue
+from gateway.store.paths import offset_name
+from wire.errors import RecordError
+from wire.message.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+from wire.message.record_fields import commit_log_offset_at, total_size_at
+
+_MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+
+
+def refuse_misplaced(files: MappedFileQueue) -> None:
+    """Look at every file.
+
+    :raises ForeignFile: one begins with records of another place.
+    """
+    for file in files.list:
+        said = _said_start(file)
+        if said is not None and said != file.start_offset and said >= 0 and said % file.size == 0:
+            raise ForeignFile(
+                file.path,
+                f"begins with the records of commit log offset {said}: it is the file {offset_name(said)}, or a copy",
+                "nothing was changed; give each file its own name back, or restore this one from a copy",
+            )
+
+
+def _said_start(file: MappedFile) -> int | None:
+    """Where the log file begins by its first two records; None when they do not agree, or there are not two."""
+    data = file.read(0, MIN_RECORD_BYTES)
+    first = _place(data)
+    if first is None:
+        return None
+    size = total_size_at(data)
+    second = _place(file.read(size, MIN_RECORD_BYTES)) if size + MIN_RECORD_BYTES <= file.size else None
+    return first if second == first + size else None
+
+
+def _place(data: bytes) -> int | None:
+    """Where a record says that it lies; None when it is none."""
+    if len(data) < MIN_RECORD_BYTES:
+        return None
+    try:
+        if data[4:8] not in _MAGICS or total_size_at(data) < MIN_RECORD_BYTES:
+            return None
+        return commit_log_offset_at(data)
+    except RecordError:
+        return None

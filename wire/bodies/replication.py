@@ -1,0 +1,30 @@
+"""How far the replicas of a broker have come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from wire.bodies.declare import Body, JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConnection(JsonObject):
+    """One replica as its master sees it; offsets of the commit log."""
+
+    addr: str
+    slave_ack_offset: int = 0
+    diff: int = 0
+    in_sync: bool = False
+    transferred_byte_in_second: int = 0
+    transfer_from_where: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationState(Body):
+    """A master with its replicas (upstream ``HARuntimeInfo``)."""
+
+    master: bool = True
+    master_commit_log_max_offset: int = 0
+    in_sync_slave_nums: int = 0
+    connections: Sequence[ReplicaConnection] = field(default=(), metadata={"json": "haConnectionInfo"})
