@@ -113,7 +113,18 @@ def test_another_producer_of_the_group_decides_for_one_that_died(gateway: Scene,
     received(gateway, topic, frozenset(number for number in range(_HANGING + 1) if commits(number)))
 
 
-@pytest.mark.parametrize("kind", [Kind("4.3.2", "old"), Kind("5.5.0", "new")], ids=lambda kind: kind.name)
+def test_half_messages_are_found_by_key_under_the_half_topic(scene: Scene) -> None:
+    """Where Apache's tools look for them, whatever became of it: the first is committed, the second rolled back."""
+    topic = scene.topic()
+    done = scene.run("transact", topic=topic, run=run_name(topic), group=f"pg_{topic}", count=2, wait_checks_s=0)
+    assert done["acknowledged"] == 2, str(done)
+    found = scene.run("query-key", topic="RMQ_SYS_TRANS_HALF_TOPIC", run=run_name(topic), count=2)
+    assert found["found"] == 2, str(found)
+
+
+@pytest.mark.parametrize(
+    "kind", [Kind("4.3.2", "old"), Kind("4.5.1", "ons"), Kind("5.5.0", "new")], ids=lambda kind: kind.name
+)
 def test_tags_large_and_compressed_bodies_pass_through_a_transaction(
     gateway: Scene, clients: Clients, kind: Kind
 ) -> None:
@@ -165,18 +176,22 @@ def test_what_a_transaction_cannot_be_is_refused_with_its_reason(gateway: Scene,
         assert "cannot be delayed: property TIMER_DELAY_MS=#" in refused(theirs, deliver_in_ms=1000)
     for theirs in (old, middle, gateway):
         assert "a batch cannot be a transaction" in refused(theirs, batch=True)
+    # ons-client has neither delay levels nor batches.
+    ons = replace(gateway, client=clients("4.5.1"))
+    assert "cannot be delayed: property TIMER_DELAY_MS=#" in refused(ons, api="ons", deliver_in_ms=1000)
 
 
-@pytest.mark.parametrize("version", ["4.3.2", "5.5.0"])
+@pytest.mark.parametrize(
+    "kind", [Kind("4.3.2", "new"), Kind("4.5.1", "ons"), Kind("5.5.0", "new")], ids=lambda kind: kind.name
+)
 def test_properties_up_to_the_limit_are_kept_and_beyond_it_refused(
-    gateway: Scene, clients: Clients, version: str
+    gateway: Scene, clients: Clients, kind: Kind
 ) -> None:
-    theirs = replace(gateway, client=clients(version))
+    theirs = replace(gateway, client=clients(kind.version))
     topic = gateway.topic()
     filler = _MAX_PROPERTIES_BYTES - 600
-    done = theirs.run(
-        "transact", topic=topic, run=run_name(topic), group=f"pg_{topic}", count=3, properties_bytes=filler
-    )
+    options = {"topic": topic, "run": run_name(topic), "group": f"pg_{topic}", "api": kind.api}
+    done = theirs.run("transact", **options, count=3, properties_bytes=filler)
     assert done["acknowledged"] == 3, str(done)
     received(gateway, topic, done.numbers("committed"))
-    assert "CODE: #" in refused(theirs, properties_bytes=_MAX_PROPERTIES_BYTES + 1)
+    assert "CODE: #" in refused(theirs, api=kind.api, properties_bytes=_MAX_PROPERTIES_BYTES + 1)

@@ -26,6 +26,7 @@ from gateway.tests.transaction.test_transactions import (  # noqa: F401 (pytest 
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, World
 from gateway.transaction.state_stores import postgresql
 from gateway.transaction.state_stores.database import ForeignDatabase
+from gateway.transaction.state_stores.remembered import Remembered
 from wire.codes import ResponseCode
 
 LIMIT = 5
@@ -48,6 +49,22 @@ def schema(server: PostgresServer, request: pytest.FixtureRequest) -> str:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgresql, "POOL_TIMEOUT_S", 0.3)
     monkeypatch.setattr(postgresql, "RECONNECT_TIMEOUT_S", 0.5)
+
+
+@pytest.fixture(autouse=True)
+def pools_are_closed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Also those that a test leaves behind as a crash does: their own clean-up may run in one of their threads."""
+    opened: list[postgresql.PostgresDatabase] = []
+    make = postgresql.PostgresDatabase.__init__
+
+    def noted(self: postgresql.PostgresDatabase, *arguments: object) -> None:
+        make(self, *arguments)  # type: ignore[arg-type]
+        opened.append(self)
+
+    monkeypatch.setattr(postgresql.PostgresDatabase, "__init__", noted)
+    yield
+    for database in opened:
+        database.close()
 
 
 @pytest.fixture
@@ -192,4 +209,4 @@ def test_the_database_of_another_directory_is_refused(
     other = tmp_path / "other"
     theirs = choice(other, DATABASE, database=server.dsn(schema))
     with pytest.raises(ForeignDatabase, match="holds the transactions of another store directory"):
-        theirs.make(DATABASE, "somebody else").load(0, 0, 0)  # type: ignore[union-attr]
+        theirs.make(DATABASE, Remembered(identity="somebody else")).load(0, 0, 0)  # type: ignore[union-attr]

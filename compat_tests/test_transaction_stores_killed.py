@@ -1,7 +1,8 @@
-"""A gateway process with each transaction state store, killed while half messages and outcomes come in.
+"""A gateway process with each transaction state store, killed while half messages, checks and outcomes are under way.
 
-Every half message that was answered has one outcome afterwards: delivered once, or never, or it is still pending and
-takes the next outcome. The requests are made of raw frames, so that a kill finds many of them on their way.
+Every half message that was answered has one outcome afterwards: delivered once, or never, or it is still pending, is
+checked by the next process and takes the next outcome. What is settled is never checked again. The requests are made
+of raw frames, so that a kill finds many of them on their way.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +27,23 @@ from compat_tests.frames import END_TRANSACTION, Frame, read, request
 from compat_tests.postgresql_server import PostgresServer
 
 SEND = 10
-COMMIT, ROLLBACK = 8, 12
+HEART_BEAT = 34
+CHECK = 39
+UNKNOWN, COMMIT, ROLLBACK = 0, 8, 12
 SUCCESS, ILLEGAL_OPERATION = 0, 604
 LIVES = 4
 HALVES = 150
 """Half messages of one life."""
+CHECKED = 40
+"""Checks of one life that are waited for before outcomes are sent."""
 READY_S = 20.0
-SILENCE_S = 5.0
+SILENCE_S = 10.0
+SETTINGS = {
+    "brokerFastFailureEnable": "false",
+    "transactionTimeOut": "200",
+    "transactionCheckInterval": "500",
+    "transactionCheckMax": "1000",
+}
 
 
 @dataclass(slots=True)
@@ -62,6 +73,10 @@ class Gateway:
         assert line.startswith("ready "), line
         host, _, port = line.split()[2].removeprefix("broker=").rpartition(":")
         self.connection = socket.create_connection((host, int(port)), timeout=SILENCE_S)
+        self.checks: dict[str, Frame] = {}
+        """The last check of each half message, by key."""
+        producer = {"clientID": "c", "producerDataSet": [{"groupName": "g"}], "consumerDataSet": []}
+        self.ask([request(HEART_BEAT, body=json.dumps(producer).encode())])
 
     def kill(self) -> None:
         self.process.send_signal(signal.SIGKILL)
@@ -80,11 +95,33 @@ class Gateway:
         self.connection.sendall(b"".join(frame.pack() for frame in frames))
         answers: list[Frame] = []
         while len(answers) < len(frames):
-            answer = read(self.connection)
+            answer = self.next_answer()
             if answer is None:
                 break
             answers.append(answer)
         return answers
+
+    def next_answer(self) -> Frame | None:
+        """The next one; the checks before it are kept, and answered with unknown."""
+        while (frame := read(self.connection)) is not None and not int(frame.header["flag"]) & 1:
+            self._keep(frame)
+        return frame
+
+    def wait_for_checks(self, wanted: Callable[[], bool]) -> None:
+        """Read checks until there are those."""
+        end = time.monotonic() + READY_S
+        while not wanted():
+            assert time.monotonic() < end, f"only {len(self.checks)} half messages were checked"
+            frame = read(self.connection)
+            assert frame is not None, "the broker closed the connection"
+            self._keep(frame)
+
+    def _keep(self, frame: Frame) -> None:
+        assert frame.code == CHECK, frame.header
+        self.checks[frame.fields["msgId"]] = frame
+        place = int(frame.fields["commitLogOffset"])
+        half = Half(frame.fields["msgId"], place, int(frame.fields["tranStateTableOffset"]))
+        self.connection.sendall(outcome(half, UNKNOWN, 0, from_check=True).pack())  # which is not answered
 
 
 @contextmanager
@@ -113,20 +150,20 @@ def half_message(key: str, opaque: int) -> Frame:
     return request(SEND, fields, key.encode(), opaque=opaque)
 
 
-def outcome(half: Half, kind: int, opaque: int) -> Frame:
+def outcome(half: Half, kind: int, opaque: int, *, from_check: bool) -> Frame:
     fields = {
         "producerGroup": "g",
         "tranStateTableOffset": str(half.offset),
         "commitLogOffset": str(half.place),
         "commitOrRollback": str(kind),
-        "fromTransactionCheck": "false",
+        "fromTransactionCheck": "true" if from_check else "false",
         "msgId": half.key,
     }
     return request(END_TRANSACTION, fields, opaque=opaque)
 
 
 def live(gateway: Gateway, life: int, halves: list[Half], random: Random) -> None:
-    """Half messages, then outcomes for some of all of them, and a kill among them."""
+    """Half messages, checks of them, then outcomes for some of all that are open, and a kill among these."""
     keys = [f"k{life}-{number}" for number in range(HALVES)]
     answers = gateway.ask([half_message(key, number) for number, key in enumerate(keys)])
     for answer in answers:
@@ -138,11 +175,15 @@ def live(gateway: Gateway, life: int, halves: list[Half], random: Random) -> Non
     chosen = open_ones[: len(open_ones) * 2 // 3]
     for half in chosen:
         half.asked = random.choice((COMMIT, ROLLBACK))
-    time.sleep(random.random() * 0.3)  # noqa: TID251 - the state store follows meanwhile
-    frames = [outcome(half, half.asked, number) for number, half in enumerate(chosen)]
+    # The state store follows meanwhile, or does not.
+    enough = random.randrange(CHECKED)
+    gateway.wait_for_checks(lambda: len(gateway.checks) >= enough)
+    frames = [
+        outcome(half, half.asked, number, from_check=half.key in gateway.checks) for number, half in enumerate(chosen)
+    ]
     gateway.connection.sendall(b"".join(frame.pack() for frame in frames))
     for _ in range(random.randrange(len(frames))):
-        told = read(gateway.connection)
+        told = gateway.next_answer()
         assert told is not None
         assert told.code == SUCCESS, told.remark
         half = chosen[told.header["opaque"]]
@@ -151,8 +192,12 @@ def live(gateway: Gateway, life: int, halves: list[Half], random: Random) -> Non
 
 
 def settle(gateway: Gateway, halves: list[Half]) -> set[str]:
-    """Ask for a commit of all; the keys that must have been delivered then."""
-    answers = gateway.ask([outcome(half, COMMIT, number) for number, half in enumerate(halves)])
+    """Let the pending ones be checked, and ask for a commit of all; the keys that must have been delivered then."""
+    open_keys = {half.key for half in halves if not half.asked}
+    assert open_keys
+    gateway.wait_for_checks(lambda: open_keys <= gateway.checks.keys())
+    assert not [half for half in halves if half.told and half.key in gateway.checks], "settled, and checked again"
+    answers = gateway.ask([outcome(half, COMMIT, number, from_check=True) for number, half in enumerate(halves)])
     assert len(answers) == len(halves)
     delivered = set()
     for answer in answers:
@@ -186,12 +231,13 @@ def test_every_half_message_has_one_outcome_after_kills(
     seed = int(os.environ.get("COMPAT_SEED", "1"))
     random = Random(f"{seed} {store}")
     name = store if store in ("queue", "table") else "database"
-    arguments = ["--set", f"transactionStateStore={name}", "--set", "brokerFastFailureEnable=false"]
+    settings = {**SETTINGS, "transactionStateStore": name}
     server: PostgresServer | None = None
     if store == "postgresql":
         server = request.getfixturevalue("postgresql")
         assert server is not None
-        arguments += ["--set", f"gateway.transactionDatabase={server.dsn()}"]
+        settings["gateway.transactionDatabase"] = server.dsn()
+    arguments = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     halves: list[Half] = []
     for life in range(LIVES):
         with running(tmp_path, arguments) as gateway:

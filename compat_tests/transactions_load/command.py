@@ -10,13 +10,13 @@ import itertools
 import shutil
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
 from compat_tests import environment
 from compat_tests.transactions_load.account import End, Wrong
-from compat_tests.transactions_load.load import PEERS, Report, Wanted, run
+from compat_tests.transactions_load.load import CLIENTS, PEERS, STORES, Report, Wanted, run
 
 TRANSACTIONS = 200_000
 KILLS = 20
@@ -38,6 +38,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--peer", choices=PEERS, action="append", help="repeat it to see both side by side (default: gateway-host)"
     )
+    parser.add_argument(
+        "--store",
+        choices=STORES,
+        action="append",
+        help="where the gateway keeps what is pending; repeat it to see several side by side (default: queue)",
+    )
+    parser.add_argument(
+        "--client", choices=CLIENTS, default=CLIENTS[0], help="what the producers are written in (default: java)"
+    )
     parser.add_argument("--directory", type=Path, default=Path("var/transactions"), help="where stores are made")
     return parser.parse_args(arguments)
 
@@ -49,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     environment.start_engine()
     environment.remove_leftovers()
     reports = []
-    for peer in options.peer or PEERS[:1]:
+    for peer, store in _columns(options.peer or PEERS[:1], options.store or STORES[:1]):
         wanted = Wanted(
             transactions=options.transactions,
             kills=options.kills,
@@ -58,8 +67,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             directory=_new_directory(options.directory.absolute(), options.seed),
             peer=peer,
             threads=options.threads,
+            store=store,
+            client=options.client,
         )
-        reports.append(run(wanted, partial(_progress, peer)))
+        reports.append(run(wanted, partial(_progress, _name(wanted))))
     for line in table(reports):
         _say(line)
     ours = [report for report in reports if report.wanted.peer == PEERS[0]]
@@ -71,20 +82,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if all(report.account.is_clean for report in ours) else 1
 
 
+def _columns(peers: Sequence[str], stores: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Peer and state store; Apache RocketMQ has the one."""
+    for peer in peers:
+        for store in stores if peer == PEERS[0] else STORES[:1]:
+            yield peer, store
+
+
+def _name(wanted: Wanted) -> str:
+    return wanted.peer if wanted.store == STORES[0] else wanted.store
+
+
 def table(reports: Sequence[Report]) -> list[str]:
     """One row a figure, one column a peer; below, the first few things wrong in words."""
     rows = [_column(report) for report in reports]
     names = [name for name, _ in rows[0]]
     lines = [f"{name:<28}" + "".join(f"{dict(row)[name]:>18}" for row in rows) for name in names]
     for report in reports:
-        lines += [f"{report.wanted.peer}: {sentence}" for sentence in report.account.sentences]
+        lines += [f"{_name(report.wanted)}: {sentence}" for sentence in report.account.sentences]
     return lines
 
 
 def _column(report: Report) -> list[tuple[str, str]]:
     account = report.account
     return [
-        ("", report.wanted.peer),
+        ("", _name(report.wanted)),
         ("half messages acknowledged", f"{account.stored:,}"),
         *((str(end), f"{account.ends[end]:,}") for end in End),
         ("checks received", f"{account.checks:,}"),

@@ -14,13 +14,19 @@ from pathlib import Path
 
 from compat_tests.java_client import CLIENT_VERSIONS, Answer, java_client
 from compat_tests.peers import APACHE_ONLY, QUICK, ApacheContainer, GatewayProcess, Peer
+from compat_tests.postgresql_server import PostgresServer
 from compat_tests.soak.broker import steady_ports
 from compat_tests.transactions_load.account import Account
 from compat_tests.transactions_load.producers import NUMBERS_EACH, Producer, Work
+from compat_tests.transactions_load.python_producers import PythonProducer
 
 DISCARDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 SETTINGS = {**QUICK, "transactionCheckMax": "5"}
 PEERS = ("gateway-host", "rocketmq-5.5.0")
+STORES = ("queue", "table", "sqlite", "postgresql")
+"""Where the gateway keeps what is pending."""
+CLIENTS = ("java", "python")
+"""In what the producers are written."""
 _ENTRY = struct.Struct(">iii")
 _PRODUCERS = 2
 _LOOK_S = 0.25
@@ -49,6 +55,8 @@ class Wanted:
     directory: Path
     peer: str = PEERS[0]
     threads: int = 4
+    store: str = STORES[0]
+    client: str = CLIENTS[0]
 
 
 @dataclass(slots=True)
@@ -71,9 +79,9 @@ def run(wanted: Wanted, say: Callable[[str], None]) -> Report:
     :raises NoProgress: the producers did not get on for two minutes.
     """
     begun = time.monotonic()
-    peer, interval_ms = _peer(wanted)
-    report = Report(wanted, Account(interval_ms))
     with ExitStack() as stack:
+        peer, interval_ms = _peer(wanted, stack)
+        report = Report(wanted, Account(interval_ms))
         reader = stack.enter_context(java_client(CLIENT_VERSIONS[-1]))
         stack.callback(peer.stop)
         peer.start()
@@ -84,7 +92,8 @@ def run(wanted: Wanted, say: Callable[[str], None]) -> Report:
         longest_s = 600 + wanted.transactions // 50 + 60 * wanted.kills
         work = Work(peer.nameserver, topic, f"l{wanted.seed}", epoch_ms, wanted.threads, longest_s)
         numbers = itertools.count(0, NUMBERS_EACH)
-        producers = [Producer(work, numbers) for _ in range(_PRODUCERS)]
+        kind = Producer if wanted.client == CLIENTS[0] else PythonProducer
+        producers = [kind(work, numbers) for _ in range(_PRODUCERS)]
         for producer in producers:
             stack.callback(producer.close)
             producer.start()
@@ -114,7 +123,12 @@ class _Scene:
     """The clients and the broker while they are being killed."""
 
     def __init__(
-        self, report: Report, peer: Peer, producers: Sequence[Producer], epoch_ms: int, say: Callable[[str], None]
+        self,
+        report: Report,
+        peer: Peer,
+        producers: Sequence[Producer | PythonProducer],
+        epoch_ms: int,
+        say: Callable[[str], None],
     ) -> None:
         self._report = report
         self._peer = peer
@@ -190,16 +204,26 @@ def _moments(wanted: Wanted) -> Iterator[tuple[int, Callable[[_Scene], None]]]:
         yield int((index + draw.uniform(0.5, 1.0)) * step), deed
 
 
-def _peer(wanted: Wanted) -> tuple[Peer, int]:
+def _peer(wanted: Wanted, stack: ExitStack) -> tuple[Peer, int]:
     """The broker, not yet started, and its shortest time between two checks."""
     if wanted.peer == PEERS[0]:
-        settings = SETTINGS
+        settings = {**SETTINGS, **_state_store(wanted.store, stack)}
         wanted.directory.mkdir(parents=True, exist_ok=True)
         peer: Peer = GatewayProcess(wanted.directory / "data", settings, ports=steady_ports())
     else:
         settings = {**SETTINGS, **APACHE_ONLY}
         peer = ApacheContainer(settings, version=wanted.peer.removeprefix("rocketmq-"))
     return peer, int(settings["transactionCheckInterval"])
+
+
+def _state_store(name: str, stack: ExitStack) -> dict[str, str]:
+    """The settings that choose it; a PostgreSQL server is there until the end."""
+    if name not in ("sqlite", "postgresql"):
+        return {"transactionStateStore": name}
+    settings = {"transactionStateStore": "database"}
+    if name == "postgresql":
+        settings["gateway.transactionDatabase"] = stack.enter_context(PostgresServer()).dsn()
+    return settings
 
 
 def _numbers(read: Answer, topic: str) -> list[int]:

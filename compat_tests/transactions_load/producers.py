@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compat_tests.java_client import CLIENT_VERSIONS, Answer, JavaClient, java_client
 
@@ -21,7 +21,7 @@ Entries = list[tuple[int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all producers of a run do."""
+    """What all producers of a run do; ``more`` are further options of `RandomTransactions.java`."""
 
     nameserver: str
     topic: str
@@ -29,6 +29,7 @@ class Work:
     epoch_ms: int
     threads: int
     longest_s: int
+    more: Mapping[str, object] = field(default_factory=dict)
 
 
 class Producer:
@@ -60,6 +61,7 @@ class Producer:
             # A message that the client sends again by itself would be two transactions of one number.
             retries=0,
             send_timeout_ms=3000,
+            **work.more,
         )
 
     def look(self) -> Entries:

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -18,7 +20,10 @@ from gateway.cli.options import settings_sources
 if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.store_settings import StoreSettings
+    from gateway.store_tool.scratch_files import ScratchFiles
     from gateway.transaction.migration import Migration, Plan
+    from gateway.transaction.state_stores.choice import StateChoice
+    from gateway.transaction.state_stores.database import Database
 
 TO_DO = 1
 MAX_GROUPS_SHOWN = 20
@@ -36,7 +41,8 @@ Examples:
       before Apache RocketMQ is to serve the directory
 
 \b
-Stop the server first. The directory is opened and closed as a server does it; nothing else changes without --apply.
+Stop the server first. Without --apply nothing in DIR is written: what a start would mend there is mended in a copy of
+those files, in the system's temporary directory.
 Half messages keep their places. A move that is cut short has not happened, and may be made again.
 Then start the server with transactionStateStore (and gateway.transactionDatabase) set to where they are.
 """,
@@ -72,21 +78,58 @@ def migrate_transactions(
         raise ConfigurationError(f"--dsn: expected {expected}")
     if dsn is not None and wanted != "database":
         raise ConfigurationError("--dsn names the database to move to: it goes with --to database")
-    with opened(directory, _store_settings(settings)):
-        pass  # only a store that nobody has open goes on; the store takes its own lock then
-    with _migration(settings, wanted, dsn) as migration:
-        plan = migration.plan()
-        for line in _lines(plan, _now_ms()):
-            click.echo(line)
-        if plan.is_done:
-            return
-        if not apply_it:
-            click.echo("Nothing was moved. To do it, add --apply")
-            context.exit(TO_DO)
-        records = migration.run()
+    with _telling_what_prevents_it():
+        with opened(directory, _store_settings(settings)):
+            if not apply_it:
+                if not _look(settings, wanted, dsn):
+                    click.echo("Nothing was moved. To do it, add --apply")
+                    context.exit(TO_DO)
+                return
+        with _migration(settings, wanted, dsn) as migration:  # the store takes its own lock
+            plan = _show(migration)
+            if plan.is_done:
+                return
+            records = migration.run()
     click.echo(f"Moved. Start the server with transactionStateStore={wanted}" + (f", {_dsn_hint(dsn)}" if dsn else ""))
     if records:
         click.echo(f"{records} op records were written")
+    if plan.left is not None:
+        click.echo(
+            f"{plan.left} keeps its rows: a copy of the directory may use them. If there is none, drop both tables"
+        )
+
+
+@contextmanager
+def _telling_what_prevents_it() -> Iterator[None]:
+    """Anything that cannot be read, reached or written: the command could not run."""
+    from gateway.errors import GatewayError
+    from gateway.store_tool.errors import CannotRun
+
+    try:
+        yield
+    except GatewayError as error:
+        raise CannotRun(str(error)) from error
+    except OSError as error:
+        raise CannotRun(f"{error.filename or 'the directory'}: {error.strerror or error}") from error
+
+
+def _look(settings: Settings, wanted: str, dsn: str | None) -> bool:
+    """Show what there is to do, without changing the directory; whether there is nothing."""
+    from gateway.store_tool.scratch_files import ScratchFiles
+
+    with (
+        TemporaryDirectory(prefix="rocketmq-gateway-") as scratch,
+        _migration(settings, wanted, dsn, ScratchFiles(Path(scratch))) as migration,
+    ):
+        return _show(migration).is_done
+
+
+def _show(migration: Migration) -> Plan:
+    """Find out and print."""
+    plan = migration.plan()
+    for line in _lines(plan, _now_ms()):
+        click.echo(line)
+    return plan
 
 
 def _dsn_hint(dsn: str) -> str:
@@ -106,8 +149,13 @@ def _lines(plan: Plan, now_ms: int) -> list[str]:
 
 
 @contextmanager
-def _migration(settings: Settings, wanted: str, dsn: str | None) -> Iterator[Migration]:
-    """A migration of a directory that is open until the end."""
+def _migration(
+    settings: Settings, wanted: str, dsn: str | None, files: ScratchFiles | None = None
+) -> Iterator[Migration]:
+    """A migration of a directory that is open until the end.
+
+    :param files: take the writes instead of the directory.
+    """
     from gateway.clock import wall_clock_ms
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.schedule.delay_levels import DelayLevels
@@ -120,18 +168,25 @@ def _migration(settings: Settings, wanted: str, dsn: str | None) -> Iterator[Mig
     from gateway.transaction.state_stores.choice import StateChoice
     from wire.message.message_id import pack_host
 
-    source = StateChoice.from_settings(settings)
-    target = replace(source, wanted=TransactionStateStore(wanted), database=source.database if dsn is None else dsn)
+    source = StateChoice.from_settings(settings, files)
+    if files is not None:
+        source = replace(source, open_rows=partial(_copied_rows, source, files))
+    target = replace(source, wanted=TransactionStateStore(wanted))
+    if dsn is not None:
+        target = replace(target, database=dsn)
+        if files is not None:
+            target = replace(target, open_rows=partial(_copied_rows, target, files))
     root = settings.store_path_root_dir
     levels = DelayLevels.parse(settings.message_delay_level)
     store = MessageStore(
         root,
         _store_settings(settings),
         wall_clock_ms,
+        files=files,
         delay_of=lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None,
     )
     store.open()
-    journal = CheckJournal(source.directory / "checks", in_thread=in_this_thread)
+    journal = CheckJournal(source.directory / "checks", in_thread=in_this_thread, files=files)
     try:
         offsets = ConsumerOffsets(
             path=root / "config" / "consumerOffset.json", clock_ms=wall_clock_ms, in_thread=in_this_thread
@@ -155,6 +210,16 @@ def _migration(settings: Settings, wanted: str, dsn: str | None) -> Iterator[Mig
     finally:
         journal.close()
         store.close()
+
+
+def _copied_rows(choice: StateChoice, files: ScratchFiles) -> Database:
+    """The database of a choice: a copy when that is a file, as SQLite writes even where it only reads."""
+    from gateway.transaction.state_stores.choice import database_file, open_database
+
+    file = database_file(choice.database, choice.directory)
+    if file is None:
+        return open_database(choice.database, choice.directory)
+    return open_database(f"sqlite:{files.copied_database(file)}", choice.directory)
 
 
 def _store_settings(settings: Settings) -> StoreSettings:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,11 +17,14 @@ import click
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
     from wire.bodies.transactions import Transaction, TransactionStatistics
+    from wire.codes import RequestCode
     from wire.headers.declare import Header
 
 DEFAULT_BROKER = "127.0.0.1:10911"
 PAGE = 200
 MAX_KEYS_CHARACTERS = 40
+MAX_INT64 = 2**63 - 1
+"""The largest number a request carries."""
 
 _broker = click.option(
     "-b",
@@ -31,8 +35,7 @@ _broker = click.option(
     help="The broker's remoting port. A loopback address unless gateway.operatorAccess=EVERYWHERE.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")
-_operator = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
-_ids = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+_reason = click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGE = re.compile(r"([0-9]{1,12})(ms|s|m|h|d)")
@@ -50,7 +53,63 @@ class Age(click.ParamType):  # type: ignore[type-arg]
         found = _AGE.fullmatch(str(value))
         if found is None:
             self.fail(f"{value!r} is not an age such as 90s, 10m, 2h or 3d", param, ctx)
-        return int(found[1]) * _UNITS_MS[found[2]]
+        age_ms = int(found[1]) * _UNITS_MS[found[2]]
+        if age_ms > MAX_INT64:
+            self.fail(f"{value!r} is longer than {MAX_INT64 // _UNITS_MS['d']}d, the longest age there is", param, ctx)
+        return age_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What is to be done to half messages, one after the other; ``acting`` makes it of the command line."""
+
+    ids: Sequence[str]
+    operator: str
+    broker: str
+    as_json: bool
+
+    def run(self, code: RequestCode, header: Callable[..., Header], **fields: str | None) -> None:
+        """Do it to each; what is refused is told of, and the others are done all the same.
+
+        :param header: makes the request's header of ``id``, ``operator`` and ``fields``.
+        """
+        from gateway.cli.broker_call import BrokerRefused
+
+        results: list[dict[str, Any]] = []
+        with _calling(self.broker) as call:
+            for id_ in self.ids:
+                try:
+                    entry = _ask(call, code, header(id=id_, operator=self.operator, **fields))
+                except BrokerRefused as refused:
+                    click.echo(f"Error: {id_}: {refused}", err=True)
+                    results.append({"id": id_, "error": str(refused), "code": refused.code})
+                    continue
+                results.append({"id": id_, "state": entry.state, "half_offset": entry.half_offset})
+                if not self.as_json:
+                    click.echo(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
+        if self.as_json:
+            _echo_json({"results": results})
+        if any("error" in result for result in results):
+            click.get_current_context().exit(1)
+
+    def settle(self, outcome: str, reason: str | None) -> None:
+        """``run`` of an outcome."""
+        from wire.codes import RequestCode
+        from wire.headers.transaction import SettleTransactionRequest
+
+        self.run(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, outcome=outcome, reason=reason)
+
+
+def acting(command: Callable[..., None]) -> Callable[..., None]:
+    """ID..., --operator, --broker and --json, handed to a command as its ``Action``."""
+
+    @wraps(command)
+    def with_action(ids: Sequence[str], operator: str | None, broker: str, as_json: bool, **more: Any) -> None:
+        command(Action(ids, operator or _login(), broker, as_json), **more)
+
+    who = click.option("--operator", metavar="NAME", help="Who decides, for the audit log (default: your login).")
+    which = click.argument("ids", metavar="ID...", nargs=-1, required=True)
+    return which(who(_broker(_json(with_action))))
 
 
 @click.group(
@@ -93,7 +152,9 @@ uncounted, until one connects. LAST PRODUCER: who was asked last, or who sent th
 @click.option("--topic", metavar="NAME", help="Only messages for this topic.")
 @click.option("--older-than", "min_age_ms", type=Age(), default=0, help="Only this old or older, e.g. 90s, 10m, 2h.")
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Stop after so many.")
-@click.option("--after", type=click.IntRange(-1), default=-1, metavar="ID", help="Begin behind this half offset.")
+@click.option(
+    "--after", type=click.IntRange(-1, MAX_INT64), default=-1, metavar="ID", help="Begin behind this half offset."
+)
 @click.option("--given-up", is_flag=True, help="Those in TRANS_CHECK_MAX_TIME_TOPIC instead of the pending ones.")
 @_broker
 @_json
@@ -132,7 +193,12 @@ def list_(
         return
     _echo_table(_GIVEN_UP_COLUMNS if given_up else _COLUMNS, found)
     if not found:
-        click.echo("Nothing was given up." if given_up else "No half message is pending.", err=True)
+        filters = _filters(group, topic, min_age_ms, after)
+        if filters:
+            which = "given-up" if given_up else "pending"
+            click.echo(f"No {which} half message matches {filters}; there may be others.", err=True)
+        else:
+            click.echo("Nothing was given up." if given_up else "No half message is pending.", err=True)
     if next_after is not None:
         click.echo(f"… there are more: --after {next_after}", err=True)
 
@@ -173,26 +239,17 @@ Example:
   rocketmq-gateway transactions check 4711
 
 \b
-A live producer of the group is asked within a tenth of a second; the check counts like any other.
+A live producer of the group is asked within a tenth of a second; the check counts like any other. A half message that
+has had all its checks (transactionCheckMax) is asked about once more before it is given up.
 """
 )
-@_ids
-@_operator
-@_broker
-@_json
-def check(ids: Sequence[str], operator: str | None, broker: str, as_json: bool) -> None:
+@acting
+def check(action: Action) -> None:
     """Ask a producer about pending half messages now."""
     from wire.codes import RequestCode
     from wire.headers.transaction import CheckTransactionRequest
 
-    name = _operator_name(operator)
-    _act(
-        broker,
-        as_json,
-        ids,
-        RequestCode.GATEWAY_CHECK_TRANSACTION,
-        lambda id_: CheckTransactionRequest(id=id_, operator=name),
-    )
+    action.run(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest)
 
 
 @transactions.command(
@@ -204,14 +261,11 @@ Example:
 The message is delivered to its real topic, once, whatever its producer answers later.
 """
 )
-@_ids
-@click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
-@_operator
-@_broker
-@_json
-def commit(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+@_reason
+@acting
+def commit(action: Action, reason: str | None) -> None:
     """Deliver half messages."""
-    _settle("commit", ids, reason, operator, broker, as_json)
+    action.settle("commit", reason)
 
 
 @transactions.command(
@@ -223,14 +277,11 @@ Example:
 The message is never delivered, whatever its producer answers later.
 """
 )
-@_ids
-@click.option("--reason", metavar="TEXT", help="Why, for the audit log.")
-@_operator
-@_broker
-@_json
-def rollback(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+@_reason
+@acting
+def rollback(action: Action, reason: str | None) -> None:
     """Never deliver half messages."""
-    _settle("rollback", ids, reason, operator, broker, as_json)
+    action.settle("rollback", reason)
 
 
 @transactions.command(
@@ -242,14 +293,11 @@ Example:
 A copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC; "resume" makes it pending again.
 """
 )
-@_ids
 @click.option("--reason", metavar="TEXT", required=True, help="Why: kept with the copy and in the audit log.")
-@_operator
-@_broker
-@_json
-def discard(ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool) -> None:
+@acting
+def discard(action: Action, reason: str) -> None:
     """Give half messages up: nobody is asked any more."""
-    _settle("discard", ids, reason, operator, broker, as_json)
+    action.settle("discard", reason)
 
 
 @transactions.command(
@@ -262,23 +310,13 @@ ID is the message id or the transaction id that "list --given-up" shows. The cop
 checks begin again; commit, rollback and discard then work on it. mqadmin's resumeCheckHalfMessage does the same.
 """
 )
-@_ids
-@_operator
-@_broker
-@_json
-def resume(ids: Sequence[str], operator: str | None, broker: str, as_json: bool) -> None:
+@acting
+def resume(action: Action) -> None:
     """Make half messages pending again that were given up."""
     from wire.codes import RequestCode
     from wire.headers.transaction import ResumeTransactionRequest
 
-    name = _operator_name(operator)
-    _act(
-        broker,
-        as_json,
-        ids,
-        RequestCode.GATEWAY_RESUME_TRANSACTION,
-        lambda id_: ResumeTransactionRequest(id=id_, operator=name),
-    )
+    action.run(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest)
 
 
 @transactions.command(
@@ -325,53 +363,13 @@ def _calling(broker: str) -> Iterator[BrokerCall]:
         yield call
 
 
-def _ask(call: BrokerCall, code: Any, header: Header) -> Transaction:
+def _ask(call: BrokerCall, code: RequestCode, header: Header) -> Transaction:
     from wire.bodies.transactions import Transaction
 
     return Transaction.parse(call.ask(code, header))
 
 
-def _settle(
-    outcome: str, ids: Sequence[str], reason: str | None, operator: str | None, broker: str, as_json: bool
-) -> None:
-    from wire.codes import RequestCode
-    from wire.headers.transaction import SettleTransactionRequest
-
-    name = _operator_name(operator)
-    _act(
-        broker,
-        as_json,
-        ids,
-        RequestCode.GATEWAY_SETTLE_TRANSACTION,
-        lambda id_: SettleTransactionRequest(id=id_, outcome=outcome, operator=name, reason=reason),
-    )
-
-
-def _act(broker: str, as_json: bool, ids: Sequence[str], code: Any, header: Callable[[str], Header]) -> None:
-    """Do one thing to each half message; what is refused is told of, and the others are done all the same."""
-    from gateway.cli.broker_call import BrokerRefused
-
-    results: list[dict[str, Any]] = []
-    with _calling(broker) as call:
-        for id_ in ids:
-            try:
-                entry = _ask(call, code, header(id_))
-            except BrokerRefused as refused:
-                click.echo(f"Error: {id_}: {refused}", err=True)
-                results.append({"id": id_, "error": str(refused), "code": refused.code})
-                continue
-            results.append({"id": id_, "state": entry.state, "half_offset": entry.half_offset})
-            if not as_json:
-                click.echo(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
-    if as_json:
-        _echo_json({"results": results})
-    if any("error" in result for result in results):
-        click.get_current_context().exit(1)
-
-
-def _operator_name(given: str | None) -> str:
-    if given:
-        return given
+def _login() -> str:
     import getpass
 
     try:
@@ -383,6 +381,13 @@ def _operator_name(given: str | None) -> str:
 
 
 # -- showing ------------------------------------------------------------------------------------------------
+
+
+def _filters(group: str | None, topic: str | None, min_age_ms: int, after: int) -> str:
+    """The options that leave half messages out of a list, as they are written."""
+    older_than = f"{min_age_ms}ms" if min_age_ms else None
+    given = {"--group": group, "--topic": topic, "--older-than": older_than, "--after": after if after >= 0 else None}
+    return " ".join(f"{option} {value}" for option, value in given.items() if value is not None)
 
 
 def _outlook(entry: Transaction) -> str:

@@ -9,18 +9,20 @@ checked message again.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.clock import Milliseconds
 from gateway.metadata.names import HALF_TOPIC
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.check_journal import CheckJournal
+from gateway.transaction.check_journal import CheckJournal, InThread
 from gateway.transaction.check_turns import CheckTurns, ProducerGroup
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.due_times import DueTimes
 from gateway.transaction.half_messages import check_body, real_place
+from gateway.transaction.half_reader import MAX_READ_BYTES, Found, HalfReader
 from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
@@ -30,7 +32,6 @@ from gateway.transaction.settling import Settling
 from gateway.transaction.states import State
 from gateway.transaction.verdict import Act, HalfFacts, verdict
 from wire.codes import RequestCode
-from wire.errors import RecordError
 from wire.headers.transaction import CheckTransactionStateRequest
 from wire.message.record import StoredMessage
 
@@ -45,9 +46,13 @@ MAX_PRODUCERS_TRIED = 8
 MAX_DUE_A_TURN = 20_000
 """Half messages that become due together are taken out in parts of this size: a turn stays short."""
 MAX_CHECKS_A_TURN = 100
+"""Records that are read together; also those of ``half_reader.MAX_READ_BYTES`` at most."""
 MAX_REMEMBERED_ASKED = 100_000
 """Half messages of which it is remembered who was asked last, for people who look."""
 MAX_DISCARDS_A_TURN = 100
+
+Chosen = tuple[ProducerGroup, int]
+"""Whose turn it is: the group and the half offset."""
 
 
 class CheckService:
@@ -55,6 +60,7 @@ class CheckService:
 
     :param clock_ms: a steady clock (``steady_clock``).
     :param host: the broker's packed address, for op records of half messages that cannot be read.
+    :param in_thread: runs a blocking function in a thread: records may have to come from the disk.
     :param broker_name: told to producers with each check, as brokers of 5.x do.
     """
 
@@ -74,10 +80,11 @@ class CheckService:
         journal: CheckJournal,
         counts: TransactionCounts,
         host: bytes,
+        in_thread: InThread,
         broker_name: str | None = None,
     ) -> None:
         self._broker_name = broker_name
-        self._store = store
+        self._reader = HalfReader(store, in_thread)
         self._producers = producers
         self._reactor = reactor
         self._clock_ms = clock_ms
@@ -133,14 +140,18 @@ class CheckService:
         self.schedule(offset, now_ms)
 
     def ask_now(self, offset: int) -> None:
-        """Let a pending half message be due at once; its checks are counted on."""
+        """Let a pending half message be due at once; its checks are counted on.
+
+        One that has had all its checks is asked about once more rather than given up.
+        """
         now_ms = self._clock_ms()
-        self._pending.schedule(offset, now_ms, self._pending.checks(offset))
+        checks = min(self._pending.checks(offset), max(self._limits.check_max - 1, 0))
+        self._pending.schedule(offset, now_ms, checks)
         self.schedule(offset, now_ms)
 
     def answered(self, offset: int, *, knows: bool) -> None:
         """A producer answered a check, with an outcome or without one."""
-        if self._turns.answered(offset, knows=knows) and self._turns.is_waiting:
+        if self._turns.answered(offset, knows=knows) and self._turns.is_waiting and not self._reader.is_busy:
             self._wake_in(0)
 
     # -- one turn -------------------------------------------------------------------------------------------
@@ -155,47 +166,90 @@ class CheckService:
             self._unpark()
         self._take_due(now_ms)
         self._send_checks(now_ms)
+        self._end_turn()
+
+    def _end_turn(self) -> None:
         self._journal.write(self._pending.count, self._pending.checked)
         self._sleep()
 
     def _take_due(self, now_ms: int) -> None:
-        pending, outcomes, turns = self._pending, self._outcomes, self._turns
+        pending, turns = self._pending, self._turns
         taken = 0
         while taken < MAX_DUE_A_TURN and (bucket := self._due_times.take(now_ms)) is not None:
             taken += len(bucket)
             for offset in bucket:
-                if (
-                    offset in pending
-                    and pending.due_at_ms(offset) <= now_ms
-                    and outcomes.state(offset) is State.PENDING
-                ):
+                if self._is_open(offset) and pending.due_at_ms(offset) <= now_ms:
                     turns.push(pending.group(offset), offset)
 
+    def _is_open(self, offset: int) -> bool:
+        return offset in self._pending and self._outcomes.state(offset) is State.PENDING
+
+    def _is_due(self, offset: int, now_ms: int) -> bool:
+        return self._pending.due_at_ms(offset) <= now_ms or self._is_old(offset, now_ms)
+
     def _send_checks(self, now_ms: int) -> None:
-        for _ in range(MAX_CHECKS_A_TURN):
+        """Choose whose turn it is, read their records, and ask; nobody else is chosen until that is done."""
+        if self._reader.is_busy:
+            return
+        chosen: list[Chosen] = []
+        read_bytes = 0
+        while len(chosen) < MAX_CHECKS_A_TURN and read_bytes < MAX_READ_BYTES:
             turn = self._turns.next_turn()
             if turn is None:
-                return
+                break
             group, offset = turn
-            try:
-                self._judge(group, offset, now_ms)
-            except Exception as error:  # noqa: BLE001 - a service loop: one half message must not stop the others
-                log.error("check failed", failure=error, half_offset=offset, group=group.name)
-                if offset in self._pending:
-                    self._later(offset, now_ms, self._pending.checks(offset))
+            if self._is_open(offset) and self._is_due(offset, now_ms):
+                # Else checked or put off since it became due; the new time has an entry of its own.
+                self._turns.hold(group)
+                chosen.append(turn)
+                read_bytes += self._pending.place(offset)[1]
+        self._read([offset for _, offset in chosen], partial(self._check, chosen))
 
-    def _judge(self, group: ProducerGroup, offset: int, now_ms: int) -> None:
-        pending = self._pending
-        if offset not in pending or self._outcomes.state(offset) is not State.PENDING:
+    def _read(self, offsets: list[int], done: Callable[[list[Found]], None]) -> None:
+        """Read half messages in one batch, and go on with them now or in a later turn."""
+        if not offsets:
             return
-        checks = pending.checks(offset)
-        facts = HalfFacts(pending.stored_at_ms(offset), pending.due_at_ms(offset), checks)
+
+        def have_read(found: list[Found]) -> None:
+            done(found)
+            if self._running:
+                self._end_turn()
+
+        self._reader.read([self._pending.place(offset) for offset in offsets], have_read)
+
+    def _check(self, chosen: list[Chosen], found: list[Found]) -> None:
+        """Ask about those that were read, in the order of their turns."""
+        now_ms = self._clock_ms()
+        waiting: list[Chosen] = []
+        without_producer: set[int] = set()
+        for (group, offset), half in zip(chosen, found, strict=True):
+            if self._running and self._is_open(offset):
+                if group.number in without_producer:
+                    waiting.append((group, offset))
+                elif not self._has_judged(group, offset, half, now_ms):
+                    waiting.append((group, offset))
+                    without_producer.add(group.number)
+            self._turns.release(group)
+        for group, offset in reversed(waiting):  # each goes to the front of its group
+            self._turns.park(group, offset)
+
+    def _has_judged(self, group: ProducerGroup, offset: int, half: Found, now_ms: int) -> bool:
+        """Check or give up one half message; False when no producer of its group can be asked."""
+        try:
+            return self._judge(group, offset, half, now_ms)
+        except Exception as error:  # noqa: BLE001 - a service loop: one half message must not stop the others
+            log.error("check failed", failure=error, half_offset=offset, group=group.name)
+            if offset in self._pending:
+                self._later(offset, now_ms, self._pending.checks(offset))
+            return True
+
+    def _judge(self, group: ProducerGroup, offset: int, found: Found, now_ms: int) -> bool:
+        checks = self._pending.checks(offset)
+        facts = HalfFacts(self._pending.stored_at_ms(offset), self._pending.due_at_ms(offset), checks)
         decision = verdict(facts, self._limits, now_ms)
-        if decision.act is Act.TOO_YOUNG:
-            return  # checked or put off since it became due; the new time has an entry of its own
-        half = self._read(offset)
-        if half is None:
-            return
+        half = self._readable(offset, found)
+        if half is None or decision.act is Act.TOO_YOUNG:  # put off while it was read
+            return True
         if real_place(half.property_map) is None:
             # Nobody could ever commit it: a stand-in of ``store repair``, or a record somebody else made.
             self._settling.discard(half, checks, "it does not name its real topic")
@@ -206,16 +260,19 @@ class CheckService:
             self._counts.checks_sent.value += 1
             self._later(offset, now_ms, checks + 1, group.patience)
         else:
-            self._turns.park(group, offset)
+            return False
+        return True
 
-    def _read(self, offset: int) -> StoredMessage | None:
-        """The half message; when its record is gone, it is given up, as nobody could ever commit it."""
-        half: StoredMessage | None = None
-        with suppress(RecordError):
-            half = self._store.message_at(*self._pending.place(offset))
-        if half is None:
+    def _readable(self, offset: int, found: Found) -> StoredMessage | None:
+        """The half message; when its record is gone, it is given up, as nobody could ever commit it.
+
+        :raises Exception: it could not be read.
+        """
+        if isinstance(found, Exception):
+            raise found
+        if found is None:
             self._settling.discard_lost(offset, self._host, "its record is not in the commit log any more")
-        return half
+        return found
 
     def _later(self, offset: int, now_ms: int, checks: int, intervals: int = 1) -> None:
         due_at_ms = now_ms + self._limits.check_interval_ms * intervals
@@ -253,17 +310,29 @@ class CheckService:
     def _give_up_old(self, now_ms: int) -> None:
         """Discard what is over the age limit; the oldest half message is always the base."""
         pending = self._pending
-        if not pending.count or not self._is_old(pending.base, now_ms):
+        if self._reader.is_busy or not pending.count or not self._is_old(pending.base, now_ms):
             return
+        old: list[int] = []
+        read_bytes = 0
         for offset in islice(pending, MAX_DISCARDS_A_TURN):
-            if not self._is_old(offset, now_ms):
-                return
+            if not self._is_old(offset, now_ms) or read_bytes >= MAX_READ_BYTES:
+                break
             if self._outcomes.state(offset) is State.PENDING:
-                half = self._read(offset)
-                if half is not None:
-                    checks = pending.checks(offset)
-                    facts = HalfFacts(pending.stored_at_ms(offset), now_ms, checks)
-                    self._settling.discard(half, checks, verdict(facts, self._limits, now_ms).reason)
+                old.append(offset)
+                read_bytes += pending.place(offset)[1]
+        self._read(old, partial(self._discard_old, old))
+
+    def _discard_old(self, old: list[int], found: list[Found]) -> None:
+        now_ms = self._clock_ms()
+        for offset, each in zip(old, found, strict=True):
+            if not (self._running and self._is_open(offset)):
+                continue
+            if isinstance(each, Exception):
+                log.error("half message not given up", half_offset=offset, error=str(each))
+            elif (half := self._readable(offset, each)) is not None:
+                checks = self._pending.checks(offset)
+                facts = HalfFacts(self._pending.stored_at_ms(offset), now_ms, checks)
+                self._settling.discard(half, checks, verdict(facts, self._limits, now_ms).reason)
 
     def _is_old(self, offset: int, now_ms: int) -> bool:
         return now_ms - self._pending.stored_at_ms(offset) > self._limits.max_age_ms
@@ -277,7 +346,7 @@ class CheckService:
         """Sleep until there is something to do; without an end when nothing is pending."""
         if not self._running or self._pending.count == 0:
             return
-        if self._turns.is_waiting:
+        if self._turns.is_waiting and not self._reader.is_busy:
             self._wake_in(0)
             return
         next_ms = self._due_times.next_ms

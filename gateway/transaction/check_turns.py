@@ -22,10 +22,11 @@ class ProducerGroup:
     """One group with open half messages. A plain class: it changes with every check.
 
     ``open`` counts its half messages without outcome, ``ready`` are those due now, ``in_flight`` the checks
-    sent and not answered, ``unknowns`` the answers without an outcome since the last one that had one.
+    sent and not answered, ``held`` places for checks that are about to be sent, ``unknowns`` the answers without an
+    outcome since the last one that had one.
     """
 
-    __slots__ = ("in_flight", "name", "number", "open", "parked", "queued", "ready", "unknowns", "window")
+    __slots__ = ("held", "in_flight", "name", "number", "open", "parked", "queued", "ready", "unknowns", "window")
 
     def __init__(self, name: str, number: int) -> None:
         self.name = name
@@ -33,10 +34,16 @@ class ProducerGroup:
         self.open = 0
         self.ready: deque[int] = deque()
         self.in_flight = 0
+        self.held = 0
         self.window = FIRST_WINDOW
         self.parked = False
         self.queued = False
         self.unknowns = 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the window takes one more check."""
+        return self.in_flight + self.held < self.window
 
     @property
     def patience(self) -> int:
@@ -63,6 +70,7 @@ class CheckTurns:
         self._round: deque[ProducerGroup] = deque()
         self._in_flight: dict[int, tuple[int, ProducerGroup]] = {}
         self._parked: dict[int, ProducerGroup] = {}
+        self._held = 0
 
     # -- groups ---------------------------------------------------------------------------------------------
 
@@ -127,16 +135,28 @@ class CheckTurns:
     def next_turn(self) -> tuple[ProducerGroup, int] | None:
         """The next half message to check, of another group each time; None when the limits allow no more now.
 
-        The caller says ``sent`` or ``park``, or neither when the half message needs no check any more.
+        The caller says ``sent`` or ``park``, or neither when the half message needs no check any more; what it cannot
+        say at once it says between ``hold`` and ``release``.
         """
-        while self._round and len(self._in_flight) < self._max_in_flight:
+        while self.is_waiting:
             group = self._round.popleft()
             group.queued = False
-            if group.ready and not group.parked and group.in_flight < group.window:
+            if group.ready and not group.parked and group.has_room:
                 offset = group.ready.popleft()
                 self._queue(group)
                 return group, offset
         return None
+
+    def hold(self, group: ProducerGroup) -> None:
+        """Keep a place in flight for the half message whose turn it was."""
+        group.held += 1
+        self._held += 1
+
+    def release(self, group: ProducerGroup) -> None:
+        """Give the place back: the check was sent, or is not to be."""
+        group.held -= 1
+        self._held -= 1
+        self._queue(group)
 
     def park(self, group: ProducerGroup, offset: int) -> None:
         """The group has no producer that can be asked; the half message keeps its place."""
@@ -154,7 +174,7 @@ class CheckTurns:
     @property
     def is_waiting(self) -> bool:
         """Whether a group could take a turn now, as far as the limits go."""
-        return bool(self._round) and len(self._in_flight) < self._max_in_flight
+        return bool(self._round) and len(self._in_flight) + self._held < self._max_in_flight
 
     # -- in flight ------------------------------------------------------------------------------------------
 
@@ -201,6 +221,6 @@ class CheckTurns:
         return len(self._in_flight)
 
     def _queue(self, group: ProducerGroup) -> None:
-        if group.ready and not group.queued and not group.parked and group.in_flight < group.window:
+        if group.ready and not group.queued and not group.parked and group.has_room:
             group.queued = True
             self._round.append(group)

@@ -77,8 +77,11 @@ class TransactionCounts:
         """Indexed by the number that ``topic`` gives."""
         self._topic_numbers: dict[str, int] = {}
 
-    def watch(self, oldest_s: Callable[[], float], in_flight: Callable[[], int]) -> None:
-        """Declare what is asked for when the metrics are read."""
+    def watch(self, oldest_s: Callable[[], float], in_flight: Callable[[], int], waiting: Callable[[], int]) -> None:
+        """Declare what is asked for when the metrics are read.
+
+        :param waiting: half messages that a table or a database was not told of yet.
+        """
         self._registry.watch(
             "rocketmq_gateway_transaction_oldest_half_seconds",
             "Age of the oldest half message without an outcome",
@@ -86,6 +89,11 @@ class TransactionCounts:
         )
         self._registry.watch(
             "rocketmq_gateway_transaction_checks_in_flight", "Checks sent and not answered yet", in_flight
+        )
+        self._registry.watch(
+            "rocketmq_gateway_transaction_changes_waiting",
+            "Half messages that a transaction state table or database was not told of yet",
+            waiting,
         )
 
     def find_topic(self, name: str) -> int | None:

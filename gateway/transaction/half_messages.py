@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, MAX_GROUP_CHARACTERS
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
 from wire.message.flags import SysFlag, with_transaction_kind
 from wire.message.properties import (
@@ -25,6 +25,7 @@ DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
 """Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
 
 _DELAYS = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
+_REWRITTEN = frozenset({PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET})
 _BROKERS_OWN = frozenset(
     {
         PropertyName.REAL_TOPIC,
@@ -50,8 +51,16 @@ def refuse_reason(properties: Mapping[str, str]) -> str | None:
     for name in TIMER_PROPERTIES:
         if name in properties:
             return f"a transactional message cannot be delayed: property {name}={properties[name]}"
-    if not properties.get(PropertyName.PGROUP):
+    group = properties.get(PropertyName.PGROUP, "")
+    if not group:
         return f"a transactional message needs its producer group: property {PropertyName.PGROUP} is missing"
+    if len(group) > MAX_GROUP_CHARACTERS:
+        return (
+            f"a producer group has {MAX_GROUP_CHARACTERS} characters at most: "
+            f"property {PropertyName.PGROUP} has {len(group)}"
+        )
+    if not group.isprintable():
+        return f"a producer group has printable characters only: property {PropertyName.PGROUP}={group!r}"
     return None
 
 
@@ -88,6 +97,11 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
     return topic, int(queue_id)
+
+
+def is_rewritten(properties: Mapping[str, str]) -> bool:
+    """Whether a half message was stored before: by Apache RocketMQ for a check, or because it was resumed."""
+    return not _REWRITTEN.isdisjoint(properties)
 
 
 def final_of(half: StoredMessage) -> OutgoingMessage | None:

@@ -54,11 +54,17 @@ class LogAccess(Protocol):
     ) -> GetResult:
         """Read records of a queue."""
 
+    def mend_queue(self, topic: str, queue_id: int, offset: int, count: int) -> int:
+        """Make wrong units of a queue from the log again; how many of these lead over messages that are in no log."""
+
     def walk_from(self, commit_log_offset: int) -> LogWalk:
         """All visible messages from a record's place on."""
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         """The message at a place of the commit log."""
+
+    def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
+        """The same as far as it is in memory; None when the disk has to be asked, or nothing is there."""
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First offset of a queue, -1 when it does not exist."""

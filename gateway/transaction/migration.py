@@ -3,6 +3,9 @@
 Half messages stay where they are, with the places their producers know; only what says that they are pending moves.
 The file ``state-store`` is replaced last: a move that is cut short leaves the directory as it was, and may be made
 again. To ``queue`` the op records that were never written are appended, so Apache RocketMQ can take over as well.
+
+What the old state store has is not believed afterwards. Inside the directory it is emptied; a database outside is left
+as it is, since the directory may be a copy of one that goes by the same rows.
 """
 
 from __future__ import annotations
@@ -44,6 +47,8 @@ class Plan:
     groups: dict[str, int]
     oldest_ms: int | None
     is_done: bool
+    left: str | None = None
+    """A database outside the directory, which keeps its rows; None for none."""
 
     @property
     def count(self) -> int:
@@ -94,7 +99,9 @@ class Migration:
         """
         source = self._source
         self._remembered = remembered = source.remembered.load()
-        self._states = source.make(remembered.store, remembered.identity)
+        is_done = self._is_there(remembered)
+        # What is there already is looked at there, whatever the settings say.
+        self._states = (self._target if is_done else source).make(remembered.store, remembered)
         self._found = Rebuild(
             store=self._store,
             offsets=self._offsets,
@@ -114,8 +121,34 @@ class Migration:
             wanted=self._target.wanted,
             groups=groups,
             oldest_ms=min((half.stored_at_ms for half in self._pending.values()), default=None),
-            is_done=remembered.store is self._target.wanted and source.database == self._target.database,
+            is_done=is_done,
+            left=None if is_done or not self._is_outside else source.database,
         )
+
+    @property
+    def _is_outside(self) -> bool:
+        """Whether the present state store is a database that a copy of the directory may go by as well."""
+        return self._remembered.store is TransactionStateStore.DATABASE and not self._source.has_own_database
+
+    def _is_there(self, remembered: Remembered) -> bool:
+        """Whether the wanted state store is the present one, for databases by what they hold."""
+        target, wanted = self._target, self._target.wanted
+        is_same = remembered.store is wanted
+        if wanted is not TransactionStateStore.DATABASE or (not is_same and target.has_own_database):
+            return is_same
+        states = target.make_rows(remembered)
+        try:
+            if is_same and states.is_ours():
+                return True
+            if not target.has_own_database:
+                states.check_free()
+            return False
+        except StatesUnavailable:
+            if is_same and target.database == remembered.database:
+                return True  # as far as can be said
+            raise
+        finally:
+            states.close()
 
     def run(self) -> int:
         """Do what ``plan`` found; how many op records were written. Blocks.
@@ -127,8 +160,11 @@ class Migration:
         base = min(self._pending, default=found.half_end)
         log_end = self._store.max_commit_log_offset
         records = 0
-        target.remembered.save(self._remembered)  # the identity, before a database learns it
-        states = target.make(target.wanted, self._remembered.identity)
+        moved = target.began(self._remembered, base)
+        tokens = dict.fromkeys((*self._remembered.tokens, *moved.tokens))
+        # Before a database learns them: a move that is cut short, and made again, must know its own rows.
+        target.remembered.save(replace(self._remembered, tokens=tuple(tokens)))
+        states = target.make(target.wanted, moved)
         if states is None:
             records = self._write_ops(base, found.half_end)
         else:
@@ -141,10 +177,10 @@ class Migration:
         # Apache RocketMQ looks here, and knows no file of ours.
         self._offsets.commit(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
         self._offsets.persist_now()
-        target.remembered.save(replace(self._remembered, store=target.wanted, first=base))
-        if self._states is not None:
+        target.remembered.save(moved)
+        if self._states is not None and not self._is_outside:
             with suppress(StatesUnavailable):
-                self._states.begin(found.half_end, log_end)  # what it still has is nobody's
+                self._states.begin(self._remembered.first, 0)  # whoever goes by it all the same has to read the log
         return records
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from gateway.transaction.half_messages import DISCARD_REASON, HALF_QUEUE_ID, rea
 from gateway.transaction.log_access import LogAccess, ProducerChoice
 from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.pending import Pending
-from gateway.transaction.settling import Settling
+from gateway.transaction.settling import Settling, source_text
 from gateway.transaction.states import State
 from wire.bodies.transactions import Transaction, TransactionGroup, TransactionStatistics
 from wire.errors import RemoteError
@@ -262,14 +262,6 @@ class Overview:
             if message.unique_key == key
         ]
         return max(found, key=lambda message: message.queue_offset, default=None)
-
-
-def source_text(source: tuple[str, object]) -> str:
-    """Who asked, for people: ``producer 10.0.0.7:40212``."""
-    kind, who = source
-    if isinstance(who, tuple) and len(who) == 2:
-        who = f"{who[0]}:{who[1]}"
-    return f"{kind} {who}"
 
 
 _MAX_OFFSET_DIGITS = 19

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
-from gateway.store.get_result import GetStatus
+from gateway.errors import GatewayError
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.check_journal import Check
 from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
@@ -37,31 +37,34 @@ from gateway.transaction.property_scan import (
     parse_head,
     scan_properties,
 )
+from gateway.transaction.queue_records import END_OF_LOG, MessageUnreadable, QueueRecords, log_offset
 from gateway.transaction.state_stores.changes import UNKNOWN, Known, Prepared, Settled, TransactionStates
 from gateway.transaction.state_stores.outcome_records import outcomes_from
 from gateway.transaction.states import OPEN_STATES, State
 from wire.errors import RecordError
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName
-from wire.message.record import MIN_RECORD_BYTES, StoredMessage, parse_record
+from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import (
-    commit_log_offset_at,
     prepared_transaction_offset_at,
+    queue_offset_at,
     sys_flag_at,
     total_size_at,
 )
 
 log = EventLog("transaction")
 
-OFFSETS_GROUP = "CID_RMQ_SYS_TRANS"
+OFFSETS_GROUP = TRANSACTION_GROUP
 """The group under which Apache RocketMQ keeps the progress of its checks. Never change: it is on disk."""
-READ_COUNT = 4_096
-READ_BYTES = 4 << 20
 REMEMBERED_OPS = 10_000
 """Op records before the stored op offset that are read too, so that late repeats are recognised."""
 OP_LAG_MS = 60_000
 """How much later than its final message another broker's op record may come: 20 times the batch interval."""
 
+DOUBTED_UNITS = 64
+"""Looked at where a queue begins above what is needed of it."""
+MAX_TOLD = 20
+"""Half messages named in a line of the log."""
 MAX_COPIES = 64
 """Records with one key that are looked at: 15 checks make at most 16 copies."""
 END_OF_TIME_MS = 2**62
@@ -97,6 +100,8 @@ class Findings:
     :param unrecorded: settled half messages without an op record, to be written.
     :param position: the state store knows everything of the commit log below; ``prepared`` and ``settled``
         are what the log says behind that.
+    :param lost_ops: op records that a repair replaced or that are in no log; ``uncertain`` are the pending half
+        messages that these may have said to be rolled back.
     :param copies: unique key to the half offset of the copy that stands for the transaction.
     """
 
@@ -111,6 +116,8 @@ class Findings:
     settled: list[Settled] = field(default_factory=list)
     half_count: int = 0
     final_count: int = 0
+    lost_ops: int = 0
+    uncertain: list[int] = field(default_factory=list)
 
 
 class Rebuild:
@@ -150,6 +157,7 @@ class Rebuild:
         self._known = Known()
         self._found = Findings()
         self._op_times: list[tuple[int, int]] = []
+        self._lost_below = 0
         self._open_offsets = array("q")
         self._open_places = array("q")
         self._targets: set[tuple[str, int]] = set()
@@ -177,8 +185,13 @@ class Rebuild:
     def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
         """Where to read: from the stored offset, within what the queue still has and already has."""
         low = max(self._store.min_offset(topic, queue_id), 0)
-        end = max(self._store.max_offset(topic, queue_id), low)
         stored = self._offsets.query(OFFSETS_GROUP, topic, queue_id)
+        if 0 <= stored < low:
+            # Needed, and deleted all the same: or the units there are damaged and lead below the begin of the log.
+            first = max(stored, low - DOUBTED_UNITS)
+            self._store.mend_queue(topic, queue_id, first, low - first)
+            low = max(self._store.min_offset(topic, queue_id), 0)
+        end = max(self._store.max_offset(topic, queue_id), low)
         return (low if stored < 0 else min(max(stored, low), end)), end
 
     # -- 1. op records --------------------------------------------------------------------------------------
@@ -186,20 +199,37 @@ class Rebuild:
     def _read_ops(self) -> None:
         low = max(self._store.min_offset(OP_HALF_TOPIC, OP_QUEUE_ID), 0)
         first = max(low, self._found.op_start - REMEMBERED_OPS)
-        for part, at in _records(self._store, OP_HALF_TOPIC, OP_QUEUE_ID, first, self._found.op_end):
-            try:
-                record = parse_record(part, at)
-            except RecordError as error:
-                log.error("damaged op record left out", error=str(error))
-                continue
+        needed_from = self._found.op_start
+        try:
+            self._read_ops_in(first, needed_from)
+        except GatewayError as error:
+            # No pending half message depends on these; an outcome that is repeated is compared with the log instead.
+            log.warning("older op records cannot be read", first=first, end=needed_from, reason=str(error))
+        absent = self._read_ops_in(needed_from, self._found.op_end)
+        if absent:
+            self._lost_op(END_OF_LOG, absent)
+
+    def _read_ops_in(self, first: int, end: int) -> int:
+        """Note what the op records say; how many of them are in no log any more."""
+        records = QueueRecords(self._store, OP_HALF_TOPIC, OP_QUEUE_ID, first, end)
+        for part, at in records:
+            record = _parsed(part, at, OP_HALF_TOPIC)
             if b"\x00" in record.properties:
                 # Cut short by a power failure behind its body, which is all that the checksum covers: never promised.
                 log.error("torn op record left out", queue_offset=record.queue_offset)
                 continue
             self._op_times.append((record.stored_at_ms, record.commit_log_offset))
-            outcomes = record.property_map.get(OUTCOMES)
-            for offset, state in parse_op(record.body, outcomes):
+            settled = parse_op(record.body, record.property_map.get(OUTCOMES))
+            for offset, state in settled:
                 self._note_settled(offset, state, record.queue_offset)
+            if not settled and record.queue_offset >= self._found.op_start:
+                self._lost_op(record.commit_log_offset, 1)  # a repair put another record in its place
+        return records.absent
+
+    def _lost_op(self, place: int, count: int) -> None:
+        """Op records that named nobody knows whom, up to this place of the log, are gone."""
+        self._found.lost_ops += count
+        self._lost_below = max(self._lost_below, place)
 
     def _note_settled(self, offset: int, state: State, op_offset: int) -> None:
         if offset >= self._found.half_end:
@@ -224,7 +254,8 @@ class Rebuild:
     def _read_halves(self) -> None:
         found = self._found
         state, first_unknown = self._outcomes.state, self._outcomes.end
-        for part in _parts(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end):
+        halves = QueueRecords(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end)
+        for part in halves.parts():
             at = count = 0
             part_bytes = len(part)
             while at < part_bytes:
@@ -232,18 +263,12 @@ class Rebuild:
                 try:
                     head, raw = parse_head(part, at)
                 except RecordError as error:
-                    log.error("damaged half message left out", error=str(error))
-                    size = total_size_at(part, at)
+                    raise _unreadable(part, at, HALF_TOPIC, error) from error
+                if head[QUEUE_OFFSET] < first_unknown and state(head[QUEUE_OFFSET]) in SETTLED_STATES:
+                    self._note_family(part, at)
                 else:
-                    size = head[TOTAL_SIZE]
-                    if head[QUEUE_OFFSET] < first_unknown and state(head[QUEUE_OFFSET]) in SETTLED_STATES:
-                        self._note_family(part, at)
-                    else:
-                        self._open(part, at, head, raw)
-                if size < MIN_RECORD_BYTES:
-                    log.error("half messages left out", bytes=part_bytes - at, size=size)
-                    break
-                at += size
+                    self._open(part, at, head, raw)
+                at += head[TOTAL_SIZE]
             found.half_count += count
 
     def _open(self, part: bytes, at: int, head: Head, raw: bytes) -> None:
@@ -370,13 +395,33 @@ class Rebuild:
         )
         if first_open is None:
             return
-        start = max(self._mark, self._op_bound(), self._open_places[first_open])
+        start = self._open_places[first_open]
+        if not self._found.lost_ops:  # else a final message of any time may be the only evidence
+            start = max(start, self._mark, self._op_bound())
         for topic, queue_id in sorted(self._targets):
             self._find_finals_in(topic, queue_id, start)
         for key, offset in list(self._found.copies.items()):
             # A producer may have committed an earlier copy, whose half message is not read any more.
             if not self._is_settled(offset) and self._was_committed(key, offset):
                 self._close(offset, State.COMMITTED)
+        if self._found.lost_ops:
+            self._tell_uncertain()
+
+    def _tell_uncertain(self) -> None:
+        """Which transactions may be pending again, because nothing but a lost op record told of their rollback."""
+        found = self._found
+        found.uncertain = pending = [
+            offset
+            for offset, place in zip(self._open_offsets, self._open_places, strict=True)
+            if place < self._lost_below and not self._is_settled(offset)
+        ]
+        log.warning(
+            "op records were lost: commits are known by their final messages, what was rolled back is pending again",
+            lost_op_records=found.lost_ops,
+            committed_by_final_message=len(found.unrecorded),
+            pending=len(pending),
+            half_offsets=f"{pending[:MAX_TOLD]}{' ...' if len(pending) > MAX_TOLD else ''}",
+        )
 
     def _op_bound(self) -> int:
         """Final messages below this commit log offset have their op records; 0 when that is not known."""
@@ -402,9 +447,9 @@ class Rebuild:
         low = max(self._store.min_offset(topic, queue_id), 0)
         end = self._store.max_offset(topic, queue_id)
         first = low + bisect_left(
-            range(low, end), start, key=lambda offset: _log_offset(self._store, topic, queue_id, offset)
+            range(low, end), start, key=lambda offset: log_offset(self._store, topic, queue_id, offset)
         )
-        for part, at in _records(self._store, topic, queue_id, first, end, _is_final):
+        for part, at in QueueRecords(self._store, topic, queue_id, first, end, _is_final):
             self._found.final_count += 1
             place = prepared_transaction_offset_at(part, at)
             index = bisect_left(self._open_places, place)
@@ -438,52 +483,15 @@ def _is_final(record: memoryview) -> bool:
     return transaction_kind(sys_flag_at(record)) == SysFlag.TRANSACTION_COMMIT
 
 
-def _records(
-    store: LogAccess,
-    topic: str,
-    queue_id: int,
-    offset: int,
-    end: int,
-    accepts_record: Callable[[memoryview], bool] | None = None,
-) -> Iterator[tuple[bytes, int]]:
-    """The records of a queue from ``offset`` to ``end``, each as a buffer and where it starts in it."""
-    for part in _parts(store, topic, queue_id, offset, end, accepts_record):
-        at = 0
-        while at < len(part):
-            size = total_size_at(part, at)
-            if size < MIN_RECORD_BYTES:
-                log.error("records left out", topic=topic, bytes=len(part) - at, size=size)
-                break
-            yield part, at
-            at += size
+def _parsed(part: bytes, at: int, topic: str) -> StoredMessage:
+    try:
+        return parse_record(part, at)
+    except RecordError as error:
+        raise _unreadable(part, at, topic, error) from error
 
 
-def _parts(
-    store: LogAccess,
-    topic: str,
-    queue_id: int,
-    offset: int,
-    end: int,
-    accepts_record: Callable[[memoryview], bool] | None = None,
-) -> Iterator[bytes]:
-    """The records of a queue from ``offset`` to ``end``, many in each buffer."""
-    while offset < end:
-        result = store.get_messages(topic, queue_id, offset, READ_COUNT, READ_BYTES, accepts_record=accepts_record)
-        if result.status is GetStatus.FOUND:
-            yield from result.parts
-        if result.next_begin_offset > offset:
-            offset = result.next_begin_offset
-        else:
-            log.error("message left out", topic=topic, queue_offset=offset, status=result.status.name)
-            offset += 1
-
-
-def _log_offset(store: LogAccess, topic: str, queue_id: int, offset: int) -> int:
-    """Commit log offset of one message of a queue; −1 when it cannot be read."""
-    result = store.get_messages(topic, queue_id, offset, 1, 1)
-    if result.status is not GetStatus.FOUND or not result.parts:
-        return -1
-    return commit_log_offset_at(result.parts[0])
+def _unreadable(part: bytes, at: int, topic: str, error: RecordError) -> MessageUnreadable:
+    return MessageUnreadable(topic, 0, queue_offset_at(part, at), str(error))
 
 
 def journal_check(check: Check | None, half: OpenHalf) -> tuple[int, int] | None:

@@ -18,10 +18,10 @@ from functools import partial
 
 from gateway.clock import Milliseconds
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.telemetry.logs import EventLog
+from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.half_messages import discarded_of, final_of, real_place
+from gateway.transaction.half_messages import discarded_of, final_of, is_rewritten, real_place
 from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
@@ -47,7 +47,8 @@ END_OF_TIME_MS = 2**62
 _STOOD_FOR = frozenset({State.NONE, State.REPLACED})
 
 Source = tuple[str, object]
-"""Who asked: ``producer``, ``check`` … and the address."""
+"""Who asked: ``producer``, ``check`` … and the address; or ``broker`` and why."""
+FORGOTTEN: Source = ("somebody", "before the broker's last start, or too long ago to be remembered")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,14 @@ REPLY_OF = {
 }
 """Response code of an append that failed; SYSTEM_ERROR for the others, as upstream."""
 ONE_MESSAGE_ILLEGAL = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+
+def source_text(source: Source) -> str:
+    """Who asked, for people: ``producer 10.0.0.7:40212``."""
+    kind, who = source
+    if isinstance(who, tuple) and len(who) == 2:
+        who = f"{who[0]}:{who[1]}"
+    return f"{kind} {who}"
 
 
 class Decision:
@@ -91,6 +100,7 @@ class Settling:
     :param reopened: told of a half message that is pending again because its outcome could not be stored.
     :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.
+    :param has_topic: whether a topic with this queue exists, or was made just now; None: all do.
     """
 
     def __init__(
@@ -109,6 +119,7 @@ class Settling:
         reopened: Callable[[int], None],
         moved: Callable[[], None],
         evidence: Evidence | None = None,
+        has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self._store = store
         self._outcomes = outcomes
@@ -123,6 +134,8 @@ class Settling:
         self._reopened = reopened
         self._moved = moved
         self._log_evidence = evidence
+        self._has_topic = has_topic
+        self._refusals = Repeats(clock_ms)
         self._gathered: list[Decision] = []
         self._deciding: dict[int, Decision] = {}
         self._idle: list[Callable[[], None]] = []
@@ -139,36 +152,39 @@ class Settling:
 
     def ask(
         self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None, reason: str = ""
-    ) -> None:
+    ) -> bool:
         """Commit, roll back or give up a half message that was read at its place.
 
         :param answer: told once the outcome is durable or refused; None when nobody listens.
         :param reason: why it is given up.
+        :returns: whether this is its first outcome, now on its way; False: it is refused, or repeated.
         """
         offset = self._live_offset(half) if self.copies else half.queue_offset
         state = self._outcomes.state(offset)
         if state is not State.PENDING or offset not in self._pending:
             self._repeated(half, offset, event, state, source, answer)
-            return
+            return False
         live = half
         if offset != half.queue_offset:
             copy = self._store.message_at(*self._pending.place(offset))
             if copy is None:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message's later copy is gone"))
-                return
+                return False
             live = copy
-        self._begin(live, event, source, answer, reason)
+        return self._begin(live, event, source, answer, reason)
 
     def discard(self, half: StoredMessage, checks: int, reason: str) -> None:
         """Give up a pending half message; a copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
         offset = half.queue_offset
         log.warning("half message given up", half_offset=offset, reason=reason, message_id=half.unique_key)
         self._decide(offset, Event.DISCARD, discarded_of(half, checks, reason), half.store_host)
+        self.sources.put(offset, ("broker", f"({reason})"))
 
     def discard_lost(self, offset: int, host: bytes, reason: str) -> None:
         """Give up a pending half message whose record cannot be read any more."""
         log.error("half message lost", half_offset=offset, reason=reason)
         self._decide(offset, Event.DISCARD, None, host)
+        self.sources.put(offset, ("broker", f"({reason})"))
 
     def record(self, settled: Iterable[tuple[int, State]], host: bytes) -> None:
         """Write the op records that are missing for half messages known to be settled (after a start)."""
@@ -183,7 +199,7 @@ class Settling:
             return self.copies.get(half.unique_key or "", offset)
         return offset
 
-    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None, reason: str) -> None:
+    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None, reason: str) -> bool:
         message = None
         if event is Event.DISCARD:
             message = discarded_of(half, self._pending.checks(half.queue_offset), reason)
@@ -191,11 +207,29 @@ class Settling:
             message = final_of(half)
             if message is None:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
-                return
+                return False
+            if self._has_topic is not None and not self._has_topic(message.topic, message.queue_id):
+                self._refuse_nowhere(half.queue_offset, message.topic, source, answer)
+                return False
         decision = self._decide(half.queue_offset, event, message, half.store_host)
         if answer is not None:
             decision.answers.append(answer)
         self.sources.put(half.queue_offset, source)
+        return True
+
+    def _refuse_nowhere(self, offset: int, topic: str, source: Source, answer: Answer | None) -> None:
+        """A commit to a topic that was deleted: no consumer would see the message, so it stays pending."""
+        left_out = self._refusals.due(topic)
+        if left_out is not None:
+            log.warning(
+                "commit refused: its topic does not exist",
+                half_offset=offset,
+                topic=topic,
+                refused_by=source_text(source),
+                left_out=left_out,
+            )
+        remark = f"topic[{topic}] does not exist: half message {offset} stays pending; create it, and commit again"
+        _tell(answer, Reply(ResponseCode.TOPIC_NOT_EXIST, remark))
 
     def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
         state = TRANSITIONS[State.PENDING][event]
@@ -231,33 +265,48 @@ class Settling:
     def _refuse(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         self._counts.conflicts.value += 1
         self.conflicts.put(offset, (self.conflicts.get(offset) or 0) + 1)
-        first = self.sources.get(offset) or ("unknown", "-")
+        first_by = source_text(self.sources.get(offset) or FORGOTTEN)
         log.warning(
             "contradicting outcome refused",
             half_offset=offset,
             first=state.name,
-            first_by=f"{first[0]} {first[1]}",
+            first_by=first_by,
             refused=event.value,
-            refused_by=f"{source[0]} {source[1]}",
+            refused_by=source_text(source),
         )
-        remark = f"half message {offset} is {state.name} (by {first[0]} {first[1]}); {event.value} is refused"
+        remark = f"half message {offset} is {state.name}, by {first_by}; {event.value} is refused"
         _tell(answer, Reply(ResponseCode.ILLEGAL_OPERATION, remark))
 
     def _evidence(self, half: StoredMessage) -> State:
         """How a half message was settled of which memory and op record do not say: by its final message."""
         place = real_place(half.property_map)
         key = half.unique_key
-        if place is not None and key is not None and self.final_exists(place[0], key):
-            return State.COMMITTED
+        if place is not None and key is not None:
+            for final in self._finals(place[0], key):
+                if self._is_of(final.prepared_transaction_offset, half):
+                    return State.COMMITTED
         return State.ROLLED_BACK
+
+    def _is_of(self, committed_at: int, half: StoredMessage) -> bool:
+        """Whether the half message committed at this commit log offset is this one, or the same one written again.
+
+        Others may have its unique key: a client that sends once more what was not answered in time.
+        """
+        if committed_at == half.commit_log_offset or is_rewritten(half.property_map):
+            return True
+        other = self._store.message_at(committed_at)
+        return other is not None and is_rewritten(other.property_map)
 
     def final_exists(self, topic: str, unique_key: str) -> bool:
         """Whether a committed message with this key is in its real topic."""
-        found = self._store.query_by_key(topic, unique_key, EVIDENCE_COUNT, 0, END_OF_TIME_MS)
-        return any(
-            transaction_kind(message.sys_flag) == SysFlag.TRANSACTION_COMMIT and message.unique_key == unique_key
-            for message in found
-        )
+        return bool(self._finals(topic, unique_key))
+
+    def _finals(self, topic: str, unique_key: str) -> list[StoredMessage]:
+        return [
+            message
+            for message in self._store.query_by_key(topic, unique_key, EVIDENCE_COUNT, 0, END_OF_TIME_MS)
+            if transaction_kind(message.sys_flag) == SysFlag.TRANSACTION_COMMIT and message.unique_key == unique_key
+        ]
 
     # -- storing --------------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class Transactions:
     :param soon: runs a function at the end of the reactor turn; the store's.
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     :param in_thread: runs a blocking function in a thread.
+    :param has_topic: whether a topic with this queue exists, or could be made; None: all do.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Transactions:
         files: FileLayer | None = None,
         broker_name: str | None = None,
         choice: StateChoice | None = None,
+        has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self.limits = limits
         self.counts = TransactionCounts(Registry() if metrics is None else metrics)
@@ -134,6 +136,7 @@ class Transactions:
             reopened=self._reopened,
             moved=self._moved,
             evidence=None if self._follower is None else Evidence(self._follower, self.pending.place),
+            has_topic=has_topic,
         )
         self._checks = CheckService(
             store=store,
@@ -149,6 +152,7 @@ class Transactions:
             journal=self._journal,
             counts=self.counts,
             host=host,
+            in_thread=in_thread,
             broker_name=broker_name,
         )
         self.overview = Overview(
@@ -163,7 +167,11 @@ class Transactions:
             clock_ms=clock_ms,
             newest_state=self._newest_state,
         )
-        self.counts.watch(lambda: self.overview.oldest_age_ms / 1_000, lambda: self._turns.in_flight)
+        self.counts.watch(
+            lambda: self.overview.oldest_age_ms / 1_000,
+            lambda: self._turns.in_flight,
+            lambda: 0 if self._follower is None else self._follower.waiting,
+        )
         self._progress = Progress(
             store=store,
             offsets=consumer_offsets,
@@ -205,7 +213,7 @@ class Transactions:
         """Ask the state store the directory has, and go on with the one that is wanted."""
         choice = self._choice
         remembered = Remembered() if choice is None else choice.remembered.load()
-        states = None if choice is None else choice.make(remembered.store, remembered.identity)
+        states = None if choice is None else choice.make(remembered.store, remembered)
         try:
             found = Rebuild(
                 store=self._store,
@@ -223,6 +231,8 @@ class Transactions:
             if choice is not None and choice.wanted is not remembered.store:
                 states = choice.switch(remembered, states, self._store, self.pending)
                 found.unrecorded, found.prepared, found.settled = [], [], []
+            elif choice is not None:
+                choice.claim(remembered, states)
         except BaseException:
             if states is not None:
                 states.close()
@@ -328,8 +338,14 @@ class Transactions:
 
         :param event: COMMIT, ROLLBACK or DISCARD, the last with a reason.
         """
-        self.counts.manual.value += 1
-        self._settling.ask(half, event, source, answer, reason)
+        is_first = False
+
+        def told(reply: Reply) -> None:
+            if is_first and reply.code == ResponseCode.SUCCESS:
+                self.counts.manual.value += 1
+            answer(reply)
+
+        is_first = self._settling.ask(half, event, source, told, reason)
 
     def ask_now(self, half_offset: int) -> bool:
         """Let a pending half message be checked at once; False when it is not pending."""
@@ -337,6 +353,17 @@ class Transactions:
             return False
         self._checks.ask_now(half_offset)
         return True
+
+    def is_pending(self, half_offset: int) -> bool:
+        """Whether a half message waits for its outcome, or for the outcome it has to be stored."""
+        return half_offset in self.pending
+
+    def is_pending_of(self, half_offset: int, commit_log_offset: int, group: str) -> bool:
+        """Whether a pending half message lies there and is this producer group's."""
+        pending = self.pending
+        return (
+            pending.place(half_offset)[0] == commit_log_offset and self._turns.name(pending.group(half_offset)) == group
+        )
 
     def checked(self, half_offset: int, *, knows: bool) -> None:
         """A producer answered a check of the half message at this offset of the half queue."""

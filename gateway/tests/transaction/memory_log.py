@@ -49,6 +49,8 @@ class MemoryLog:
         """Whether appends wait for ``release`` before they are durable."""
         self.refuses: Callable[[OutgoingMessage], PutStatus | None] = lambda message: None
         self.appends = 0
+        self.cold: set[int] = set()
+        """Places that are on disk and not in memory."""
         self._waiting: list[Waiting] = []
         self._next: dict[tuple[str, int], int] = {}
 
@@ -129,6 +131,9 @@ class MemoryLog:
         record = self.records.get(commit_log_offset)
         return None if record is None else parse_record(record)
 
+    def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
+        return None if commit_log_offset in self.cold else self.message_at(commit_log_offset, size)
+
     def walk_from(self, commit_log_offset: int) -> MemoryWalk:
         return MemoryWalk(self.records, commit_log_offset, self.flushed_offset)
 
@@ -160,6 +165,9 @@ class MemoryLog:
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
         joined = [b"".join(found)] if found else []
         return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)
+
+    def mend_queue(self, topic: str, queue_id: int, offset: int, count: int) -> int:
+        return 0
 
     def query_by_key(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> list[StoredMessage]:
         found = [message for message in self.messages(topic) if message.unique_key == key]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, World
+from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, Producer, World, in_thread
 from gateway.transaction.half_messages import DISCARD_REASON, half_of
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
@@ -173,3 +175,214 @@ def test_a_half_message_without_its_real_topic_is_given_up_once_and_nobody_is_as
     again.wait(100)
     assert again.transactions.pending.count == 0
     assert len(again.log.messages(CHECK_MAX_TOPIC)) == 1
+
+
+# -- records on disk ----------------------------------------------------------------------------------------
+
+
+class Threads:
+    """Work that is done when a test says so."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], object], Callable[[Any], None]]] = []
+
+    def __call__(self, work: Callable[[], object], done: Callable[[Any], None]) -> None:
+        self.waiting.append((work, done))
+
+    def run(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for work, done in waiting:
+            in_thread(work, done)
+
+
+@pytest.fixture
+def threads() -> Threads:
+    return Threads()
+
+
+@pytest.fixture
+def slow(tmp_path: Path, threads: Threads) -> World:
+    """A world in which every record has to come from the disk."""
+    world = World(tmp_path, threads=threads)
+    send = world.send
+
+    def sent(*arguments: Any, **more: Any) -> PutResult:
+        half = send(*arguments, **more)
+        world.log.cold.add(half.commit_log_offset)
+        return half
+
+    world.send = sent  # type: ignore[method-assign]
+    return world
+
+
+def checked(*producers: Producer) -> list[list[str | None]]:
+    return [[message.unique_key for _, message in producer.checks] for producer in producers]
+
+
+def test_records_on_disk_are_read_in_a_thread_and_checked_in_the_same_order(slow: World, threads: Threads) -> None:
+    first, second = slow.connect("g1", "first"), slow.connect("g2", "second")
+    for number in range(3):
+        slow.send(f"a{number}", group="g1")
+        slow.send(f"b{number}", group="g2")
+    slow.wait(7)
+    assert checked(first, second) == [[], []]
+    assert len(threads.waiting) == 1, "one batch at a time, and none of the six is chosen twice"
+    order: list[str | None] = []
+    for producer in (first, second):
+        producer.notify = _noting(producer, order)  # type: ignore[method-assign]
+    threads.run()
+    assert order == ["a0", "b0", "a1", "b1", "a2", "b2"], "the groups take turns"
+
+
+def _noting(producer: Producer, order: list[str | None]) -> Callable[..., bool]:
+    notify = producer.notify
+
+    def noted(*arguments: Any) -> bool:
+        taken = notify(*arguments)
+        order.append(producer.checks[-1][1].unique_key)
+        return taken
+
+    return noted
+
+
+def test_nothing_spins_while_the_disk_is_slow(slow: World, threads: Threads) -> None:
+    slow.connect("g")
+    for number in range(30):
+        slow.send(f"k{number}")
+    slow.wait(6.5)
+    call = slow.transactions._checks._call
+    assert call is not None
+    assert call.getTime() - slow.clock.seconds() > 0.1
+    threads.run()
+    assert slow.transactions._turns.in_flight == LIMITS.checks_in_flight
+
+
+def test_what_is_settled_or_put_off_while_it_is_read_is_not_checked(slow: World, threads: Threads) -> None:
+    producer = slow.connect("g")
+    halves = [slow.send(f"k{number}") for number in range(3)]
+    slow.wait(6.5)
+    slow.end(halves[0], COMMIT)
+    slow.transactions._checks.reopened(halves[1].queue_offset)
+    threads.run()
+    slow.turn()
+    assert checked(producer) == [["k2"]]
+    assert slow.transactions._turns.in_flight == 1
+
+
+def test_a_group_without_producer_keeps_its_order_through_a_read(slow: World, threads: Threads) -> None:
+    for number in range(5):
+        slow.send(f"k{number}")
+    slow.wait(6.5)
+    threads.run()
+    assert slow.transactions.counts.checks_sent.value == 0
+    producer = slow.connect("g")
+    slow.wait(1.5)
+    threads.run()
+    assert checked(producer) == [["k0", "k1", "k2", "k3", "k4"]]
+
+
+def test_a_record_that_cannot_be_read_is_put_off_and_the_others_are_asked(
+    slow: World, threads: Threads, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = slow.connect("g")
+    halves = [slow.send(f"k{number}") for number in range(3)]
+    message_at = slow.log.message_at
+
+    def failing(place: int, size: int | None = None) -> object:
+        if place == halves[1].commit_log_offset:
+            raise OSError(5, "Input/output error")
+        return message_at(place, size)
+
+    monkeypatch.setattr(slow.log, "message_at", failing)
+    slow.wait(6.5)
+    with caplog.at_level(logging.ERROR, "gateway"):
+        threads.run()
+    assert checked(producer) == [["k0", "k2"]]
+    assert [record.message for record in caplog.records] == ["check failed"]
+    monkeypatch.undo()
+    slow.wait(30)
+    threads.run()
+    assert checked(producer)[0].count("k1") == 1
+
+
+def test_what_is_too_old_is_read_off_the_reactor_as_well(tmp_path: Path, threads: Threads) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, max_age_ms=20_000), threads=threads)
+    halves = [world.send(f"k{number}") for number in range(3)]
+    world.log.cold.update(half.commit_log_offset for half in halves)
+    for _ in range(20):
+        world.wait(1)
+        threads.run()
+    assert world.transactions.pending.count == 3
+    world.wait(2)
+    assert (world.transactions.pending.count, len(threads.waiting)) == (3, 1)
+    threads.run()
+    world.turn()
+    assert world.transactions.pending.count == 0
+    assert len(world.log.messages(CHECK_MAX_TOPIC)) == 3
+
+
+def test_a_batch_holds_only_so_many_bytes(slow: World, threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+    producer = slow.connect("g")
+    sizes = [slow.send(f"k{number}").size for number in range(5)]
+    monkeypatch.setattr("gateway.transaction.check_service.MAX_READ_BYTES", sizes[0] + 1)
+    slow.wait(6.5)
+    threads.run()
+    assert len(producer.checks) == 2
+    slow.turn()
+    threads.run()
+    assert len(producer.checks) == 4
+
+
+def test_a_stop_while_records_are_read_checks_nothing(slow: World, threads: Threads) -> None:
+    producer = slow.connect("g")
+    slow.send("k1")
+    slow.wait(6.5)
+    slow.stop()
+    threads.run()
+    slow.wait(2)
+    assert checked(producer) == [[]]
+
+
+def test_a_check_that_a_person_asks_for_is_sent_after_the_last_one_too(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, check_max=1))
+    producer = world.connect("g")
+    half = world.send("k1")
+    world.wait(6.5)
+    assert len(producer.checks) == 1
+    assert world.transactions.ask_now(half.queue_offset)
+    world.wait(1)
+    assert len(producer.checks) == 2
+    assert world.transactions.state(half.queue_offset) is State.PENDING
+    world.wait(30)
+    assert world.transactions.state(half.queue_offset) is State.DISCARDED
+
+
+@pytest.mark.parametrize(
+    "forged", [{"group": "other"}, {"commit_log_offset": 7}, {"tran_state_table_offset": 2**62}, {"group": ""}]
+)
+def test_an_unknown_answer_that_does_not_fit_the_half_message_changes_nothing(
+    world: World, forged: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.connect("g")
+    half = world.send("k1")
+    world.wait(7)
+    before = world.transactions.overview.statistics(10, {})
+    assert before.checks_in_flight == 1
+    answer = world.end(half, UNKNOWN, from_check=True, **forged)
+    assert world.transactions.overview.statistics(10, {}) == before
+    assert world.transactions.counts.checks_unknown.value == 0
+    if "tran_state_table_offset" not in forged:
+        assert answer is not None
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "outcome refused" in caplog.text
+    world.end(half, UNKNOWN, from_check=True)
+    assert world.transactions.counts.checks_unknown.value == 1
+    assert world.transactions.overview.statistics(10, {}).checks_in_flight == 0
+
+
+def test_a_refused_answer_with_an_outcome_is_no_answer_to_the_check(world: World) -> None:
+    world.connect("g")
+    half = world.send("k1")
+    world.wait(7)
+    world.end(half, COMMIT, from_check=True, group="other")
+    assert world.transactions.overview.statistics(10, {}).checks_in_flight == 1

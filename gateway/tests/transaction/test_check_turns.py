@@ -120,3 +120,20 @@ def test_settling_by_others_is_no_answer_of_the_group() -> None:
     turns.sent(group, 1, 0)
     turns.leave(group.number, 1)
     assert group.unknowns == 1
+
+
+def test_a_held_place_counts_as_in_flight_until_it_is_given_back() -> None:
+    turns = turns_of(("a", FIRST_WINDOW + 2), ("b", 2), max_in_flight=FIRST_WINDOW + 1)
+    held = []
+    while (turn := turns.next_turn()) is not None:
+        turns.hold(turn[0])
+        held.append(turn)
+    assert len(held) == FIRST_WINDOW + 1
+    assert not turns.is_waiting
+    for number, (group, offset) in enumerate(held):
+        if number:  # the first one was settled meanwhile
+            turns.sent(group, offset, 0)
+        turns.release(group)
+    assert turns.in_flight == FIRST_WINDOW
+    assert turns.is_waiting
+    assert [offset for _, offset in send_all(turns)] == [FIRST_WINDOW - 1]

@@ -46,3 +46,11 @@ def test_outcomes_are_counted_by_real_topic_with_the_age_at_the_commit(tmp_path:
     assert counts.by_topic[0].latency_s.total == 2
     assert counts.by_topic[0].latency_s.counts[0] == 1
     assert world.transactions.overview.oldest_age_ms == 2_000
+
+
+def test_what_waits_for_a_lost_state_store_is_a_metric() -> None:
+    registry = Registry()
+    TransactionCounts(registry).watch(lambda: 1.5, lambda: 2, lambda: 3)
+    values = {sample.name: sample.value for sample in registry.samples()}
+    assert values["rocketmq_gateway_transaction_changes_waiting"] == 3
+    assert values["rocketmq_gateway_transaction_checks_in_flight"] == 2

@@ -123,6 +123,12 @@ def test_a_message_without_producer_group_is_refused() -> None:
     assert "PGROUP" in (refuse_reason({}) or "")
 
 
+@pytest.mark.parametrize("group", ["g" * 256, "g\0", "g\n", "\ud800"])
+def test_a_producer_group_that_no_database_could_keep_is_refused(group: str) -> None:
+    assert "PGROUP" in (refuse_reason({"PGROUP": group}) or "")
+    assert refuse_reason({"PGROUP": "g" * 255}) is None
+
+
 def test_a_given_up_message_keeps_its_properties_and_gets_a_reason() -> None:
     half = stored(half_of(message()))
     copy = discarded_of(half, 15, "no outcome")

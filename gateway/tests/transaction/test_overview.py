@@ -8,7 +8,8 @@ import pytest
 
 from gateway.metadata.names import CHECK_MAX_TOPIC
 from gateway.tests.transaction.world import COMMIT, ROLLBACK, World
-from gateway.transaction.overview import Selection, source_text
+from gateway.transaction.overview import Selection
+from gateway.transaction.settling import source_text
 from gateway.transaction.states import State
 
 

@@ -13,6 +13,7 @@ from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, START_MS, World
 from gateway.transaction.half_messages import final_of, half_of
 from gateway.transaction.op_messages import build_op
+from gateway.transaction.queue_records import MessageUnreadable
 from gateway.transaction.rebuild import OP_LAG_MS
 from gateway.transaction.states import State
 from wire.codes import ResponseCode
@@ -243,9 +244,7 @@ def test_queues_whose_front_was_deleted_are_read_from_what_is_left(apache: Apach
     assert list(world.transactions.pending) == [4]
 
 
-def test_a_message_that_cannot_be_read_is_left_out_and_the_others_are_found(
-    apache: Apache, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_message_that_cannot_be_read_is_not_passed_over(apache: Apache, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(5):
         apache.half(f"k{number}")
     log = apache.world.log.cut(10**9)
@@ -257,20 +256,48 @@ def test_a_message_that_cannot_be_read_is_left_out_and_the_others_are_found(
         return whole(topic, queue_id, offset, 1, size, **filters)
 
     monkeypatch.setattr(log, "get_messages", read)
-    world = World(apache.directory, log=log, clock=apache.world.clock)
-    assert list(world.transactions.pending) == [0, 1, 3, 4]
+    with pytest.raises(MessageUnreadable, match=r"message 2 of RMQ_SYS_TRANS_HALF_TOPIC/0 .*store repair"):
+        World(apache.directory, log=log, clock=apache.world.clock)
 
 
-def test_damaged_records_are_left_out_and_the_others_are_found(apache: Apache) -> None:
+@pytest.mark.parametrize("which", ["half", "op"])
+def test_a_damaged_record_is_not_passed_over(apache: Apache, which: str) -> None:
     halves = [apache.half(f"k{number}") for number in range(4)]
     ops = [apache.op("0,"), apache.op("1,")]
+    log, record = apache.world.log, {"half": halves[2], "op": ops[1]}[which]
+    raw = bytearray(log.records[record.commit_log_offset])
+    raw[4] ^= 0xFF
+    log.records[record.commit_log_offset] = bytes(raw)
+    with pytest.raises(MessageUnreadable, match=rf"message {record.queue_offset} of {record.topic}/0 .*unknown magic"):
+        World(apache.directory, log=log, clock=apache.world.clock)
+
+
+def test_a_damaged_op_record_that_is_not_needed_any_more_keeps_nothing_from_starting(apache: Apache) -> None:
+    """It is read for late repeats only."""
+    for number in range(4):
+        apache.half(f"k{number}")
+    old, _, _ = apache.op("0,"), apache.op("1,"), apache.op("2,")
     log = apache.world.log
-    for record in (halves[2], ops[1]):
-        raw = bytearray(log.records[record.commit_log_offset])
-        raw[4] ^= 0xFF
-        log.records[record.commit_log_offset] = bytes(raw)
-    world = World(apache.directory, log=log, clock=apache.world.clock)
-    assert list(world.transactions.pending) == [1, 3]
+    raw = bytearray(log.records[old.commit_log_offset])
+    raw[4] ^= 0xFF
+    log.records[old.commit_log_offset] = bytes(raw)
+    offsets = apache.world.offsets
+    offsets.table |= {HALF_TOPIC: 1, OP_HALF_TOPIC: 1}
+    world = World(apache.directory, log=log, offsets=offsets, clock=apache.world.clock)
+    assert list(world.transactions.pending) == [3]
+
+
+def test_an_op_record_that_names_nobody_makes_final_messages_of_any_time_evidence(apache: Apache) -> None:
+    """A repair puts such a record in the place of a damaged one; the mark says that all below has its op record."""
+    committed, rolled_back, later = (apache.half(key) for key in ("c", "r", "l"))
+    apache.final(committed)
+    apache.op("This message was damaged on disk")
+    apache.world.clock.advance(2 * OP_LAG_MS / 1_000)
+    apache.op("2,")
+    world = apache.hand_over()
+    assert world.transactions.state(committed.queue_offset) is State.COMMITTED
+    assert list(world.transactions.pending) == [rolled_back.queue_offset]
+    assert world.transactions.state(later.queue_offset) is State.SETTLED
 
 
 @pytest.mark.parametrize("lost", [1, 9, 12])

@@ -11,7 +11,7 @@ from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
 from gateway.transaction import settling
-from gateway.transaction.states import State
+from gateway.transaction.states import Event, State
 from wire.codes import ResponseCode
 
 
@@ -73,8 +73,38 @@ def test_who_asked_first_is_remembered_for_a_while_only(tmp_path: Path, monkeypa
         answer = world.end(half, ROLLBACK)
         assert answer is not None
         remarks.append(answer.remark or "")
-    assert "by unknown" in remarks[0]
-    assert "by producer ('tool', 1)" in remarks[2]
+    assert "by somebody before the broker's last start, or too long ago to be remembered" in remarks[0]
+    assert "by producer tool:1" in remarks[2]
+
+
+def test_what_the_broker_gave_up_is_told_with_its_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    world = World(tmp_path)
+    world.connect("g")
+    half = world.send("k1")
+    world.wait(6 + 3 * 30 + 2)
+    answer = world.end(half, COMMIT)
+    assert answer is not None
+    assert "is DISCARDED, by broker (no outcome after 3 checks); commit is refused" in (answer.remark or "")
+    [facts] = [vars(record)["facts"] for record in caplog.records if record.message == "contradicting outcome refused"]
+    assert facts["first_by"] == "broker (no outcome after 3 checks)"
+    assert facts["refused_by"] == "producer tool:1"
+
+
+def test_only_outcomes_that_an_operator_decided_count_as_theirs(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    transactions = world.transactions
+    replies: list[settling.Reply] = []
+    halves = [world.log.message_at(world.send(f"k{number}").commit_log_offset) for number in range(2)]
+    for event in (Event.COMMIT, Event.COMMIT, Event.ROLLBACK):
+        assert halves[0] is not None
+        transactions.settle(halves[0], event, ("operator", "alice"), replies.append)
+        world.turn()
+    world.log.refuses = lambda message: PutStatus.UNKNOWN_ERROR
+    assert halves[1] is not None
+    transactions.settle(halves[1], Event.ROLLBACK, ("operator", "alice"), replies.append)
+    world.turn()
+    assert [reply.code for reply in replies] == [0, 0, ResponseCode.ILLEGAL_OPERATION, ResponseCode.SYSTEM_ERROR]
+    assert transactions.counts.manual.value == 1
 
 
 def test_op_records_missing_after_a_crash_go_with_the_next_append_that_succeeds(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from gateway.transaction.log_access import Asked
 from gateway.transaction.op_messages import parse_op
 from gateway.transaction.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.state_stores.outcome_records import state_of
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
@@ -113,6 +114,7 @@ class World:
         clock: Clock | None = None,
         producers: ProducerTable | None = None,
         choice: StateChoice | None = None,
+        threads: Callable[[Callable[[], object], Callable[[Any], None]], None] = in_thread,
     ) -> None:
         self.directory = directory
         self.choice = choice
@@ -132,7 +134,7 @@ class World:
             journal_path=directory / "checks",
             host=HOST,
             soon=lambda function: self._soon(function),
-            in_thread=in_thread,
+            in_thread=threads,
             choice=choice,
         )
         self.log.listeners.append(self.transactions.half_stored)
@@ -243,6 +245,23 @@ class World:
     def op_offsets(self) -> list[int]:
         """The half offsets that op records name."""
         return [offset for message in self.log.messages(OP_HALF_TOPIC) for offset, _ in parse_op(message.body, None)]
+
+    def evidence(self) -> list[tuple[int, int]]:
+        """The half offsets that the log says are settled, with the place of the record that says so, in its order."""
+        halves = {half.commit_log_offset: half.queue_offset for half in self.log.messages(HALF_TOPIC)}
+        found: list[tuple[int, int]] = []
+        for place, record in sorted(self.log.records.items()):
+            message = parse_record(record)
+            if self.choice is None:
+                if message.topic == OP_HALF_TOPIC:
+                    found += [(offset, place) for offset, _ in parse_op(message.body, None)]
+            elif state_of(message) is not None:
+                found.append((halves[message.prepared_transaction_offset], place))
+        return found
+
+    def settled(self) -> list[int]:
+        """The half offsets of ``evidence``, in their order."""
+        return sorted(offset for offset, _ in self.evidence())
 
     def half_count(self) -> int:
         return len(self.log.messages(HALF_TOPIC))

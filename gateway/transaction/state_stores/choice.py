@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,11 +14,12 @@ from gateway.transaction.log_access import LogAccess
 from gateway.transaction.pending import Pending
 from gateway.transaction.state_stores.changes import TransactionStates
 from gateway.transaction.state_stores.follower import CHANGES_LIMIT
-from gateway.transaction.state_stores.remembered import Remembered, RememberedStore
+from gateway.transaction.state_stores.remembered import Remembered, RememberedStore, migrate_command
 from wire.disk.state_table import FILE_UNITS
 
 if TYPE_CHECKING:
     from gateway.settings.tree import Settings
+    from gateway.transaction.state_stores.database import Database, DatabaseStates
 
 SQLITE_PREFIX = "sqlite:"
 
@@ -26,11 +27,12 @@ SQLITE_PREFIX = "sqlite:"
 class OtherStateStore(GatewayError):  # noqa: N818 (says what is, not that it is an error)
     """The directory has pending transactions in another state store than the one that is asked for."""
 
-    def __init__(self, directory: Path, has: TransactionStateStore, wanted: TransactionStateStore, count: int) -> None:
+    def __init__(
+        self, directory: Path, has: TransactionStateStore, wanted: TransactionStateStore, count: int, database: str = ""
+    ) -> None:
         super().__init__(
             f"{directory} has {count} pending transactions in the state store '{has}', and transactionStateStore is "
-            f"'{wanted}': run rocketmq-gateway store migrate-transactions {directory} --to {wanted} --apply, "
-            f"or set transactionStateStore={has}"
+            f"'{wanted}': run {migrate_command(directory, wanted, now=database)}, or set transactionStateStore={has}"
         )
 
 
@@ -41,7 +43,7 @@ class StateChoice:
     :param root: the store's directory.
     :param wanted: which one is to be used.
     :param limit: half messages that may wait for a table or database that fails.
-    :param open_database: makes the database of an identity; the settings' when made by ``from_settings``.
+    :param database: as ``gateway.transactionDatabase`` names it.
     """
 
     root: Path
@@ -51,8 +53,8 @@ class StateChoice:
     database: str = ""
     file_units: int = FILE_UNITS
     make_identity: Callable[[], str] | None = None
-    open_states: Callable[[str], TransactionStates] | None = None
-    """Instead of a database, for tests: makes the states of an identity."""
+    open_rows: Callable[[], Database] | None = None
+    """Instead of the database that is named: another one that has its rows."""
     remembered: RememberedStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -75,7 +77,13 @@ class StateChoice:
         """Where the files of state stores are."""
         return self.root / "transaction"
 
-    def make(self, store: TransactionStateStore, identity: str) -> TransactionStates | None:
+    @property
+    def has_own_database(self) -> bool:
+        """Whether a copy of the directory has a copy of the database as well."""
+        file = database_file(self.database, self.directory)
+        return file is not None and self.root.absolute() in file.absolute().parents
+
+    def make(self, store: TransactionStateStore, remembered: Remembered) -> TransactionStates | None:
         """A state store; None for ``queue``, which is the op records in the log.
 
         :raises ConfigurationError: the database is named wrongly, or its driver is missing.
@@ -86,9 +94,43 @@ class StateChoice:
             from gateway.transaction.state_stores.table import TableStates
 
             return TableStates(self.directory, files=self.files, file_units=self.file_units)
-        if self.open_states is not None:
-            return self.open_states(identity)
-        return open_database(self.database, self.directory, identity)
+        return self.make_rows(remembered)
+
+    def make_rows(self, remembered: Remembered) -> DatabaseStates:
+        """The database; see ``make``."""
+        from gateway.transaction.state_stores.database import DatabaseStates
+
+        database = open_database(self.database, self.directory) if self.open_rows is None else self.open_rows()
+        elsewhere: str | None = None
+        has = remembered.database
+        if remembered.store is TransactionStateStore.DATABASE and has is not None and has != self.database:
+            elsewhere = self._elsewhere(database.name, has)
+        return DatabaseStates(database, remembered.identity, remembered.tokens, elsewhere)
+
+    def claim(self, has: Remembered, states: TransactionStates | None) -> None:
+        """Give the database of a start a new token, so that it is noticed when a copy of the directory uses it."""
+        from gateway.transaction.state_stores.database import DatabaseStates
+
+        if not isinstance(states, DatabaseStates) or not states.is_reached:
+            return
+        tokens = self.remembered.new_token(), *(() if states.token is None else (states.token,))
+        self.remembered.save(replace(has, tokens=tokens, database=self.database))  # before the database learns it
+        states.claim(tokens)
+
+    def began(self, has: Remembered, first: int) -> Remembered:
+        """What is remembered when the wanted state store begins with everything below ``first`` settled."""
+        if self.wanted is not TransactionStateStore.DATABASE:
+            return replace(has, store=self.wanted, first=first)
+        tokens = (self.remembered.new_token(),)
+        return replace(has, store=self.wanted, first=first, tokens=tokens, database=self.database)
+
+    def _elsewhere(self, name: str, has: str) -> str:
+        move = migrate_command(self.root, TransactionStateStore.DATABASE, now=has, to=self.database)
+        return (
+            f"{self.root} has its pending transactions in {_named(has)}, and gateway.transactionDatabase is "
+            f"{_named(self.database)}, where they are not ({name}): set gateway.transactionDatabase={has}, "
+            f"or move them with {move}"
+        )
 
     def switch(
         self, has: Remembered, states: TransactionStates | None, log: LogAccess, pending: Pending
@@ -98,27 +140,38 @@ class StateChoice:
         :raises OtherStateStore: something is.
         """
         if pending.count:
-            raise OtherStateStore(self.root, has.store, self.wanted, pending.count)
+            raise OtherStateStore(self.root, has.store, self.wanted, pending.count, self.database)
         self.remembered.save(has)  # the identity, before a database learns it
-        begun = self.make(self.wanted, has.identity)
+        fresh = self.began(has, pending.end)
+        begun = self.make(self.wanted, fresh)
         if begun is not None:
             begun.begin(pending.end, log.max_commit_log_offset)
-        self.remembered.save(Remembered(store=self.wanted, first=pending.end, identity=has.identity))
+        self.remembered.save(fresh)
         if states is not None:
             states.close()
         return begun
 
 
-def open_database(dsn: str, directory: Path, identity: str) -> TransactionStates:
-    """The database that a DSN names; SQLite in a directory when it names none."""
-    from gateway.transaction.state_stores.database import Database, DatabaseStates
-    from gateway.transaction.state_stores.sqlite import FILE_NAME, SqliteDatabase
+def database_file(dsn: str, directory: Path) -> Path | None:
+    """The file that a DSN names, SQLite's in a directory when it names none; None for a server."""
+    from gateway.transaction.state_stores.sqlite import FILE_NAME
 
-    database: Database
     if dsn and not dsn.startswith(SQLITE_PREFIX):
-        from gateway.transaction.state_stores.postgresql import PostgresDatabase
+        return None
+    return Path(dsn.removeprefix(SQLITE_PREFIX)) if dsn else directory / FILE_NAME
 
-        database = PostgresDatabase(dsn)
-    else:
-        database = SqliteDatabase(Path(dsn.removeprefix(SQLITE_PREFIX)) if dsn else directory / FILE_NAME)
-    return DatabaseStates(database, identity)
+
+def open_database(dsn: str, directory: Path) -> Database:
+    """The database that a DSN names; SQLite in a directory when it names none."""
+    from gateway.transaction.state_stores.sqlite import SqliteDatabase
+
+    file = database_file(dsn, directory)
+    if file is not None:
+        return SqliteDatabase(file)
+    from gateway.transaction.state_stores.postgresql import PostgresDatabase
+
+    return PostgresDatabase(dsn)
+
+
+def _named(database: str) -> str:
+    return database or "'' (SQLite in the directory)"

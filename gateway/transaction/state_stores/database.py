@@ -5,8 +5,9 @@
 
 ``sequence`` grows with every change that is made: a database that comes back with another one than it should have (a
 copy was restored, another database answers under its name) is told everything again. ``owner`` is the identity of the
-store directory; the rows of another one are never touched. SQL here is what SQLite and PostgreSQL both take;
-connecting is theirs (``sqlite``, ``postgresql``).
+store directory, a dot and a token of this one use of this database; the rows of another directory are never touched,
+and those behind another token are not believed: a copy of the directory wrote them, or they were left by a move.
+SQL here is what SQLite and PostgreSQL both take; connecting is theirs (``sqlite``, ``postgresql``).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from itertools import chain, islice
 from typing import Any, Protocol
 
 from gateway.errors import GatewayError
+from gateway.metadata.names import MAX_GROUP_CHARACTERS
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.state_stores.changes import (
     Changes,
@@ -27,6 +29,7 @@ from gateway.transaction.state_stores.changes import (
     StatesLost,
     StatesUnavailable,
 )
+from gateway.transaction.state_stores.remembered import NO_TOKEN
 from gateway.transaction.states import State
 
 log = EventLog("transaction")
@@ -85,15 +88,28 @@ class ForeignDatabase(GatewayError):  # noqa: N818 (says what is, not that it is
         )
 
 
+class OtherDatabase(GatewayError):  # noqa: N818 (says what is, not that it is an error)
+    """The database that is named does not have what the directory goes by, and is not to be filled with it."""
+
+
 class DatabaseStates:
     """Pending half messages of one store directory in a database.
 
-    :param owner: the identity of the store directory.
+    :param identity: of the store directory.
+    :param tokens: what the database is known by, the first the one that it gets; see ``Remembered``.
+    :param elsewhere: why it is wrong to go on with a database that is not known by a token; None when it is right.
     """
 
-    def __init__(self, database: Database, owner: str) -> None:
+    def __init__(
+        self, database: Database, identity: str, tokens: Sequence[str] = (NO_TOKEN,), elsewhere: str | None = None
+    ) -> None:
         self._database = database
-        self._owner = owner
+        self._identity = identity
+        self._owners = tuple(_owner(identity, token) for token in tokens)
+        self._elsewhere = elsewhere
+        self.token: str | None = None
+        """After ``load``: the one that was found; None without, and ``is_reached`` says whether one was looked for."""
+        self.is_reached = False
         self._sequence: int | None = None
         """What the database has after the last change that is known to be made; None: it was never asked."""
         self._tried: int | None = None
@@ -108,9 +124,15 @@ class DatabaseStates:
         try:
             with self._database.transaction() as sql:
                 progress = self._progress(sql)
-                if progress is None:
+                self.is_reached = True
+                if progress is None or progress[0] not in self._owners:
+                    self._check_place()
+                    if progress is not None:
+                        log.error("transaction database was used by a copy of the directory; the log is read instead")
                     return Known()
-                sequence, position, settled_below, half_end = progress
+                owner, sequence, position, settled_below, half_end = progress
+                self._elsewhere = None  # its name is another one now
+                self.token = owner.removeprefix(self._identity).removeprefix(".")
                 if position > log_end or half_end > end:
                     log.error("transaction database is ahead of the log; told everything again", position=position)
                     return Known()
@@ -122,6 +144,35 @@ class DatabaseStates:
         self._sequence = sequence
         first = max(first, settled_below)
         return Known(position, first, _absent(first, half_end, pending))
+
+    def is_ours(self) -> bool:
+        """Whether these are the rows that the directory goes by, whatever the database is called.
+
+        :raises StatesUnavailable: it cannot be said now.
+        :raises ForeignDatabase: they are another directory's.
+        """
+        with self._database.transaction() as sql:
+            progress = self._progress(sql)
+        return progress is not None and progress[0] in self._owners
+
+    def check_free(self) -> None:
+        """Nobody else goes by the rows of this database.
+
+        :raises StatesUnavailable: it cannot be said now.
+        :raises ForeignDatabase: another directory does.
+        :raises OtherDatabase: a copy of the directory may.
+        """
+        with self._database.transaction() as sql:
+            progress = self._progress(sql)
+        if progress is not None and progress[0] not in self._owners:
+            raise OtherDatabase(
+                f"{self._database.name} has transactions of a copy of this directory, or what an earlier move left: "
+                "give the copy a database or a schema of its own, or drop t_transaction and t_transaction_progress"
+            )
+
+    def claim(self, tokens: Sequence[str]) -> None:
+        """Let these be the tokens from now on; the database gets the first with the next changes."""
+        self._owners = tuple(_owner(self._identity, token) for token in tokens)
 
     def found(self, prepared: Prepared) -> None:
         """See ``TransactionStates``: rows say everything already."""
@@ -135,9 +186,12 @@ class DatabaseStates:
         """See ``TransactionStates``."""
         with self._database.transaction() as sql:
             found = self._progress(sql)
-            sequence = NEW if found is None else found[0]
+            owner, sequence = ("", NEW) if found is None else found[:2]
+            if owner not in self._owners:
+                self._check_place()
             if not changes.is_whole:
-                if self._sequence is None or sequence not in (self._sequence, self._tried):
+                is_known = owner in self._owners and sequence in (self._sequence, self._tried)
+                if self._sequence is None or not is_known:
                     raise StatesLost(f"{self._database.name} has other transactions than it was told")
             else:
                 sql.execute("DELETE FROM t_transaction")
@@ -152,8 +206,16 @@ class DatabaseStates:
 
     # -- inside ---------------------------------------------------------------------------------------------
 
-    def _progress(self, sql: Sql) -> tuple[int, int, int, int] | None:
-        """Sequence, position, first and end of the half messages; None in a new database.
+    def _check_place(self) -> None:
+        """The database does not have what the directory goes by.
+
+        :raises OtherDatabase: because another one has it.
+        """
+        if self._elsewhere is not None:
+            raise OtherDatabase(self._elsewhere)
+
+    def _progress(self, sql: Sql) -> tuple[str, int, int, int, int] | None:
+        """Owner, sequence, position, first and end of the half messages; None in a new database.
 
         :raises ForeignDatabase: it is not ours.
         """
@@ -161,16 +223,16 @@ class DatabaseStates:
         sql.execute(PROGRESS_TABLE)
         query = 'SELECT owner, sequence, position, "first", "halfEnd" FROM t_transaction_progress'
         for owner, *values in list(sql.rows(query)):
-            if owner != self._owner:
-                raise ForeignDatabase(self._database.name, owner, self._owner)
+            if owner.partition(".")[0] != self._identity:
+                raise ForeignDatabase(self._database.name, owner, self._identity)
             sequence, position, first, half_end = map(int, values)
-            return sequence, position, first, half_end
+            return owner, sequence, position, first, half_end
         return None
 
     def _write(self, sql: Sql, changes: Changes) -> None:
         settled = {half.offset for half in changes.settled}
         rows = [
-            (half.offset, half.group, half.place, half.size, half.stored_at_ms)
+            (half.offset, _column(half.group), half.place, half.size, half.stored_at_ms)
             for half in changes.prepared
             if half.offset not in settled
         ]
@@ -185,7 +247,7 @@ class DatabaseStates:
             sql.execute_many("INSERT INTO t_transaction VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING", rows)
 
     def _write_progress(self, sql: Sql, is_new: bool, sequence: int, changes: Changes) -> None:
-        values = sequence, changes.position, changes.first, changes.half_end, self._owner
+        values = sequence, changes.position, changes.first, changes.half_end, self._owners[0]
         if is_new:
             statement = (
                 'INSERT INTO t_transaction_progress (sequence, position, "first", "halfEnd", owner) '
@@ -193,10 +255,20 @@ class DatabaseStates:
             )
         else:
             statement = (
-                'UPDATE t_transaction_progress SET sequence = ?, position = ?, "first" = ?, "halfEnd" = ? '
-                "WHERE owner = ?"
+                'UPDATE t_transaction_progress SET sequence = ?, position = ?, "first" = ?, "halfEnd" = ?, owner = ?'
             )
         sql.execute(statement, values)
+
+
+def _column(group: str) -> str:
+    """A group as every database takes it: one in a directory from elsewhere may have any length and any character."""
+    text = group.replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return text[:MAX_GROUP_CHARACTERS].encode("utf-8", "replace").decode()
+
+
+def _owner(identity: str, token: str) -> str:
+    """As the database has it."""
+    return f"{identity}.{token}" if token else identity
 
 
 def _absent(first: int, end: int, pending: array[int]) -> Iterator[tuple[int, State]]:

@@ -102,8 +102,8 @@ class StateFollower:
             return None
         seconds = (self._clock_ms() - self._failing_since_ms) // 1_000
         return (
-            f"{self.waiting} half messages wait for the transaction state store, "
-            f"which has failed for {seconds} s: {self._reason}"
+            f"{self.waiting} half messages wait for the transaction state store (gateway.transactionChangesLimit="
+            f"{self._limit}), which has failed for {seconds} s: {self._reason}"
         )
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from gateway.errors import ConfigurationError
 from gateway.transaction.state_stores.changes import StatesUnavailable
@@ -50,11 +50,32 @@ class PostgresDatabase:
             raise ConfigurationError(f"gateway.transactionDatabase: {str(error).strip()}") from error
         logging.getLogger("psycopg.pool").setLevel(logging.ERROR)  # a warning for each attempt; the follower tells once
         self._errors = (psycopg.Error, PoolTimeout, OSError)
+        self._pool_timeout = PoolTimeout
+        self._connect_error: Exception | None = None
+        """Why the last attempt to connect failed: the pool itself only says that it waited."""
+
+        class Telling(psycopg.Connection[tuple[Any, ...]]):
+            """A connection whose failure to come about is remembered here."""
+
+            @classmethod
+            def connect(cls, conninfo: str = "", **kwargs: Any) -> Self:
+                try:
+                    connection = super().connect(conninfo, **kwargs)
+                except (psycopg.Error, OSError) as error:
+                    remember(error)
+                    raise
+                remember(None)
+                return connection
+
+        def remember(error: Exception | None) -> None:
+            self._connect_error = error
+
         host, port, name = (str(parts.get(key) or "") for key in ("host", "port", "dbname"))
         self._name = f"PostgreSQL database {name or '(default)'} at {host or 'localhost'}{f':{port}' if port else ''}"
         self._is_open = False
         self._pool: ConnectionPool[Connection[tuple[Any, ...]]] = ConnectionPool(
             dsn,
+            connection_class=Telling,
             min_size=1,
             max_size=MAX_CONNECTIONS,
             open=False,
@@ -82,13 +103,18 @@ class PostgresDatabase:
             with self._pool.connection() as connection:
                 yield PostgresSql(connection)
         except self._errors as error:
-            text = " ".join(str(error).split())
-            raise StatesUnavailable(f"{self.name}: {text or type(error).__name__}") from error
+            raise StatesUnavailable(f"{self.name}: {self._reason(error)}") from error
 
     def close(self) -> None:
         """See ``Database``."""
         if self._is_open:
             self._pool.close()
+
+    def _reason(self, error: Exception) -> str:
+        """What went wrong, in one line."""
+        why = self._connect_error if isinstance(error, self._pool_timeout) else None
+        text = " ".join(str(error if why is None else why).split())
+        return text or type(error).__name__
 
 
 def _configure(connection: psycopg.Connection[tuple[Any, ...]]) -> None:

@@ -1,35 +1,93 @@
 """Which state store a directory uses: one small file, so that pending transactions are never looked for in another.
 
-    transaction/state-store     key=value lines: store, first (half-queue offset), identity
+    transaction/state-store     key=value lines: store, first (half-queue offset), identity, tokens, database
 
 Half messages below ``first`` were settled when the store began. A directory without the file uses the op records
-(``queue``), as Apache RocketMQ's do.
+(``queue``), as Apache RocketMQ's do. ``tokens`` are also in the database: a database without one of them has not the
+transactions of this directory, whatever its name is. Files of earlier versions end with ``identity``.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
+from shlex import quote
 
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import FileLayer, RealFiles
 
 FILE_NAME = "state-store"
-MAX_BYTES = 4_096
+MAX_BYTES = 65_536
 OTHERS = "tablemark", "transactions.db"
 """What a table and SQLite leave. The file is written before them, so without it they are left over from a loss."""
+NO_TOKEN = ""
+"""Of a database that was begun by an earlier version: it has the identity alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The content; ``identity`` names the directory to a database."""
+    """The content.
+
+    :param identity: names the directory to a database; copies of the directory have the same.
+    :param tokens: the database has one of them; the first is the one it is to get. Renewed at each start, so what a
+        copy of the directory does to the database is noticed.
+    :param database: ``gateway.transactionDatabase``, which has no password; None: not known.
+    """
 
     store: TransactionStateStore = TransactionStateStore.QUEUE
     first: int = 0
     identity: str = ""
+    tokens: tuple[str, ...] = (NO_TOKEN,)
+    database: str | None = None
+
+    def build(self) -> bytes:
+        """As the file has it."""
+        lines = [f"store={self.store}", f"first={self.first}", f"identity={self.identity}"]
+        if self.tokens != (NO_TOKEN,):
+            lines.append(f"tokens={','.join(self.tokens)}")
+        if self.database is not None:
+            lines.append(f"database={json.dumps(self.database)}")
+        return ("\n".join(lines) + "\n").encode()
+
+    @classmethod
+    def parse(cls, text: str) -> Remembered:
+        """The content of a file.
+
+        :raises ValueError: it is damaged; the text says where.
+        """
+        values: dict[str, str] = {}
+        for number, line in enumerate(text.splitlines(), 1):
+            key, equals, value = line.partition("=")
+            if not equals:
+                raise ValueError(f"line {number} is not key=value")
+            values[key] = value
+        for key in ("store", "first", "identity"):
+            if key not in values:
+                raise ValueError(f"the line '{key}=' is missing")
+        return cls(
+            store=TransactionStateStore(values["store"]),
+            first=int(values["first"]),
+            identity=values["identity"],
+            tokens=tuple(values.get("tokens", NO_TOKEN).split(",")),
+            database=str(json.loads(values["database"])) if "database" in values else None,
+        )
+
+
+def migrate_command(root: Path, wanted: TransactionStateStore, *, now: str | None, to: str | None = None) -> str:
+    """The command that moves a directory's pending transactions.
+
+    :param now: the database they are in, as the setting names it; ``to`` the one to move to, None for the same.
+    """
+    words = ["rocketmq-gateway", "store", "migrate-transactions", str(root), "--to", str(wanted)]
+    if to is not None:
+        words += ["--dsn", to]
+    if now:
+        words += ["--set", f"gateway.transactionDatabase={now}"]
+    return " ".join(map(quote, [*words, "--apply"]))
 
 
 class RememberedStore:
@@ -66,12 +124,17 @@ class RememberedStore:
         finally:
             self._files.close(fd)
         try:
-            values = dict(line.split("=", 1) for line in text.splitlines())
-            return Remembered(
-                store=TransactionStateStore(values["store"]), first=int(values["first"]), identity=values["identity"]
-            )
-        except (ValueError, KeyError) as error:
-            raise GatewayError(f"{self.path} does not say which transaction state store is used: {error}") from error
+            return Remembered.parse(text)
+        except ValueError as error:
+            raise GatewayError(
+                f"{self.path} does not say which transaction state store is used ({error}): restore it from a copy of "
+                "the directory, or write its lines anew: store=queue, table or database (the one that was used), "
+                "first=0, identity=NAME (with a database the part before the dot of t_transaction_progress.owner)"
+            ) from error
+
+    def new_token(self) -> str:
+        """A token that no database has yet."""
+        return self._make_identity()
 
     def save(self, remembered: Remembered) -> None:
         """Replace the file; on disk when this returns.
@@ -80,11 +143,13 @@ class RememberedStore:
         """
         files, fresh = self._files, self.path.with_name(f"{FILE_NAME}.new")
         files.make_directory(self.path.parent)
-        text = f"store={remembered.store}\nfirst={remembered.first}\nidentity={remembered.identity}\n"
+        text = remembered.build()
+        if len(text) > MAX_BYTES:
+            raise GatewayError(f"gateway.transactionDatabase is longer than {self.path} may be ({MAX_BYTES} bytes)")
         fd = files.open(fresh, create=True)
         try:
             files.truncate(fd, 0)
-            files.pwrite(fd, text.encode(), 0)
+            files.pwrite(fd, text, 0)
             files.fdatasync(fd)
         finally:
             files.close(fd)

@@ -17,6 +17,8 @@ from gateway.transaction.state_stores.database import FETCH_ROWS
 FILE_NAME = "transactions.db"
 BUSY_TIMEOUT_S = 5.0
 """Somebody else may look at the file; what takes longer counts as unavailable."""
+DAMAGED = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
+"""What SQLite calls a file whose content makes no sense."""
 
 
 class SqliteDatabase:
@@ -45,7 +47,7 @@ class SqliteDatabase:
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             self.close()
-            raise StatesUnavailable(f"{self.name}: {error}") from error
+            raise StatesUnavailable(f"{self.name}: {error}{_remedy(error)}") from error
 
     def close(self) -> None:
         """See ``Database``."""
@@ -64,6 +66,15 @@ class SqliteDatabase:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
         return self._connection
+
+
+def _remedy(error: Exception) -> str:
+    """What to do about a damaged file: nothing is in it that the log does not have."""
+    if getattr(error, "sqlite_errorname", "") in DAMAGED:
+        return (
+            "; stop the server, delete this file and those that begin with its name, and it is made again from the log"
+        )
+    return ""
 
 
 class SqliteSql:

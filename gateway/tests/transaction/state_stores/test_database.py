@@ -56,6 +56,14 @@ def test_a_row_says_where_the_half_message_lies_and_whose_it_is(tmp_path: Path) 
     assert list(known.settled) == [(0, State.SETTLED), (1, State.SETTLED)]
 
 
+def test_a_group_that_no_column_takes_is_shortened_and_the_row_stands(tmp_path: Path) -> None:
+    states = database(tmp_path)
+    states.begin(0, 0)
+    odd = [Prepared(0, 0, 100, 5, "g" * 300), Prepared(1, 100, 100, 5, "a\0b"), Prepared(2, 200, 100, 5, "\ud800")]
+    states.apply(Changes(odd, [], position=300, half_end=3))
+    assert [row[1] for row in rows(tmp_path / "rows.db")] == ["g" * 255, "a\ufffdb", "?"]
+
+
 @pytest.mark.parametrize(("log_end", "end"), [(2_999, 10), (10**6, 2)])
 def test_a_database_ahead_of_the_log_knows_nothing_and_is_told_everything(
     tmp_path: Path, log_end: int, end: int
@@ -84,6 +92,18 @@ def test_changes_whose_answer_was_lost_are_applied_once(tmp_path: Path, monkeypa
     states.apply(changes)
     states.apply(Changes([half(2)], [settled(1)], position=3_000, half_end=3))
     assert [row[0] for row in rows(tmp_path / "rows.db")] == [2]
+
+
+def test_changes_of_a_copy_are_not_taken_for_ones_whose_answer_was_lost(tmp_path: Path) -> None:
+    ours = DatabaseStates(SqliteDatabase(tmp_path / "rows.db"), "tests", ("a",))
+    ours.begin(0, 0)
+    copys = DatabaseStates(SqliteDatabase(tmp_path / "rows.db"), "tests", ("b", "a"))
+    assert copys.load(0, 0, 0).position == 0
+    copys.apply(Changes([half(0)], position=1_000, half_end=1))
+    assert ours._sequence is not None
+    ours._tried = ours._sequence + 1
+    with pytest.raises(StatesLost):
+        ours.apply(Changes([half(1)], position=2_000, half_end=2))
 
 
 def test_the_rows_of_another_directory_are_never_touched(tmp_path: Path) -> None:
@@ -170,6 +190,15 @@ def test_a_file_that_is_no_database_refuses_half_messages_and_nothing_else(tmp_p
     again.send("k1")
     again.wait(3)
     assert again.transactions._follower is not None
-    assert "file is not a database" in (again.transactions._follower.refusal or "")
+    refusal = again.transactions._follower.refusal or ""
+    assert "2 half messages wait for the transaction state store (gateway.transactionChangesLimit=1)" in refusal
+    assert "file is not a database; stop the server, delete this file" in refusal
     again.end(half, COMMIT)
     assert again.finals() == ["k0"]
+    again.stop()
+    for path in directory.glob("transactions.db*"):  # as it was advised
+        path.unlink()
+    last = again.restart()
+    assert list(last.transactions.pending) == [1]
+    follow(last)
+    assert pending(last) == [1]

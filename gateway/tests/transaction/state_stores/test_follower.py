@@ -181,7 +181,8 @@ def test_a_store_that_fails_is_told_the_same_again_and_half_messages_are_refused
         assert following.follower.refusal is None
     following.half(3)
     assert following.follower.refusal == (
-        "4 half messages wait for the transaction state store, which has failed for 4 s: no database"
+        "4 half messages wait for the transaction state store (gateway.transactionChangesLimit=3), "
+        "which has failed for 4 s: no database"
     )
     following.states.failure = None
     following.advance(2)

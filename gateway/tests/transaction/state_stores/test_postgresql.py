@@ -26,8 +26,21 @@ def test_a_dsn_that_makes_no_sense_is_refused() -> None:
 
 
 def test_a_server_that_is_not_there_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "POOL_TIMEOUT_S", 0.5)
+    database = PostgresDatabase(NOBODY)
+    unavailable = pytest.raises(StatesUnavailable, match="PostgreSQL database transactions at 127")
+    with unavailable as refused, database.transaction():
+        pass
+    database.close()
+    assert "Connection refused" in str(refused.value)
+    assert "couldn't get a connection" not in str(refused.value)
+
+
+def test_a_pool_that_only_waited_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No attempt to connect ended yet: nothing more is known."""
     monkeypatch.setattr(postgresql, "POOL_TIMEOUT_S", 0.05)
     database = PostgresDatabase(NOBODY)
+    monkeypatch.setattr(database._pool, "open", lambda: None)
     with pytest.raises(StatesUnavailable, match="PostgreSQL database transactions at 127"), database.transaction():
         pass
     database.close()

@@ -28,8 +28,21 @@ def test_what_was_saved_comes_back(tmp_path: Path) -> None:
 def test_a_file_that_says_nothing_ends_the_start(tmp_path: Path, text: str) -> None:
     remembered = RememberedStore(tmp_path)
     remembered.path.write_text(text)
-    with pytest.raises(GatewayError, match="state-store does not say which transaction state store"):
+    with pytest.raises(GatewayError, match="state-store does not say which transaction state store") as refused:
         remembered.load()
+    assert "restore it from a copy of the directory, or write its lines anew: store=queue" in str(refused.value)
+    assert "sequence element" not in str(refused.value)
+
+
+def test_the_database_is_named_whatever_its_name_looks_like(tmp_path: Path) -> None:
+    saved = Remembered(identity="abc", tokens=("new", ""), database="sqlite:/a=b\nstore=queue é")
+    RememberedStore(tmp_path).save(saved)
+    assert RememberedStore(tmp_path).load() == saved
+
+
+def test_a_name_that_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(GatewayError, match="transactionDatabase is longer than"):
+        RememberedStore(tmp_path).save(Remembered(identity="abc", database="sqlite:/" + "x" * 70_000))
 
 
 @pytest.mark.parametrize("name", ["tablemark", "transactions.db"])

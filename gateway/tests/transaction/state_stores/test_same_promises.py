@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,17 +16,25 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import PutResult
 from gateway.tests.transaction.state_stores.stores import OTHERS, follow, world_of
 from gateway.tests.transaction.test_transactions import (  # noqa: F401 (pytest runs them here again)
+    MakeWorld,
     commit,
     give_up,
     roll_back,
+    test_a_commit_delivers_the_message_once_and_leaves_its_evidence,
+    test_a_final_message_alone_counts_as_committed,
     test_a_message_whose_outcome_could_not_be_stored_is_checked_again,
+    test_a_rollback_leaves_its_evidence_and_no_message,
     test_an_outcome_that_cannot_be_stored_leaves_the_message_pending,
     test_an_unknown_outcome_changes_nothing_and_is_not_answered,
     test_check_counts_and_due_times_survive_a_crash,
     test_one_way_outcomes_are_applied_and_not_answered,
+    test_outcomes_of_one_turn_share_one_append_with_the_evidence_of_rollbacks_last,
+    test_stop_waits_for_outcomes_on_their_way_and_writes_the_progress,
     test_t1_a_second_commit_after_a_restart_stores_nothing,
+    test_t1_a_second_commit_succeeds_and_stores_nothing,
     test_t2_a_contradicting_outcome_is_refused_counted_and_logged,
     test_t2_an_outcome_after_the_message_was_given_up_is_refused,
+    test_t2_half_messages_with_one_unique_key_keep_their_own_outcomes_over_a_restart,
     test_t2_the_first_outcome_wins_while_it_is_still_being_stored,
     test_t3_a_commit_while_a_check_is_in_flight_is_the_end_of_it,
     test_t4_checks_add_nothing_to_the_commit_log,
@@ -36,6 +45,8 @@ from gateway.tests.transaction.test_transactions import (  # noqa: F401 (pytest 
     test_t7_a_half_message_that_cannot_be_checked_does_not_stop_the_others,
     test_t7_an_outcome_that_cannot_be_stored_does_not_hold_up_its_batch,
     test_t7_properties_near_their_limit_are_checked_and_given_up_like_others,
+    test_t8_a_group_that_keeps_answering_unknown_is_asked_less_often_and_the_others_are_not,
+    test_t8_a_silent_group_leaves_places_in_flight_to_the_others,
     test_t9_a_restart_checks_nothing_that_is_settled,
     test_t10_a_delay_on_a_transactional_message_is_refused_with_its_name,
     test_t11_a_given_up_message_says_why_and_can_be_resumed_once,
@@ -50,8 +61,13 @@ stores = pytest.mark.parametrize("wanted", OTHERS)
 
 
 @pytest.fixture(params=OTHERS)
-def world(tmp_path: Path, request: pytest.FixtureRequest) -> World:
-    return world_of(tmp_path, request.param)
+def make_world(tmp_path: Path, request: pytest.FixtureRequest) -> MakeWorld:
+    return partial(world_of, tmp_path, request.param)
+
+
+@pytest.fixture
+def world(make_world: MakeWorld) -> World:
+    return make_world()
 
 
 def test_outcomes_leave_no_op_record(world: World) -> None:
@@ -130,3 +146,18 @@ def test_many_lives_with_changes_in_all_of_them(tmp_path: Path, wanted: Transact
         assert list(world.transactions.pending) == before
         follow(world)
     assert len(world.finals()) == len(set(world.finals())) == 30
+
+
+@stores
+def test_half_messages_that_a_store_was_not_told_of_are_a_metric(tmp_path: Path, wanted: TransactionStateStore) -> None:
+    world = world_of(tmp_path, wanted)
+
+    def waiting() -> float:
+        samples = world.transactions.counts._registry.samples()
+        return {sample.name: sample.value for sample in samples}["rocketmq_gateway_transaction_changes_waiting"]
+
+    for number in range(3):
+        world.send(f"k{number}")
+    assert waiting() == 3
+    follow(world)
+    assert waiting() == 0
