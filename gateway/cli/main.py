@@ -25,7 +25,10 @@ from gateway.errors import GatewayError
 PIPE_CLOSED = 141
 """128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
 LATE_COMMANDS = {
+    "consume": ("gateway.cli.consume", "consume"),
+    "produce": ("gateway.cli.produce", "produce"),
     "store": ("gateway.cli.store", "store"),
+    "tail": ("gateway.cli.tail", "tail"),
     "transactions": ("gateway.cli.transactions", "transactions"),
 }
 """Commands whose module is loaded when they are called: a server's start imports nothing of them."""

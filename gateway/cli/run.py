@@ -95,6 +95,10 @@ class Lifetime:
             except DeferredTimeout:
                 log.error("stop took too long", server=part.label, limit_s=self._stop_timeout_s)
                 exit_code = 1
+            except GatewayError as problem:  # something the user has to know, and no defect
+                if not quiet:
+                    log.error("stopped with a loss", server=part.label, reason=str(problem))
+                exit_code = 1
             # The other servers have to be stopped as well, whatever this one raised.
             except Exception as problem:  # noqa: BLE001
                 if not quiet:

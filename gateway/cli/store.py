@@ -21,6 +21,7 @@ from gateway.cli.options import settings_sources
 if TYPE_CHECKING:
     from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.progress import Progress
+    from gateway.store_tool.repair_plan import RepairPlan
     from gateway.store_tool.verification import Verification
 
 FOUND = 1
@@ -180,17 +181,22 @@ def repair(
     settings, delay_of = _load(config_file, assignments)
     with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
         plan = make_plan(verification)
-        for line in [*(str(finding) for finding in verification.findings.damage), *_summary(plan.lines())]:
+        for line in [*(str(finding) for finding in verification.findings.damage), *_summary(plan, verification)]:
             click.echo(line)
         if plan.is_empty:
-            return
+            if verification.findings.is_clean:
+                return
+            click.echo("Nothing of this can be repaired here; each finding says what would fix it.")
+            context.exit(FOUND)
         if not apply_it:
             click.echo(f"Nothing was changed. To do it: rocketmq-gateway store repair {directory} --apply")
             context.exit(FOUND)
         work = Repair(plan, [str(finding) for finding in verification.findings.damage], wall_clock_ms())
         work.run()
     if plan.rebuilds:
-        for remark in rebuild(plan, wall_clock_ms, delay_of, _progress()):
+        remarks = rebuild(plan, wall_clock_ms, delay_of, _progress())
+        work.report_more(remarks)
+        for remark in remarks:
             click.echo(f"Note: {remark}")
     click.echo(f"The originals are in {work.kept}")
     if plan.lost_messages:
@@ -202,8 +208,10 @@ def repair(
         context.exit(FOUND)
 
 
-def _summary(lines: list[str]) -> list[str]:
-    return ["", "To be done:", *(f"  {line}" for line in lines)] if lines else ["Nothing has to be repaired."]
+def _summary(plan: RepairPlan, verification: Verification) -> list[str]:
+    if lines := plan.lines():
+        return ["", "To be done:", *(f"  {line}" for line in lines)]
+    return ["Nothing has to be repaired."] if verification.findings.is_clean else [""]
 
 
 store.add_command(migrate_transactions)

@@ -1,0 +1,68 @@
+"""What the commands that are clients have in common: where the name server is, where to begin, how errors look."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from gateway.errors import GatewayError
+
+DEFAULT_NAME_SERVER = "127.0.0.1:9876"
+EARLIEST, LATEST = "earliest", "latest"
+_AGE = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNIT_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class Begin(click.ParamType[str | datetime]):
+    """Where to begin reading: ``earliest``, ``latest``, an age (``10m``) or a time (``2026-05-01T12:00:00Z``)."""
+
+    name = "begin"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | datetime:
+        """``earliest``, ``latest``, or a time with a zone."""
+        if isinstance(value, datetime) or value in (EARLIEST, LATEST):
+            return value  # type: ignore[no-any-return]
+        age = _AGE.fullmatch(value)
+        if age is not None:
+            return datetime.now(UTC) - timedelta(seconds=float(age[1]) * _UNIT_S[age[2]])
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r} is not earliest, latest, 10m or 2026-05-01T12:00:00Z", param, ctx)
+        return moment if moment.tzinfo is not None else moment.astimezone()
+
+
+def name_server_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add ``-n``, which ``NAMESRV_ADDR`` may stand for."""
+    return click.option(
+        "-n",
+        "--nameserver",
+        metavar="ADDR",
+        envvar="NAMESRV_ADDR",
+        default=DEFAULT_NAME_SERVER,
+        show_default=True,
+        help="Name servers: host:port, several separated by ';'.",
+    )(command)
+
+
+@contextmanager
+def client_errors() -> Iterator[None]:
+    """What a client raises becomes one line and an exit code: 2 for what the user wrote, else 1."""
+    from gateway.client.errors import ConfigurationError, MessageRefused, RocketMQError
+
+    try:
+        yield
+    except RocketMQError as error:
+        is_users = isinstance(error, ConfigurationError | MessageRefused)
+        raise GatewayError(str(error), exit_code=2 if is_users else 1) from error
+
+
+def shows_progress() -> bool:
+    """Whether a line on standard error disturbs nobody: it is a terminal, and the messages go elsewhere."""
+    return sys.stderr.isatty() and not sys.stdout.isatty()

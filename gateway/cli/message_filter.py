@@ -1,0 +1,96 @@
+"""Which messages ``consume`` and ``tail`` print: conditions that are looked at here, after the messages came."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from gateway.client.message import ReceivedMessage
+
+FilterOptions = Callable[..., None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFilter:
+    """All conditions given must hold.
+
+    :param tags: any of these; None for all messages.
+    :param keys: any of these.
+    :param properties: all of these pairs.
+    :param pattern: found in the body.
+    """
+
+    tags: frozenset[str] | None = None
+    keys: frozenset[str] = frozenset()
+    properties: Sequence[tuple[str, str]] = ()
+    pattern: re.Pattern[bytes] | None = None
+
+    def takes(self, message: ReceivedMessage) -> bool:
+        """Whether a message is to be printed."""
+        if self.tags is not None and message.tags not in self.tags:
+            return False
+        if self.keys and self.keys.isdisjoint(message.keys):
+            return False
+        if any(message.properties.get(name) != value for name, value in self.properties):
+            return False
+        return self.pattern is None or self.pattern.search(message.body) is not None
+
+
+def filter_of(
+    tag: str | None, keys: Sequence[str], properties: Sequence[str], pattern: str | None, *, with_tags: bool = True
+) -> MessageFilter:
+    """The filter that options describe.
+
+    :param with_tags: False when the broker looks at the tags already.
+    :raises click.BadParameter: one of them cannot be read.
+    """
+    return MessageFilter(
+        tags=_tags(tag) if with_tags else None,
+        keys=frozenset(keys),
+        properties=[_pair(text) for text in properties],
+        pattern=_pattern(pattern),
+    )
+
+
+def filter_options(command: FilterOptions) -> FilterOptions:
+    """Add ``--tag``, ``--key``, ``--property`` and ``--grep``."""
+    for option in (
+        click.option("--grep", "pattern", metavar="REGEX", help="Only messages whose body contains this."),
+        click.option("--property", "properties", metavar="NAME=VALUE", multiple=True, help="Only with this property."),
+        click.option("--key", "keys", metavar="KEY", multiple=True, help="Only with this key, or one of them."),
+        click.option("--tag", metavar="EXPR", help="Only with this tag, or one of 'A || B'."),
+    ):
+        command = option(command)
+    return command
+
+
+def _tags(expression: str | None) -> frozenset[str] | None:
+    from wire.errors import BodyError
+    from wire.message.tags import parse_tag_expression
+
+    try:
+        parsed = parse_tag_expression(expression)
+    except BodyError as error:
+        raise click.BadParameter(str(error), param_hint="--tag") from error
+    return None if parsed.match_all else parsed.tags
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def _pattern(text: str | None) -> re.Pattern[bytes] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text.encode())
+    except re.error as error:
+        raise click.BadParameter(f"{text!r} is not a regular expression: {error}", param_hint="--grep") from error

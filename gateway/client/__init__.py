@@ -1,0 +1,183 @@
+"""A client for Apache RocketMQ and for this gateway: producers, consumers and administration, blocking.
+
+    with Producer("group", namesrv="localhost:9876") as producer:
+        producer.send(Message("topic", b"hello"))
+
+The same classes with ``async`` methods are in ``gateway.client.aio``. This package needs no other part of the
+gateway but ``wire``, and starts nothing when it is imported; a class is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from gateway.client import aio
+    from gateway.client.admin_results import MessageNotFound, NothingConsumed
+    from gateway.client.aio.simple_consumer import PoppedMessage
+    from gateway.client.blocking.admin import AdminClient
+    from gateway.client.blocking.lite_pull_consumer import LitePullConsumer
+    from gateway.client.blocking.producer import Producer
+    from gateway.client.blocking.push_consumer import PushConsumer
+    from gateway.client.blocking.simple_consumer import SimpleConsumer
+    from gateway.client.blocking.transaction_producer import TransactionProducer
+    from gateway.client.consume_positions import ConsumeFrom
+    from gateway.client.consumer_settings import LitePullSettings, MessageModel, PushSettings, SimpleSettings
+    from gateway.client.errors import (
+        AclError,
+        BrokerError,
+        BrokerNotFound,
+        ClientClosed,
+        ConfigurationError,
+        ConnectError,
+        ConnectionLost,
+        MessageRefused,
+        MessageTooLarge,
+        NotCommitted,
+        NotSent,
+        PartlySent,
+        ProtocolError,
+        RequestTimeout,
+        RocketMQError,
+        RouteNotFound,
+        TooManyRequests,
+        UsedAfterFork,
+    )
+    from gateway.client.message import Message, ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
+    from gateway.client.results import SendResult, SendStatus
+    from gateway.client.retry_later import RetryLater
+    from gateway.client.settings import ClientSettings, ProducerSettings, TlsSettings
+    from gateway.client.subscriptions import Sql
+    from gateway.client.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
+    from gateway.client.transaction_settings import TransactionSettings
+    from gateway.client.transaction_state import TransactionChecker, TransactionListener, TransactionState
+
+_ERRORS: Final = (
+    "AclError",
+    "BrokerError",
+    "BrokerNotFound",
+    "ClientClosed",
+    "ConfigurationError",
+    "ConnectError",
+    "ConnectionLost",
+    "MessageRefused",
+    "MessageTooLarge",
+    "NotCommitted",
+    "NotSent",
+    "PartlySent",
+    "ProtocolError",
+    "RequestTimeout",
+    "RocketMQError",
+    "RouteNotFound",
+    "TooManyRequests",
+    "UsedAfterFork",
+)
+# Public name → the module below this package that has it.
+_MODULES: Final = {
+    "AdminClient": "blocking.admin",
+    "AlreadyDecided": "transaction_result",
+    "ClientSettings": "settings",
+    "ConsumeFrom": "consume_positions",
+    "HalfNotSafe": "transaction_result",
+    "LitePullConsumer": "blocking.lite_pull_consumer",
+    "LitePullSettings": "consumer_settings",
+    "Message": "message",
+    "MessageModel": "consumer_settings",
+    "MessageNotFound": "admin_results",
+    "MessageQueue": "message_queue",
+    "NothingConsumed": "admin_results",
+    "PoppedMessage": "aio.simple_consumer",
+    "Producer": "blocking.producer",
+    "ProducerSettings": "settings",
+    "PushConsumer": "blocking.push_consumer",
+    "PushSettings": "consumer_settings",
+    "ReceivedMessage": "message",
+    "RetryLater": "retry_later",
+    "SendResult": "results",
+    "SendStatus": "results",
+    "SimpleConsumer": "blocking.simple_consumer",
+    "SimpleSettings": "consumer_settings",
+    "Sql": "subscriptions",
+    "TlsSettings": "settings",
+    "TransactionChecker": "transaction_state",
+    "TransactionListener": "transaction_state",
+    "TransactionProducer": "blocking.transaction_producer",
+    "TransactionSendResult": "transaction_result",
+    "TransactionSettings": "transaction_settings",
+    "TransactionState": "transaction_state",
+    **dict.fromkeys(_ERRORS, "errors"),
+}
+
+__all__ = [
+    "AclError",
+    "AdminClient",
+    "AlreadyDecided",
+    "BrokerError",
+    "BrokerNotFound",
+    "ClientClosed",
+    "ClientSettings",
+    "ConfigurationError",
+    "ConnectError",
+    "ConnectionLost",
+    "ConsumeFrom",
+    "HalfNotSafe",
+    "LitePullConsumer",
+    "LitePullSettings",
+    "Message",
+    "MessageModel",
+    "MessageNotFound",
+    "MessageQueue",
+    "MessageRefused",
+    "MessageTooLarge",
+    "NotCommitted",
+    "NotSent",
+    "NothingConsumed",
+    "PartlySent",
+    "PoppedMessage",
+    "Producer",
+    "ProducerSettings",
+    "ProtocolError",
+    "PushConsumer",
+    "PushSettings",
+    "ReceivedMessage",
+    "RequestTimeout",
+    "RetryLater",
+    "RocketMQError",
+    "RouteNotFound",
+    "SendResult",
+    "SendStatus",
+    "SimpleConsumer",
+    "SimpleSettings",
+    "Sql",
+    "TlsSettings",
+    "TooManyRequests",
+    "TransactionChecker",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
+    "TransactionSettings",
+    "TransactionState",
+    "UsedAfterFork",
+    "aio",
+]
+
+# A library does not decide where its log goes; without this, warnings would reach stderr unasked.
+logging.getLogger(__name__).addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    if name == "aio":
+        return importlib.import_module("gateway.client.aio")
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

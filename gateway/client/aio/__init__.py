@@ -1,0 +1,40 @@
+"""The clients for asyncio; their blocking faces with the same names and methods are in ``gateway.client``.
+
+    async with aio.Producer("group", namesrv="localhost:9876") as producer:
+        await producer.send(Message("topic", b"hello"))
+
+Names are loaded when they are first used, so that one client does not cost the import of all.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from gateway.client.aio.admin import AdminClient
+    from gateway.client.aio.lite_pull_consumer import LitePullConsumer
+    from gateway.client.aio.producer import Producer
+    from gateway.client.aio.push_consumer import PushConsumer
+    from gateway.client.aio.simple_consumer import SimpleConsumer
+    from gateway.client.aio.transaction_producer import TransactionProducer
+
+_MODULES: Final = {
+    "AdminClient": "admin",
+    "LitePullConsumer": "lite_pull_consumer",
+    "Producer": "producer",
+    "PushConsumer": "push_consumer",
+    "SimpleConsumer": "simple_consumer",
+    "TransactionProducer": "transaction_producer",
+}
+
+__all__ = ["AdminClient", "LitePullConsumer", "Producer", "PushConsumer", "SimpleConsumer", "TransactionProducer"]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,73 @@
+"""Clusters and brokers: who is there, their figures and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gateway.client.aio.admin_calls import AdminCalls, body_of, json_of
+from gateway.client.errors import ProtocolError
+from wire.bodies.kv_table import KVTable
+from wire.bodies.route import ClusterInfo
+from wire.bodies.statistics import ConsumeStatsList
+from wire.codes import RequestCode
+from wire.headers.admin import GetConsumeStatsInBrokerRequest
+
+
+class AdminCluster:
+    """Requests about brokers; a broker is named, and its master answers."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def info(self) -> ClusterInfo:
+        """All brokers that the name servers know: addresses by broker id by name, and names by cluster."""
+        return await self._calls.cluster()
+
+    async def runtime(self, broker_name: str) -> dict[str, str]:
+        """Figures of a broker by name, as it writes them (upstream ``fetchBrokerRuntimeStats``)."""
+        address = await self._address(broker_name)
+        return dict(
+            body_of(KVTable, await self._calls.ask(address, RequestCode.GET_BROKER_RUNTIME_INFO), address).table
+        )
+
+    async def config(self, broker_name: str) -> dict[str, str]:
+        """The settings of a broker by Apache RocketMQ's names."""
+        address = await self._address(broker_name)
+        answer = await self._calls.ask(address, RequestCode.GET_BROKER_CONFIG)
+        try:
+            text = answer.body.decode()
+        except UnicodeDecodeError as error:
+            raise ProtocolError(address, "the settings are not UTF-8") from error
+        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+        return {name.strip(): value.strip() for name, value in pairs}
+
+    async def set_config(self, broker_name: str, changes: dict[str, str]) -> None:
+        """Change settings of a running broker.
+
+        :raises BrokerError: one of them cannot be changed, or has an impossible value.
+        """
+        body = "".join(f"{name}={value}\n" for name, value in changes.items()).encode()
+        await self._calls.ask(await self._address(broker_name), RequestCode.UPDATE_BROKER_CONFIG, body=body)
+
+    async def consume_stats(self, broker_name: str, *, ordered_only: bool = False) -> ConsumeStatsList:
+        """How far all groups of a broker are.
+
+        :raises BrokerError: the broker does not answer this.
+        """
+        address = await self._address(broker_name)
+        header = GetConsumeStatsInBrokerRequest(is_order=ordered_only)
+        return body_of(
+            ConsumeStatsList, await self._calls.ask(address, RequestCode.GET_BROKER_CONSUME_STATS, header), address
+        )
+
+    async def delay_offsets(self, broker_name: str) -> dict[str, Any]:
+        """How far a broker is in its delay levels, as a slave gets it.
+
+        :raises BrokerError: the broker does not answer this.
+        """
+        address = await self._address(broker_name)
+        return json_of(await self._calls.ask(address, RequestCode.GET_ALL_DELAY_OFFSET), address)
+
+    async def _address(self, broker_name: str) -> str:
+        ((_, address),) = (await self._calls.masters(broker_name=broker_name)).items()
+        return address

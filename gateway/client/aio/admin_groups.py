@@ -1,0 +1,209 @@
+"""Groups: create, delete, list, their configuration, who is connected and what they consume."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of, json_of
+from gateway.client.errors import BrokerError
+from gateway.client.message import check_group
+from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
+from wire.bodies.statistics import GroupList
+from wire.bodies.subscriptions import (
+    QuerySubscriptionAnswer,
+    SubscriptionData,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+)
+from wire.bodies.topics import TopicList
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
+from wire.headers.groups import (
+    DeleteSubscriptionGroupRequest,
+    GetAllProducerInfoRequest,
+    GetConsumerConnectionListRequest,
+    GetProducerConnectionListRequest,
+    GetSubscriptionGroupConfigRequest,
+)
+from wire.headers.subscriptions import GetAllSubscriptionGroupRequest
+from wire.headers.topics import (
+    QuerySubscriptionByConsumerRequest,
+    QueryTopicConsumeByWhoRequest,
+    QueryTopicsByConsumerRequest,
+)
+
+_NOT_CONNECTED = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
+FORWARDED_TIMEOUT_S = 15.0
+"""A broker waits 10 s for the client that it passes a request on to."""
+
+
+class AdminGroups:
+    """Requests about groups of consumers and producers. Names are as brokers know them, with their namespace."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def create(self, config: SubscriptionGroupConfig | str, *, cluster: str | None = None) -> None:
+        """Create a consumer group, or change it, on all masters (of a cluster).
+
+        :param config: its configuration, or only its name for the defaults.
+        :raises MessageRefused: no name of a group.
+        """
+        wanted = SubscriptionGroupConfig(config) if isinstance(config, str) else config
+        check_group(wanted.group_name)
+        body = wanted.build()
+        await ask_each(
+            await self._calls.masters(cluster),
+            lambda address: self._calls.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body),
+        )
+
+    async def delete(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
+        """Delete a consumer group; deleting one that is not there is no error.
+
+        Its topics ``%RETRY%group`` and ``%DLQ%group`` stay: they may hold messages.
+
+        :param clean_offsets: forget how far it was, too; else a new group of this name goes on there.
+        """
+        header = DeleteSubscriptionGroupRequest(
+            group_name=group, clean_offset=clean_offsets, remove_offset=clean_offsets
+        )
+        await ask_each(
+            await self._calls.masters(cluster),
+            lambda address: self._calls.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header),
+        )
+
+    async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
+        """The names of all consumer groups, sorted; system groups too."""
+        masters = await self._calls.masters(cluster)
+        answers = await ask_each(
+            masters,
+            lambda address: self._calls.ask(
+                address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest()
+            ),
+        )
+        tables = [body_of(SubscriptionGroupTable, answer, masters[name]) for name, answer in answers.items()]
+        return sorted({group for table in tables for group in table.configs})
+
+    async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
+        """The configuration of a consumer group by broker name; brokers that do not know it are left out."""
+        header = GetSubscriptionGroupConfigRequest(group=group)
+        masters = await self._calls.masters()
+        answers = await ask_each(
+            masters,
+            lambda address: self._calls.ask(
+                address,
+                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+                header,
+                expect=(ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+            ),
+        )
+        return {
+            name: body_of(SubscriptionGroupConfig, answer, masters[name])
+            for name, answer in answers.items()
+            if answer.code == ResponseCode.SUCCESS
+        }
+
+    async def of_topic(self, topic: str) -> builtins.list[str]:
+        """The groups that consume a topic: connected ones, and those with offsets in it."""
+        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        masters = await self._calls.masters_of(topic)
+        answers = await ask_each(
+            masters, lambda address: self._calls.ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        )
+        lists = [body_of(GroupList, answer, masters[name]).group_list for name, answer in answers.items()]
+        return sorted({group for groups in lists for group in groups})
+
+    async def topics(self, group: str) -> builtins.list[str]:
+        """The topics in which a group has offsets."""
+        header = QueryTopicsByConsumerRequest(group=group)
+        masters = await self._calls.masters()
+        answers = await ask_each(
+            masters, lambda address: self._calls.ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
+        )
+        lists = [body_of(TopicList, answer, masters[name]).topic_list for name, answer in answers.items()]
+        return sorted({topic for topics in lists for topic in topics})
+
+    async def consumers(self, group: str) -> ConsumerConnection | None:
+        """The connected clients of a consumer group and what they subscribe to; None when there are none."""
+        header = GetConsumerConnectionListRequest(consumer_group=group)
+        for address in (await self._calls.masters()).values():
+            answer = await self._calls.ask(
+                address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, expect=_NOT_CONNECTED
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                return body_of(ConsumerConnection, answer, address)  # each client is connected to every broker
+        return None
+
+    async def producers(self, group: str) -> ProducerConnection:
+        """The connected clients of a producer group, of all brokers."""
+        header = GetProducerConnectionListRequest(producer_group=group)
+        found = {}
+        for address in (await self._calls.masters()).values():
+            answer = await self._calls.ask(
+                address,
+                RequestCode.GET_PRODUCER_CONNECTION_LIST,
+                header,
+                expect=(ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR),  # the latter for a group without clients
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                connections = body_of(ProducerConnection, answer, address).connections
+                found.update({connection.client_id: connection for connection in connections})
+        return ProducerConnection(tuple(found.values()))
+
+    async def all_producers(self) -> dict[str, builtins.list[ProducerInfo]]:
+        """The connected producers of all brokers by group; one that is connected to two brokers is there twice."""
+        found: dict[str, builtins.list[ProducerInfo]] = {}
+        for address in (await self._calls.masters()).values():
+            answer = await self._calls.ask(address, RequestCode.GET_ALL_PRODUCER_INFO, GetAllProducerInfoRequest())
+            for group, clients in body_of(ProducerTableInfo, answer, address).groups.items():
+                found.setdefault(group, []).extend(clients)
+        return found
+
+    async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
+        """What one client of a consumer group is doing, as it says itself (upstream ``ConsumerRunningInfo``).
+
+        Needs a broker that passes the request on: Apache RocketMQ does.
+
+        :raises BrokerError: the broker does not pass it on, or no such client is connected.
+        """
+        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=jstack)
+        return await self._forwarded(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
+
+    async def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
+        """Let one client consume one message now; what came of it (upstream ``ConsumeMessageDirectlyResult``).
+
+        Needs a broker that passes the request on: Apache RocketMQ does.
+
+        :raises BrokerError: the broker does not pass it on, or no such client is connected.
+        """
+        header = ConsumeMessageDirectlyResultRequest(
+            consumer_group=group, client_id=client_id, msg_id=offset_msg_id, topic=topic
+        )
+        return await self._forwarded(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
+
+    async def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """What a group subscribes to in a topic, as far as brokers remember; None when they do not.
+
+        :raises BrokerError: the broker does not answer this (RocketMQ Gateway: see ``consumers``).
+        """
+        header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
+        for address in (await self._calls.masters_of(topic)).values():
+            answer = await self._calls.ask(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
+            found = body_of(QuerySubscriptionAnswer, answer, address).subscription
+            if found is not None:
+                return found
+        return None
+
+    async def _forwarded(
+        self, code: RequestCode, header: GetConsumerRunningInfoRequest | ConsumeMessageDirectlyResultRequest
+    ) -> dict[str, Any]:
+        """The answer of a client, through the first broker that knows it."""
+        refusal: BrokerError | None = None
+        for address in (await self._calls.masters()).values():
+            try:
+                return json_of(await self._calls.ask(address, code, header, timeout=FORWARDED_TIMEOUT_S), address)
+            except BrokerError as error:
+                refusal = error
+        assert refusal is not None, "there is at least one master"
+        raise refusal

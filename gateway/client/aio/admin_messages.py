@@ -1,0 +1,178 @@
+"""Messages by id, by key and by place, for people who look for one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from datetime import datetime
+from typing import Final
+
+from gateway.client.admin_results import MessageNotFound
+from gateway.client.aio.admin_calls import AdminCalls, header_of
+from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
+from gateway.client.message import MessageQueue, ReceivedMessage
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import RemoteError
+from wire.headers.pull import PullMessageRequest, PullMessageResponse
+from wire.headers.query import QueryMessageRequest, ViewMessageRequest
+from wire.message.flags import PullFlag
+from wire.message.message_id import parse_offset_message_id, unpack_host
+from wire.message.record import StoredMessage, parse_records
+
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
+"""The group of tools that pull; every broker has it."""
+_ID: Final = re.compile("[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
+LATEST_MS: Final = 2**63 - 1
+MAX_FOUND: Final = 64
+"""What a broker looks for at most unless told otherwise (upstream ``maxMsgsNumBatch``)."""
+
+
+class AdminMessages:
+    """Looks messages up. Topics are named as brokers know them, with their namespace."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def by_id(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
+        """The message with an id: the one its producer gave it, or the offset id that its broker made.
+
+        Nothing in an id tells which of the two it is. With a topic the producer's id is tried first, then the other;
+        without one only an offset id can be found, at the broker whose address it holds.
+
+        :raises MessageNotFound: no broker has it (any more).
+        :raises ConfigurationError: no id.
+        """
+        if _ID.fullmatch(msg_id) is None:
+            raise ConfigurationError("msg_id", msg_id, "32 or 56 hexadecimal digits")
+        if topic is not None:
+            found = [message for message in await self._query(topic, msg_id, unique=True) if message.msg_id == msg_id]
+            if found:
+                return found[-1]
+        hint = (
+            "it is deleted, or the id is wrong" if topic else "the id that a producer gave is found with its topic only"
+        )
+        place = _place_of(msg_id)
+        if place is None:
+            raise MessageNotFound(f"with id {msg_id}", hint)
+        address, commit_log_offset = place
+        try:
+            header = ViewMessageRequest(topic=topic, offset=commit_log_offset)
+            answer = await self._calls.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
+        except (BrokerError, ConnectError, RequestTimeout) as error:
+            raise MessageNotFound(f"with id {msg_id}", f"{hint}; asked {address} by its offset id: {error}") from error
+        return self._received(answer.body, address, await self._broker_name(address))[0]
+
+    async def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        max_num: int = MAX_FOUND,
+    ) -> list[ReceivedMessage]:
+        """The messages of a topic with a key, in the order they were stored; at most ``max_num`` of each broker.
+
+        :param begin: stored at this time or later; ``end`` at this time or earlier. With time zones.
+        """
+        found = await self._query(topic, key, begin=begin, end=end, max_num=max_num)
+        return [message for message in found if key in message.keys or message.msg_id == key]
+
+    async def by_offset(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
+        """The message at a place of a queue.
+
+        :raises MessageNotFound: there is none: the text says what the queue holds.
+        """
+        header = PullMessageRequest(
+            consumer_group=TOOLS_GROUP,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=1,
+            sys_flag=PullFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+        )
+        address = await self._calls.address_of(queue.topic, queue.broker_name)
+        expect = (
+            ResponseCode.SUCCESS,
+            ResponseCode.PULL_NOT_FOUND,
+            ResponseCode.PULL_OFFSET_MOVED,
+            ResponseCode.PULL_RETRY_IMMEDIATELY,
+        )
+        answer = await self._calls.ask(address, RequestCode.PULL_MESSAGE, header, expect=expect)
+        if answer.code == ResponseCode.SUCCESS:
+            found = [
+                message
+                for message in self._received(answer.body, address, queue.broker_name)
+                if message.queue_offset == offset
+            ]
+            if found:
+                return found[0]
+        place = header_of(PullMessageResponse, answer, address)
+        empty = place.min_offset >= place.max_offset
+        hint = "the queue is empty" if empty else f"the queue holds {place.min_offset} up to {place.max_offset - 1}"
+        raise MessageNotFound(f"at offset {offset} of {queue.broker_name} queue {queue.queue_id}", hint)
+
+    async def _query(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        max_num: int = MAX_FOUND,
+        unique: bool = False,
+    ) -> list[ReceivedMessage]:
+        header = QueryMessageRequest(
+            topic=topic,
+            key=key,
+            max_num=max_num,
+            begin_timestamp=0 if begin is None else round(begin.timestamp() * 1000),
+            end_timestamp=LATEST_MS if end is None else round(end.timestamp() * 1000),
+            unique_key_query=unique,
+        )
+        masters = await self._calls.masters_of(topic)
+        expect = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        answers = await asyncio.gather(
+            *(
+                self._calls.ask(address, RequestCode.QUERY_MESSAGE, header, expect=expect)
+                for address in masters.values()
+            )
+        )
+        found = [
+            message
+            for (name, address), answer in zip(masters.items(), answers, strict=True)
+            if answer.code == ResponseCode.SUCCESS
+            for message in self._received(answer.body, address, name)
+        ]
+        return sorted(found, key=lambda message: message.stored_at_ms)
+
+    def _received(self, body: bytes, address: str, broker_name: str) -> list[ReceivedMessage]:
+        try:
+            records: list[StoredMessage] = parse_records(body)
+        except RemoteError as error:
+            raise ProtocolError(address, f"a message cannot be read: {error}") from error
+        return [ReceivedMessage(record, broker_name) for record in records]
+
+    async def _broker_name(self, address: str) -> str:
+        """Who is at an address, as the name server tells; the address itself when it does not."""
+        info = await self._calls.cluster()
+        for name, broker in info.broker_addr_table.items():
+            if address in broker.broker_addrs.values():
+                return name
+        return address
+
+
+def _place_of(msg_id: str) -> tuple[str, int] | None:
+    """The broker's address and the place in its log that an offset id names; None when it can be none."""
+    try:
+        packed, commit_log_offset = parse_offset_message_id(msg_id)
+        host, port = unpack_host(packed)
+    except RemoteError:
+        return None
+    if not 0 < port < 65_536:
+        return None
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}", commit_log_offset

@@ -1,0 +1,263 @@
+"""Offsets: what queues hold, how far groups are, and setting groups back or forth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, NothingConsumed, QueueProgress
+from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of, header_of, json_of
+from gateway.client.errors import ConfigurationError, ProtocolError
+from gateway.client.message import MessageQueue
+from gateway.client.offset_reset import OffsetChange, OffsetReset
+from wire.bodies.consumers import ConsumerConnection
+from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStats
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.groups import GetConsumerConnectionListRequest
+from wire.headers.offsets import (
+    CloneGroupOffsetRequest,
+    GetEarliestMsgStoretimeRequest,
+    GetEarliestMsgStoretimeResponse,
+    GetMaxOffsetRequest,
+    GetMaxOffsetResponse,
+    GetMinOffsetRequest,
+    GetMinOffsetResponse,
+    QueryConsumerOffsetRequest,
+    QueryConsumerOffsetResponse,
+    ResetOffsetRequest,
+    SearchOffsetRequest,
+    SearchOffsetResponse,
+    UpdateConsumerOffsetRequest,
+)
+from wire.headers.topics import GetConsumeStatsRequest, QueryConsumeTimeSpanRequest
+
+ResetTo: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[MessageQueue, int]
+"""Where to: the first or after the last message, the first one stored at a time, or one offset for each queue."""
+
+_OLDEST_MS: Final = 0
+
+
+class AdminOffsets:
+    """Requests about offsets. Names are as brokers know them, with their namespace."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def min(self, queue: MessageQueue) -> int:
+        """The offset of the first message of a queue that is still stored."""
+        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        address = await self._address(queue)
+        answer = await self._calls.ask(address, RequestCode.GET_MIN_OFFSET, header)
+        return max(header_of(GetMinOffsetResponse, answer, address).offset, 0)
+
+    async def max(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get."""
+        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=False)
+        address = await self._address(queue)
+        answer = await self._calls.ask(address, RequestCode.GET_MAX_OFFSET, header)
+        return header_of(GetMaxOffsetResponse, answer, address).offset
+
+    async def at(self, queue: MessageQueue, moment: datetime) -> int:
+        """The offset of the first message of a queue that was stored at a time or later; without one, ``max``.
+
+        :param moment: with a time zone.
+        """
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=_ms(moment))
+        address = await self._address(queue)
+        answer = await self._calls.ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+        return header_of(SearchOffsetResponse, answer, address).offset
+
+    async def earliest_stored_at_ms(self, queue: MessageQueue) -> int | None:
+        """When the first message of a queue was stored, None when it is empty."""
+        header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id)
+        address = await self._address(queue)
+        answer = await self._calls.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
+        found = header_of(GetEarliestMsgStoretimeResponse, answer, address).timestamp
+        return found if found >= 0 else None
+
+    async def of_group(self, group: str, queue: MessageQueue) -> int | None:
+        """What a group will read next of a queue; None when it has no offset there."""
+        return await self._of_group(group, queue, await self._address(queue))
+
+    async def set(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Write what a group will read next of a queue; a connected client of the group overwrites it with its own.
+
+        :raises ConfigurationError: a negative offset.
+        """
+        if offset < 0:
+            raise ConfigurationError("offset", offset, "0 or more")
+        await self._set(group, queue, offset, await self._address(queue))
+
+    async def progress(self, group: str, topic: str | None = None) -> GroupProgress:
+        """How far a group is in each queue it consumes, or in those of one topic.
+
+        :raises NothingConsumed: it has no offsets there.
+        """
+        header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
+        masters = await (self._calls.masters() if topic is None else self._calls.masters_of(topic))
+        answers = await ask_each(
+            masters, lambda address: self._calls.ask(address, RequestCode.GET_CONSUME_STATS, header)
+        )
+        tables = [body_of(ConsumeStats, answer, masters[name]) for name, answer in answers.items()]
+        queues = {
+            MessageQueue(queue.topic, queue.broker_name, queue.queue_id): QueueProgress(
+                found.broker_offset, found.consumer_offset, found.last_timestamp
+            )
+            for table in tables
+            for queue, found in table.offset_table.items()
+        }
+        if not queues:
+            raise NothingConsumed(group, topic)
+        return GroupProgress(group, dict(sorted(queues.items())), sum(table.consume_tps for table in tables))
+
+    async def lag(self, group: str, topic: str | None = None) -> int:
+        """Messages a group has not consumed yet: its retries included, or those of one topic.
+
+        :raises NothingConsumed: it has no offsets there.
+        """
+        return (await self.progress(group, topic)).lag
+
+    async def preview_reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
+        """What ``reset`` would change; nothing is changed.
+
+        :raises RouteNotFound: no broker has the topic.
+        :raises ConfigurationError: an offset for a queue that the topic does not have, or a time without time zone.
+        """
+        masters = await self._calls.masters_of(topic)
+        stats = await self._ranges(topic, masters)
+        if isinstance(to, Mapping):
+            for queue in to:
+                if queue not in stats:
+                    raise ConfigurationError("to", queue, f"a queue of topic {topic}")
+        changes = []
+        for queue, (least, most) in sorted(stats.items()):
+            if isinstance(to, Mapping) and queue not in to:
+                continue
+            wanted = await self._wanted(queue, to, least, most)
+            current = await self._of_group(group, queue, masters[queue.broker_name])
+            changes.append(OffsetChange(queue, current, min(max(wanted, least), most)))
+        return OffsetReset(group, topic, tuple(changes), await self._online(group, masters))
+
+    async def reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
+        """Set a group back or forth in a topic; what was changed.
+
+        Of a group without connected clients the offsets are written. One with clients needs a broker that tells
+        them, which Apache RocketMQ does; elsewhere stop the clients first.
+
+        :raises BrokerError: a broker refuses it; with REQUEST_CODE_NOT_SUPPORTED it cannot tell connected clients.
+        """
+        planned = await self.preview_reset(group, topic, to)
+        masters = await self._calls.masters_of(topic)
+        for change in planned.changes:
+            address = masters[change.queue.broker_name]
+            if planned.online:
+                header = ResetOffsetRequest(
+                    group=group, topic=topic, queue_id=change.queue.queue_id, offset=change.new, is_force=True
+                )
+                await self._calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+            else:
+                await self._set(group, change.queue, change.new, address)
+        return planned
+
+    async def clone(self, source: str, target: str, topic: str) -> None:
+        """Let group ``target`` begin in a topic where group ``source`` is; ``target`` must have no clients.
+
+        :raises BrokerError: the broker does not do this, or does not know a group.
+        """
+        header = CloneGroupOffsetRequest(src_group=source, dest_group=target, topic=topic)
+        masters = await self._calls.masters_of(topic)
+        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.CLONE_GROUP_OFFSET, header))
+
+    async def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
+        """Between which times the messages of each queue were stored, and up to which the group has consumed.
+
+        :raises BrokerError: the broker does not answer this.
+        """
+        header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
+        found = []
+        for address in (await self._calls.masters_of(topic)).values():
+            answer = await self._calls.ask(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header)
+            found += [_span(entry, address) for entry in json_of(answer, address).get("consumeTimeSpanSet") or ()]
+        return sorted(found, key=lambda span: span.queue)
+
+    async def table(self, broker_name: str) -> ConsumerOffsetTable:
+        """All offsets of a broker, as a slave gets them.
+
+        :raises BrokerError: the broker does not answer this.
+        """
+        ((_, address),) = (await self._calls.masters(broker_name=broker_name)).items()
+        answer = await self._calls.ask(address, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        return body_of(ConsumerOffsetTable, answer, address)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _address(self, queue: MessageQueue) -> str:
+        return await self._calls.address_of(queue.topic, queue.broker_name)
+
+    async def _of_group(self, group: str, queue: MessageQueue, address: str) -> int | None:
+        header = QueryConsumerOffsetRequest(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        expect = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        answer = await self._calls.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, expect=expect)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return header_of(QueryConsumerOffsetResponse, answer, address).offset
+
+    async def _set(self, group: str, queue: MessageQueue, offset: int, address: str) -> None:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        await self._calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _ranges(self, topic: str, masters: Mapping[str, str]) -> dict[MessageQueue, tuple[int, int]]:
+        """First and next offset of every queue that consumers read."""
+        route = await self._calls.route(topic)
+        found = {}
+        for entry in route.queue_datas:
+            if entry.broker_name in masters:
+                for queue_id in range(entry.read_queue_nums):
+                    queue = MessageQueue(topic, entry.broker_name, queue_id)
+                    found[queue] = (await self.min(queue), await self.max(queue))
+        return found
+
+    async def _wanted(self, queue: MessageQueue, to: ResetTo, least: int, most: int) -> int:
+        if isinstance(to, Mapping):
+            return to[queue]
+        if isinstance(to, datetime):
+            return await self.at(queue, to)
+        if to not in ("earliest", "latest"):
+            raise ConfigurationError("to", to, '"earliest", "latest", a datetime, or offsets by queue')
+        return least if to == "earliest" else most
+
+    async def _online(self, group: str, masters: Mapping[str, str]) -> int:
+        """How many clients of a group are connected."""
+        header = GetConsumerConnectionListRequest(consumer_group=group)
+        expect = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
+        clients: set[str] = set()
+        for address in masters.values():
+            answer = await self._calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, expect=expect)
+            if answer.code == ResponseCode.SUCCESS:
+                clients.update(client.client_id for client in body_of(ConsumerConnection, answer, address).connections)
+        return len(clients)
+
+
+def _ms(moment: datetime) -> int:
+    if moment.tzinfo is None:
+        raise ConfigurationError("moment", moment, "a datetime with a time zone, e.g. datetime.now(timezone.utc)")
+    return max(_OLDEST_MS, round(moment.timestamp() * 1000))
+
+
+def _span(entry: Any, address: str) -> ConsumeTimeSpan:
+    try:
+        queue = entry["messageQueue"]
+        return ConsumeTimeSpan(
+            queue=MessageQueue(queue["topic"], queue["brokerName"], queue["queueId"]),
+            min_stored_at_ms=entry.get("minTimeStamp", 0),
+            max_stored_at_ms=entry.get("maxTimeStamp", 0),
+            consumed_at_ms=entry.get("consumeTimeStamp", 0),
+            delay_ms=entry.get("delayTime", 0),
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ProtocolError(address, f"a consume time span cannot be read: {entry!r:.100}") from error

@@ -1,0 +1,153 @@
+"""Topics: create, delete, list, their configuration, what their queues hold, and where they are."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import Mapping
+from typing import Final
+
+from gateway.client.admin_results import QueueStats
+from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of
+from gateway.client.errors import RequestTimeout, RouteNotFound
+from gateway.client.message import MessageQueue, check_topic
+from gateway.client.routes import TopicRoute, topic_route
+from wire.bodies.statistics import TopicStatsTable
+from wire.bodies.topics import SINGLE_TAG, TopicConfig, TopicList
+from wire.codes import RequestCode
+from wire.headers.name_server import DeleteTopicFromNamesrvRequest, GetTopicsByClusterRequest
+from wire.headers.topics import (
+    CreateTopicRequest,
+    DeleteTopicRequest,
+    GetTopicConfigRequest,
+    GetTopicStatsInfoRequest,
+)
+from wire.message.flags import Permission
+
+DEFAULT_QUEUES: Final = 8
+"""As mqadmin's updateTopic."""
+TEMPLATE_TOPIC: Final = "TBW102"
+ROUTE_PAUSE_S: Final = 0.05
+"""Between two looks whether name servers know a new topic."""
+
+
+class AdminTopics:
+    """Requests about topics. Names are as brokers know them, with their namespace."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def create(
+        self,
+        topic: str,
+        *,
+        queues: int = DEFAULT_QUEUES,
+        write_queues: int | None = None,
+        perm: int = Permission.READ_WRITE,
+        order: bool = False,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker_name: str | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Create a topic or change it; returns when clients can find it.
+
+        :param queues: to read from, on each broker; ``write_queues`` to write to, as many unless said otherwise.
+        :param perm: ``Permission.READ`` (4) and ``WRITE`` (2).
+        :param attributes: of 5.x, for example ``{"message.type": "FIFO"}``.
+        :param cluster: on which brokers; neither this nor ``broker_name`` means all that are known.
+        :param timeout: seconds to wait until the name server knows.
+        :raises MessageRefused: no name of a topic.
+        :raises BrokerError: a broker refuses it.
+        :raises RequestTimeout: the brokers have it, but the name server does not know it in time.
+        """
+        check_topic(topic)
+        header = CreateTopicRequest(
+            topic=topic,
+            default_topic=TEMPLATE_TOPIC,
+            read_queue_nums=queues,
+            write_queue_nums=queues if write_queues is None else write_queues,
+            perm=perm,
+            topic_filter_type=SINGLE_TAG,
+            topic_sys_flag=0,
+            order=order,
+            attributes=",".join(f"+{name}={value}" for name, value in (attributes or {}).items()) or None,
+        )
+        masters = await self._calls.masters(cluster, broker_name)
+        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+        try:
+            async with asyncio.timeout(timeout):
+                while not await self._is_routed(header, masters):
+                    await asyncio.sleep(ROUTE_PAUSE_S)
+        except TimeoutError:
+            servers = ";".join(self._calls.name_servers)
+            raise RequestTimeout(f"the route of new topic {topic}", servers, timeout) from None
+
+    async def delete(self, topic: str, *, cluster: str | None = None) -> None:
+        """Delete a topic with its messages and the offsets in it, on all brokers and at all name servers.
+
+        Deleting one that is not there is no error. Clients that use it get errors once their routes are renewed.
+
+        :raises BrokerError: a server refuses it (system topics).
+        """
+        header = DeleteTopicRequest(topic=topic)
+        masters = await self._calls.masters(cluster)
+        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header))
+        for server in self._calls.name_servers:
+            forget = DeleteTopicFromNamesrvRequest(topic=topic, cluster_name=cluster)
+            await self._calls.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, forget)
+
+    async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
+        """The names of all topics, sorted: those of one cluster, or all; system topics too."""
+        if cluster is None:
+            answer = await self._calls.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        else:
+            header = GetTopicsByClusterRequest(cluster=cluster)
+            answer = await self._calls.ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
+        return sorted(body_of(TopicList, answer, "a name server").topic_list)
+
+    async def config(self, topic: str) -> dict[str, TopicConfig]:
+        """The configuration of a topic by broker name.
+
+        :raises RouteNotFound: no broker has it.
+        """
+        header = GetTopicConfigRequest(topic=topic)
+        masters = await self._calls.masters_of(topic)
+        answers = await ask_each(
+            masters, lambda address: self._calls.ask(address, RequestCode.GET_TOPIC_CONFIG, header)
+        )
+        return {name: body_of(TopicConfig, answer, masters[name]) for name, answer in answers.items()}
+
+    async def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
+        """What each queue of a topic holds.
+
+        :raises RouteNotFound: no broker has it.
+        """
+        header = GetTopicStatsInfoRequest(topic=topic)
+        masters = await self._calls.masters_of(topic)
+        answers = await ask_each(
+            masters, lambda address: self._calls.ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
+        )
+        return {
+            MessageQueue(queue.topic, queue.broker_name, queue.queue_id): QueueStats(
+                found.min_offset, found.max_offset, found.last_update_timestamp
+            )
+            for name, answer in answers.items()
+            for queue, found in body_of(TopicStatsTable, answer, masters[name]).offset_table.items()
+        }
+
+    async def route(self, topic: str) -> TopicRoute:
+        """Where a topic is: its queues and the addresses of its brokers.
+
+        :raises RouteNotFound: no name server knows it.
+        """
+        return topic_route(topic, await self._calls.route(topic))
+
+    async def _is_routed(self, header: CreateTopicRequest, masters: Mapping[str, str]) -> bool:
+        """Whether the name server knows the topic as it was just made, on all brokers."""
+        try:
+            route = await self._calls.route(header.topic)
+        except RouteNotFound:
+            return False
+        known = {queues.broker_name: (queues.read_queue_nums, queues.write_queue_nums) for queues in route.queue_datas}
+        return all(known.get(name) == (header.read_queue_nums, header.write_queue_nums) for name in masters)

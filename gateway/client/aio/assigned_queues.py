@@ -1,0 +1,215 @@
+"""The queues a consumer has now: where each begins, its pulls, its progress in memory and in the store.
+
+Shared by the consumers that read queues; which queues those are is decided by ``rebalancing`` or by the application.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
+from gateway.client.aio.pull_loop import PullLoop, PullTerms
+from gateway.client.aio.queue_offsets import QueueOffsets
+from gateway.client.consume_positions import first_position, timestamp_ms_of
+from gateway.client.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.errors import RocketMQError
+from gateway.client.local_offsets import offsets_path
+from gateway.client.offset_table import OffsetTable
+from gateway.client.process_queue import CacheLimits, ProcessQueue
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.subscriptions import Subscription
+
+_log = logging.getLogger(__name__)
+
+
+class AssignedQueues:
+    """See the module.
+
+    :param span: how far apart cached offsets of one queue may be; None: any.
+    :param blocked: another reason not to pull a queue now, asked after the limits of the cache.
+    :param take: gets what was pulled; never called without messages.
+    :param commits_with_pulls: whether each pull carries the progress to the broker.
+    :param tracks: whether what is finished counts as consumed by itself; False: only what is written to ``table``.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        terms: PullTerms,
+        *,
+        span: int | None,
+        blocked: Callable[[ProcessQueue], str | None],
+        take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None],
+        commits_with_pulls: bool,
+        tracks: bool = True,
+    ) -> None:
+        self.group = group
+        self.table = OffsetTable()
+        self.offsets = QueueOffsets(instance)
+        self.states: dict[MessageQueue, ProcessQueue] = {}
+        self._instance = instance
+        self._settings = settings
+        self._terms = terms
+        self._span = span
+        self._blocked = blocked
+        self._take = take
+        self._tracks = tracks
+        self._is_shared = settings.message_model is MessageModel.CLUSTERING
+        self._commits = commits_with_pulls and self._is_shared
+        self.store: OffsetStore = BrokerOffsets(instance, group) if self._is_shared else self._local_offsets()
+        self._loops: dict[MessageQueue, PullLoop] = {}
+        self._limits: dict[str, CacheLimits] = {}
+        self._timestamp_ms = timestamp_ms_of(settings.consume_timestamp, instance.clock())
+
+    def _local_offsets(self) -> LocalOffsets:
+        """The file is named after address and instance, as the Java client's: it has to be found after a restart."""
+        name = f"{self._instance.client_ip}@{self._settings.instance_name or 'DEFAULT'}"
+        return LocalOffsets(offsets_path(self._settings.local_offset_dir, name, self.group))
+
+    async def begin(self, queue: MessageQueue, subscription: Subscription) -> ProcessQueue | None:
+        """Read a queue from where the group stands; None when that cannot be found out now, which is logged."""
+        try:
+            offset = await self.position(queue)
+        except RocketMQError as error:
+            _log.warning("group %s: %s is left for later, its offset is not known: %s", self.group, queue, error)
+            return None
+        return self.begin_at(queue, subscription, offset)
+
+    def begin_at(self, queue: MessageQueue, subscription: Subscription, offset: int) -> ProcessQueue:
+        """Read a queue from an offset."""
+        state = ProcessQueue(queue, offset, now=asyncio.get_running_loop().time())
+        self.states[queue] = state
+        self._limits.clear()
+        loop = self._loops[queue] = PullLoop(
+            self._instance,
+            self.group,
+            state,
+            subscription,
+            self._terms,
+            blocked=self._reason,
+            committed=self._committed,
+            take=self._taken,
+            moved=self._moved,
+        )
+        loop.start()
+        return state
+
+    async def position(self, queue: MessageQueue) -> int:
+        """Where the group stands, or begins when it was never here."""
+        stored = await self.store.fetch(queue)
+        if stored is not None:
+            self.table.learn(queue, stored)
+            return stored
+        settings = self._settings
+        position = first_position(queue.topic, settings.consume_from_where, self._timestamp_ms)
+        offset = await self.offsets.resolve(queue, position)
+        _log.info("group %s: begins with %s at %d (%s)", self.group, queue, offset, settings.consume_from_where)
+        return offset
+
+    async def end(self, states: Collection[ProcessQueue]) -> None:
+        """Read some queues no more, store what is known to be consumed, and forget them."""
+        queues = [state.queue for state in states]
+        for state in states:
+            self.stop_pulling(state)
+        await self.persist(queues, confirm=True)
+        for state in states:
+            state.clear()
+            if self.states.get(state.queue) is state:
+                del self.states[state.queue]
+            self.table.forget(state.queue)
+        self._limits.clear()
+
+    def stop_pulling(self, state: ProcessQueue) -> None:
+        """No more pulls of a queue; what is cached stays."""
+        loop = self._loops.pop(state.queue, None)
+        if loop is not None:
+            loop.stop()
+
+    def settled(self, state: ProcessQueue) -> None:
+        """Turns of a queue were finished: note how far it is, and pull on if that was waited for."""
+        if state.dropped:
+            return
+        if self._tracks:
+            self.table.advance(state.queue, state.committable)
+        loop = self._loops.get(state.queue)
+        if loop is not None:
+            loop.wake()
+
+    def wake_all(self) -> None:
+        """Let every paused loop look again."""
+        for loop in self._loops.values():
+            loop.wake()
+
+    def restart_at(self, state: ProcessQueue, offset: int) -> None:
+        """Throw away what is cached of a queue and read on from another offset."""
+        state.clear()
+        state.next_offset = offset
+        loop = self._loops.get(state.queue)
+        if loop is not None:
+            loop.restart()
+
+    async def reset(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Set the group's progress, forwards or backwards, of those queues that are here."""
+        here = {queue: offset for queue, offset in offsets.items() if queue in self.states}
+        for queue, offset in here.items():
+            _log.warning("group %s: %s is reset to offset %d", self.group, queue, offset)
+            self.table.move(queue, offset)
+            self.restart_at(self.states[queue], offset)
+        await self.persist(here, confirm=True)
+
+    def change_subscription(self, subscription: Subscription) -> None:
+        """Use another expression for a topic from now on."""
+        for queue, loop in self._loops.items():
+            if queue.topic == subscription.topic:
+                loop.change_subscription(subscription)
+
+    async def persist(self, queues: Collection[MessageQueue] | None = None, *, confirm: bool = False) -> bool:
+        """Store offsets that have changed, of all or some queues; False when some could not be stored."""
+        changed = self.table.take_changed(queues)
+        if not changed:
+            return True
+        failed = await self.store.store(changed, confirm=confirm)
+        for queue in failed:
+            self.table.put_back(queue)
+        return not failed
+
+    async def keep_persisting(self) -> None:
+        """Store offsets every ``persist_consumer_offset_interval``; runs for ever."""
+        while True:
+            await asyncio.sleep(self._settings.persist_consumer_offset_interval)
+            await self.persist()
+
+    # --- called by the loops ----------------------------------------------------------------------------------
+
+    def _reason(self, state: ProcessQueue) -> str | None:
+        topic = state.queue.topic
+        limits = self._limits.get(topic)
+        if limits is None:
+            count = sum(queue.topic == topic for queue in self.states)
+            limits = self._limits[topic] = self._settings.cache_limits(count, span=self._span)
+        return state.excess(limits) or self._blocked(state)
+
+    def _committed(self, state: ProcessQueue) -> int | None:
+        return self.table.get(state.queue) if self._commits else None
+
+    def _taken(self, state: ProcessQueue, messages: list[ReceivedMessage], sizes: list[int]) -> None:
+        if messages:
+            self._take(state, messages, sizes)
+        elif self._tracks and not state.cached_messages:
+            self.table.advance(state.queue, state.next_offset)  # nothing of what was passed over is wanted
+
+    def _moved(self, state: ProcessQueue, offset: int) -> None:
+        """The broker has no such offset any more, or was told to set the group elsewhere."""
+        _log.warning("group %s: %s goes on at %d instead of %d", self.group, state.queue, offset, state.next_offset)
+        state.clear()
+        state.next_offset = offset
+        self.table.move(state.queue, offset)
+        self._instance.spawn(self.persist([state.queue]), name="offset after a move")

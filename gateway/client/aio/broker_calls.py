@@ -1,0 +1,160 @@
+"""What brokers ask of a consumer.
+
+Rebalance (40), reset offsets (220), tell offsets (221), tell about yourself (307), consume this message now (309).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gateway.client.listeners import ListenerOutcome
+from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
+from wire.bodies.consumers import GetConsumerStatusBody
+from wire.bodies.fastjson import parse_json
+from wire.bodies.message_queue import MessageQueue as WireQueue
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import BodyError, WireError
+from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
+from wire.headers.declare import parse_header
+from wire.headers.offsets import GetConsumerStatusRequest, ResetOffsetRequest
+from wire.message.record import parse_record
+
+if TYPE_CHECKING:
+    from gateway.client.aio.assigned_queues import AssignedQueues
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.aio.member import Answer
+    from gateway.client.subscriptions import Subscription
+    from wire.command import RemotingCommand
+
+_log = logging.getLogger(__name__)
+
+ConsumeNow = Callable[[ReceivedMessage], Awaitable[ListenerOutcome]]
+
+
+class Introspection(Protocol):
+    """What a consumer says about itself."""
+
+    def properties(self) -> Mapping[str, str]:
+        """Settings as text, upstream's ``PROP_…`` names among them."""
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """By topic."""
+
+
+class BrokerCalls:
+    """The answers of one consumer.
+
+    :param wake: rebalance soon.
+    :param consume_now: gives a message to the listener outside of all turns; None: this consumer has no listener.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        queues: AssignedQueues,
+        about: Introspection,
+        *,
+        wake: Callable[[], None],
+        consume_now: ConsumeNow | None = None,
+        is_orderly: bool = False,
+    ) -> None:
+        self._instance = instance
+        self._queues = queues
+        self._about = about
+        self._wake = wake
+        self._consume_now = consume_now
+        self._is_orderly = is_orderly
+
+    def answers(self) -> Mapping[int, Answer]:
+        """By request code."""
+        return {
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self.ids_changed,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self.reset_offsets,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self.tell_offsets,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self.tell_about_us,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
+        }
+
+    async def ids_changed(self, _request: RemotingCommand, _address: str) -> RemotingCommand | None:
+        """40: members have come or gone."""
+        self._wake()
+        return None
+
+    async def reset_offsets(self, request: RemotingCommand, address: str) -> RemotingCommand | None:
+        """220: set the progress of some queues; nobody waits for an answer."""
+        header = parse_header(ResetOffsetRequest, request.ext_fields)
+        try:
+            offsets = parse_reset(request.body)
+        except BodyError as error:
+            _log.warning("%s asks for a reset of offsets that cannot be read: %s", address, error)
+            return None
+        if header.group == self._queues.group:
+            await self._queues.reset(offsets)
+        return None
+
+    async def tell_offsets(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
+        """221: the progress in memory."""
+        header = parse_header(GetConsumerStatusRequest, request.ext_fields)
+        table = self._queues.table.of_topic(header.topic)
+        body = GetConsumerStatusBody({WireQueue(*queue): offset for queue, offset in table.items()}).build()
+        return request.response(ResponseCode.SUCCESS, body=body)
+
+    async def tell_about_us(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
+        """307: settings, subscriptions, the state of each queue, and where the threads are."""
+        header = parse_header(GetConsumerRunningInfoRequest, request.ext_fields)
+        body = build_running_info(
+            properties=self._about.properties(),
+            subscriptions=list(self._about.subscriptions().values()),
+            states=list(self._queues.states.values()),
+            offsets=self._queues.table.of_topic(""),
+            epoch_ms=self._instance.clock(),
+            now=asyncio.get_running_loop().time(),
+            stacks=thread_stacks() if header.jstack_enable else None,
+        )
+        return request.response(ResponseCode.SUCCESS, body=body)
+
+    async def consume_directly(self, request: RemotingCommand, _address: str) -> RemotingCommand | None:
+        """309: give one message to the listener and tell what it did; offsets are not touched."""
+        if self._consume_now is None:
+            return request.response(ResponseCode.SYSTEM_ERROR, "this consumer has no listener")
+        header = parse_header(ConsumeMessageDirectlyResultRequest, request.ext_fields)
+        try:
+            record = parse_record(request.body)
+        except WireError as error:
+            return request.response(ResponseCode.SYSTEM_ERROR, f"the message cannot be read: {error}")
+        namespace = self._instance.settings.namespace
+        message = ReceivedMessage(record, header.broker_name or "", namespace=namespace)
+        loop = asyncio.get_running_loop()
+        begun_at = loop.time()
+        outcome = await self._consume_now(message)
+        spent_ms = round((loop.time() - begun_at) * 1000)
+        body = build_direct_result(outcome, is_orderly=self._is_orderly, spent_ms=spent_ms)
+        return request.response(ResponseCode.SUCCESS, body=body)
+
+
+def parse_reset(body: bytes) -> dict[MessageQueue, int]:
+    """The offsets of a reset, in the form for Java (a map with queues as keys) or that for C++ (a list).
+
+    :raises BodyError: neither of them.
+    """
+    value = parse_json(body)
+    table = value.get("offsetTable") if isinstance(value, dict) else None
+    if isinstance(table, dict):
+        return {_queue(WireQueue.parse(key)): _offset(offset) for key, offset in table.items()}
+    if isinstance(table, list):
+        return {_queue(WireQueue.from_json(entry)): _offset(entry.get("offset")) for entry in table}
+    raise BodyError("a reset has an offsetTable")
+
+
+def _queue(queue: WireQueue) -> MessageQueue:
+    return MessageQueue(queue.topic, queue.broker_name, queue.queue_id)
+
+
+def _offset(value: Any) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise BodyError(f"an offset is a number of 0 or more, not {value!r}")
+    return value

@@ -1,0 +1,84 @@
+"""Calls of a checker, a few at a time: what it answers, within a limit of time, whatever it raises.
+
+A plain function runs in a daemon thread, an ``async def`` on the loop. What goes wrong is logged and counts as UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from gateway.client.errors import RocketMQError
+from gateway.client.transaction_state import TransactionState, Verdict, state_of
+from gateway.client.worker_threads import WorkerThreads
+
+log = logging.getLogger(__name__)
+
+
+class CheckTooSlow(RocketMQError):
+    """A checker did not answer in time."""
+
+    retriable = True
+
+    def __init__(self, timeout: float) -> None:
+        super().__init__(timeout)
+        self.timeout = timeout
+
+    def __str__(self) -> str:
+        return (
+            f"the check took longer than check_timeout ({self.timeout:g} s): give its database calls timeouts of their "
+            f"own, or raise check_timeout and check_thread_pool_max_size"
+        )
+
+
+class CheckCalls:
+    """Runs at most ``limit`` calls at once; the others wait for their turn.
+
+    :param timeout: seconds one call may take. A thread cannot be stopped: it keeps its place until the call ends.
+    """
+
+    def __init__(self, limit: int, timeout: float, name: str) -> None:
+        self._turns = asyncio.Semaphore(limit)
+        self._timeout = timeout
+        self._threads = WorkerThreads(limit, name)
+
+    async def run(self, call: Callable[[], Verdict], source: str) -> tuple[TransactionState, BaseException | None]:
+        """The state a call gives, and what it raised.
+
+        :param call: a plain function, or one declared ``async def``.
+        :param source: what is called, for logs: ``"Orders.check"``.
+        """
+        await self._turns.acquire()
+        is_async = inspect.iscoroutinefunction(call)
+        work: asyncio.Future[Any] = (
+            asyncio.ensure_future(cast(Awaitable[TransactionState], call()))
+            if is_async
+            else asyncio.wrap_future(self._threads.submit(call))
+        )
+        work.add_done_callback(self._ended)
+        try:
+            await asyncio.wait((work,), timeout=self._timeout)
+            if not work.done():
+                raise CheckTooSlow(self._timeout)
+            return state_of(work.result(), source), None
+        except CheckTooSlow as slow:
+            log.error("%s: %s", source, slow)
+            return TransactionState.UNKNOWN, slow
+        except Exception as error:
+            log.exception("%s raised; the transaction stays unknown", source)
+            return TransactionState.UNKNOWN, error
+        finally:
+            if is_async:
+                work.cancel()  # does nothing when it is done
+
+    def close(self) -> None:
+        """Take no more calls; threads end after the one they run."""
+        self._threads.close()
+
+    def _ended(self, work: asyncio.Future[Any]) -> None:
+        self._turns.release()
+        if not work.cancelled():
+            work.exception()  # looked at when it comes too late, or asyncio would warn

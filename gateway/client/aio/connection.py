@@ -1,0 +1,300 @@
+"""One connection to a broker or a name server: an asyncio protocol on ``wire.Connection``.
+
+It pairs answers with who waits for them, gives up on those that come too late, joins what is written in one turn
+of the loop into one write, and hands requests of the other side on. It neither connects nor retries: that is
+``remoting``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final, Protocol, TypeAlias
+
+from gateway.client.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError, TooManyRequests
+from wire.codes import request_code_name
+from wire.command import RESPONSE_FLAG, RemotingCommand
+from wire.connection import Connection
+from wire.errors import RemoteError
+
+_log = logging.getLogger(__name__)
+
+MAX_OPAQUE: Final = 0x7FFF_FFFF
+_NEVER: Final = float("inf")
+_LEAST_SCAN_GAP: Final = 0.01
+"""Seconds between two looks for late answers, so that many deadlines close to each other cost one look."""
+_WRITE_BUFFER_BYTES: Final = 4 * 1024 * 1024
+"""Unsent bytes at which writers are asked to wait."""
+
+
+class Waiting(Protocol):
+    """Who waits for an answer. Exactly one of the two methods is called, once, on the loop's thread."""
+
+    code: int
+    """The request code, for the text of errors."""
+    timeout: float
+    """Seconds it waits."""
+    deadline: float
+    """Loop time at which it stops waiting; written by the connection."""
+
+    def answered(self, command: RemotingCommand) -> None:
+        """The answer, whatever its code; must not raise."""
+
+    def failed(self, error: RocketMQError) -> None:
+        """There will be no answer; must not raise."""
+
+
+class FutureWaiting:
+    """Waits with a future whose result is the answer."""
+
+    __slots__ = ("code", "deadline", "future", "timeout")
+
+    def __init__(self, code: int, timeout: float, future: asyncio.Future[RemotingCommand]) -> None:
+        self.code = code
+        self.timeout = timeout
+        self.deadline = 0.0
+        self.future = future
+
+    def answered(self, command: RemotingCommand) -> None:
+        """See ``Waiting``."""
+        if not self.future.done():
+            self.future.set_result(command)
+
+    def failed(self, error: RocketMQError) -> None:
+        """See ``Waiting``."""
+        if not self.future.done():
+            self.future.set_exception(error)
+
+
+Asked: TypeAlias = Callable[["BrokerConnection", RemotingCommand], None]
+Lost: TypeAlias = Callable[["BrokerConnection"], None]
+
+
+class BrokerConnection(asyncio.Protocol):
+    """A connection that is open until ``is_open`` says otherwise.
+
+    :param address: ``host:port`` as it is known to the caller, for errors.
+    :param asked: called with each request of the other side.
+    :param lost: called once after the connection ended.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        *,
+        asked: Asked,
+        lost: Lost,
+        max_frame_bytes: int,
+        max_in_flight: int,
+        advertised_by: str | None = None,
+    ) -> None:
+        self.address = address
+        self.is_open = False
+        self._advertised_by = advertised_by
+        self._loop = asyncio.get_running_loop()
+        self._wire = Connection(max_frame_bytes)
+        self._asked = asked
+        self._lost = lost
+        self._max_in_flight = max_in_flight
+        self._transport: asyncio.Transport | None = None
+        self._pending: dict[int, Waiting] = {}
+        self._out: list[bytes] = []
+        self._next_opaque = 0
+        self.is_paused = False
+        """Whether so much is unsent that writers should wait for ``drained``."""
+        self._resumed: asyncio.Future[None] | None = None
+        self._received_at = 0.0
+        self._scan_timer: asyncio.TimerHandle | None = None
+        self._scans_at = _NEVER
+        self._retired = False
+        self._failure: RocketMQError | None = None
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        """Done when the connection has ended."""
+
+    @property
+    def in_flight(self) -> int:
+        """How many answers are awaited."""
+        return len(self._pending)
+
+    @property
+    def local_address(self) -> str:
+        """The address of our end, ``127.0.0.1``; empty when not connected."""
+        name = self._transport.get_extra_info("sockname") if self._transport is not None else None
+        return str(name[0]) if name else ""
+
+    def take_opaque(self) -> int:
+        """The number of the next request."""
+        opaque = self._next_opaque
+        self._next_opaque = opaque + 1 if opaque < MAX_OPAQUE else 0
+        return opaque
+
+    def start_call(self, opaque: int, frame: bytes, waiting: Waiting, now: float | None = None) -> None:
+        """Write a request and wait for its answer; ``frame`` carries ``opaque``. Never raises.
+
+        When the connection is closed or full, ``waiting.failed`` is called at once.
+
+        :param now: the loop's time, when the caller has just asked for it.
+        """
+        if not self.is_open:
+            waiting.failed(self._failure or ConnectionLost(self.address, "it is closed"))
+            return
+        pending = self._pending
+        if len(pending) >= self._max_in_flight:
+            waiting.failed(TooManyRequests(self.address, self._max_in_flight))
+            return
+        deadline = waiting.deadline = (self._loop.time() if now is None else now) + waiting.timeout
+        pending[opaque] = waiting
+        if deadline < self._scans_at:
+            self._scan_at(deadline)
+        out = self._out
+        if out:
+            out.append(frame)
+        elif len(pending) == 1 and self._transport is not None:
+            # Nothing else is under way: whoever sends one by one need not wait for the end of the turn.
+            self._transport.write(frame)
+        else:
+            self._loop.call_soon(self._flush)
+            out.append(frame)
+
+    def write(self, frame: bytes) -> None:
+        """Send a frame at the end of this turn of the loop, together with others of it."""
+        out = self._out
+        if not out:
+            self._loop.call_soon(self._flush)
+        out.append(frame)
+
+    async def drained(self) -> None:
+        """Wait until the other side has taken enough of what was written.
+
+        :raises ConnectionLost: the connection ended meanwhile.
+        """
+        if self._resumed is not None:
+            await asyncio.shield(self._resumed)
+        if not self.is_open:
+            raise self._failure or ConnectionLost(self.address, "it was closed")
+
+    def retire(self) -> None:
+        """Take no more requests, and close as soon as all answers are there; for a server that asks to be left."""
+        self._retired = True
+        self.is_open = False
+        if not self._pending:
+            self.close()
+
+    def close(self, error: RocketMQError | None = None) -> None:
+        """Send what was written and close; who waits is told ``error``, or that the connection is lost."""
+        self._failure = self._failure or error
+        self.is_open = False
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self, error: RocketMQError) -> None:
+        """Close at once; who waits is told ``error``."""
+        self._failure = self._failure or error
+        self.is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    # --- what asyncio calls ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See ``asyncio.Protocol``."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        self.is_open = True
+        self._received_at = self._loop.time()
+
+    def data_received(self, data: bytes) -> None:
+        """See ``asyncio.Protocol``."""
+        self._received_at = self._loop.time()
+        wire = self._wire
+        try:
+            commands = wire.receive_data(data)
+        except RemoteError as error:
+            self._damaged(error)
+            return
+        pending = self._pending
+        for command in commands:
+            if command.flag & RESPONSE_FLAG:
+                waiting = pending.pop(command.opaque, None)
+                if waiting is not None:
+                    waiting.answered(command)
+                else:
+                    _log.debug("%s sent an answer nobody waits for any more: %r", self.address, command)
+            else:
+                self._asked(self, command)
+        if wire.failure is not None:
+            self._damaged(wire.failure)
+        elif self._retired and not pending:
+            self.close()
+
+    def pause_writing(self) -> None:
+        """See ``asyncio.Protocol``."""
+        self._resumed = self._loop.create_future()
+        self.is_paused = True
+
+    def resume_writing(self) -> None:
+        """See ``asyncio.Protocol``."""
+        resumed, self._resumed = self._resumed, None
+        self.is_paused = False
+        if resumed is not None and not resumed.done():
+            resumed.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See ``asyncio.Protocol``."""
+        self.is_open = False
+        self._out.clear()
+        self._wire.discard()
+        if self._failure is None:
+            cause = str(exc) or type(exc).__name__ if exc is not None else "closed by the other side"
+            self._failure = ConnectionLost(self.address, cause, advertised_by=self._advertised_by)
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+            self._scan_timer = None
+        pending, self._pending = self._pending, {}
+        for waiting in pending.values():
+            waiting.failed(self._failure)
+        self.resume_writing()
+        if not self.closed.done():
+            self.closed.set_result(None)
+        self._lost(self)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out:
+            return
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
+
+    def _damaged(self, error: RemoteError) -> None:
+        _log.warning("%s sent what cannot be read, the connection is closed: %s", self.address, error)
+        self.abort(ProtocolError(self.address, str(error)))
+
+    def _scan_at(self, when: float) -> None:
+        if self._scan_timer is not None:
+            self._scan_timer.cancel()
+        self._scan_timer = self._loop.call_at(when, self._scan)
+        self._scans_at = when
+
+    def _scan(self) -> None:
+        """Fail those who waited long enough; look again when the next one has."""
+        self._scan_timer = None
+        self._scans_at = _NEVER
+        now = self._loop.time()
+        late = [opaque for opaque, waiting in self._pending.items() if waiting.deadline <= now]
+        is_silent = False
+        for opaque in late:
+            waiting = self._pending.pop(opaque)
+            is_silent = is_silent or self._received_at < waiting.deadline - waiting.timeout
+            waiting.failed(RequestTimeout(request_code_name(waiting.code), self.address, waiting.timeout))
+        if self._pending:
+            self._scan_at(max(min(waiting.deadline for waiting in self._pending.values()), now + _LEAST_SCAN_GAP))
+        if is_silent:
+            # Not a byte since a request that should be answered by now: most likely the network is cut and nobody
+            # told us. A new connection will show, as with the Java client's clientCloseSocketIfTimeout.
+            self.abort(ConnectionLost(self.address, "silent beyond the timeout", advertised_by=self._advertised_by))

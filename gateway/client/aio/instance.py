@@ -1,0 +1,358 @@
+"""What a client does besides its own work: routes, heartbeats, requests of brokers.
+
+Every producer, consumer and admin client has an instance of its own, with its own connections and client id;
+upstream shares one ``MQClientInstance`` in a process, which is where its surprises with equal instance names
+come from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import random as randomness
+from collections.abc import Collection, Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from gateway.client.aio.member import Member
+from gateway.client.aio.name_servers import NameServers
+from gateway.client.aio.remoting import Remoting
+from gateway.client.clock import Milliseconds, wall_clock_ms
+from gateway.client.errors import BrokerNotFound, ClientClosed, RocketMQError, RouteNotFound, broker_error
+from gateway.client.local_address import local_address
+from gateway.client.routes import TopicRoute, topic_route
+from gateway.client.settings import ClientSettings
+from gateway.client.signing import RequestSigner
+from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.route import MASTER_ID
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.declare import Header
+from wire.headers.groups import UnregisterClientRequest
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_instance_numbers: Final = itertools.count(1)
+_UNREGISTER_TIMEOUT: Final = 1.0
+
+
+class ClientInstance:
+    """The shared part of one client.
+
+    :param clock: the wall clock.
+    :param random: source of jitter and of the first name server.
+    """
+
+    def __init__(
+        self,
+        settings: ClientSettings,
+        *,
+        clock: Milliseconds = wall_clock_ms,
+        random: randomness.Random | None = None,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.random = random or randomness.Random()  # noqa: S311 - jitter and turns, no secrets
+        self.client_ip = settings.client_ip or local_address()
+        self.client_id = _client_id(settings, self.client_ip)
+        self.broker_versions: dict[str, int] = {}
+        """What brokers answered as their version to heartbeats, by address (``MQVersion`` number)."""
+        sign = _signer(settings)
+        self.remoting = Remoting(settings, asked=self._asked, jitter=self.random, sign=sign.sign if sign else None)
+        self.remoting.connected = self._connected
+        self.name_servers = NameServers(self.remoting, settings, self.random)
+        self._members: list[Member] = []
+        self._routes: dict[str, TopicRoute] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._queries: dict[str, asyncio.Task[TopicRoute | None]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._known_addresses: set[str] = set()
+        self._is_closed = False
+        self._started = False
+
+    async def start(self) -> None:
+        """Begin with polling and heartbeats. Nothing is connected before it is needed."""
+        if self._started:
+            return
+        self._started = True
+        self.spawn(self._poll_forever(), name="route polling")
+        self.spawn(self._heartbeat_forever(), name="heartbeats")
+
+    async def close(self) -> None:
+        """Leave with all members, end what was spawned, close the connections. Idempotent."""
+        if self._is_closed:
+            return
+        for member in list(self._members):
+            await self.leave(member)
+        self._is_closed = True
+        tasks = [*self._tasks, *self._queries.values()]
+        for task in tasks:
+            if task is not asyncio.current_task():
+                task.cancel()
+        await asyncio.gather(*(task for task in tasks if task is not asyncio.current_task()), return_exceptions=True)
+        await self.remoting.close()
+
+    # --- routes ---------------------------------------------------------------------------------------------
+
+    async def route(
+        self, topic: str, refresh: bool = False, *, template: str | None = None, template_queues: int = 4
+    ) -> TopicRoute:
+        """The route of a topic, from memory unless ``refresh``.
+
+        :param template: for producers: the topic whose route stands for one that does not exist yet.
+        :param template_queues: how many queues a topic made from it will have on each broker.
+        :raises RouteNotFound: no name server knows it; ``ConnectError``, ``RequestTimeout``: none could be asked.
+        """
+        if not refresh:
+            known = self._routes.get(topic)
+            if known is not None:
+                return known
+        route = await self._query(topic)
+        if route is not None:
+            return route
+        if template is not None:
+            data = await self.name_servers.route_data(template)
+            if data is not None:
+                route = topic_route(topic, data, most_queues=template_queues)
+                self._keep_route(route)
+                return route
+        self._routes.pop(topic, None)
+        reason = "they know neither it nor the template " + template if template else "they do not know it"
+        raise RouteNotFound(topic, self.name_servers.addresses, reason)
+
+    def known_route(self, topic: str) -> TopicRoute | None:
+        """The route of a topic if it was asked for before; for hot paths."""
+        return self._routes.get(topic)
+
+    def address_of(self, broker_name: str, broker_id: int = MASTER_ID) -> str:
+        """The address ``host:port`` of a broker; id 0 is the master.
+
+        :raises BrokerNotFound: no route that is known has it.
+        """
+        address = self._brokers.get(broker_name, _NOWHERE).get(broker_id)
+        if address is None:
+            raise BrokerNotFound(broker_name, broker_id)
+        return address
+
+    def broker_addresses(self, broker_name: str) -> Mapping[int, str]:
+        """All known addresses of a broker name by broker id; empty when there is none."""
+        return self._brokers.get(broker_name, _NOWHERE)
+
+    def master_addresses(self) -> dict[str, str]:
+        """The addresses of all known masters by broker name."""
+        return {name: ids[MASTER_ID] for name, ids in self._brokers.items() if MASTER_ID in ids}
+
+    # --- requests -------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        broker_name: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+        expect: int | Collection[int] = ResponseCode.SUCCESS,
+        broker_id: int = MASTER_ID,
+    ) -> RemotingCommand:
+        """Ask a broker by name and return its answer if it has an expected code.
+
+        :param timeout: seconds; None: ``request_timeout`` of the settings.
+        :param expect: the code or codes that are returned.
+        :raises BrokerError: any other code.
+        :raises BrokerNotFound, ConnectError, RequestTimeout: there was no answer.
+        """
+        address = self.address_of(broker_name, broker_id)
+        return await self.ask_address(address, code, header, body, timeout=timeout, expect=expect)
+
+    async def ask_address(
+        self,
+        address: str,
+        code: int,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float | None = None,
+        expect: int | Collection[int] = ResponseCode.SUCCESS,
+    ) -> RemotingCommand:
+        """As ``ask``, for ``host:port``."""
+        if self._is_closed:
+            raise ClientClosed(f"client {self.client_id}", "is closed")
+        wait = self.settings.request_timeout if timeout is None else timeout
+        answer = await self.remoting.request(address, code, header, body, timeout=wait)
+        if answer.code == expect or (not isinstance(expect, int) and answer.code in expect):
+            return answer
+        raise broker_error(answer.code, answer.remark, address)
+
+    # --- members --------------------------------------------------------------------------------------------
+
+    def join(self, member: Member) -> None:
+        """Add a producer or consumer: its topics are kept fresh, heartbeats name it, it answers requests.
+
+        A heartbeat goes out at once to the brokers that are known; who needs it to have arrived awaits
+        ``heartbeat``.
+        """
+        self._members.append(member)
+        if self._known_addresses or self._brokers:
+            self.spawn(self.heartbeat(), name="heartbeat at join")
+
+    async def leave(self, member: Member) -> None:
+        """Remove a member and tell the brokers (35); those that cannot be told forget it after two minutes."""
+        if member not in self._members:
+            return
+        self._members.remove(member)
+        header = UnregisterClientRequest(
+            client_id=self.client_id,
+            producer_group=member.group if member.producer_data() is not None else None,
+            consumer_group=member.group if member.consumer_data() is not None else None,
+        )
+        if header.producer_group is None and header.consumer_group is None:
+            return
+        asked = (
+            self.remoting.request(address, RequestCode.UNREGISTER_CLIENT, header, timeout=_UNREGISTER_TIMEOUT)
+            for address in self._known_addresses
+            if self.remoting.open_connection(address) is not None
+        )
+        for outcome in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(outcome, BaseException):
+                _log.debug("a broker was not told that group %s leaves: %s", member.group, outcome)
+
+    async def heartbeat(self) -> None:
+        """Tell all brokers of known routes who we are, and wait for their answers; failures are logged."""
+        producers = tuple(group for member in self._members if (group := member.producer_data()) is not None)
+        consumers = tuple(data for member in self._members if (data := member.consumer_data()) is not None)
+        if not producers and not consumers:
+            return
+        body = HeartbeatData(self.client_id, producers, consumers).build()
+        addresses = {
+            address
+            for ids in self._brokers.values()
+            for broker_id, address in ids.items()
+            if consumers or broker_id == MASTER_ID
+        }
+        await asyncio.gather(*(self._heartbeat_to(address, body) for address in addresses))
+
+    def _connected(self, address: str) -> None:
+        """A broker that knew us forgot us with the old connection: tell it at once, not with the next heartbeat."""
+        if address in self.broker_versions and not self._is_closed:
+            self.spawn(self.heartbeat(), name="heartbeat to a broker that is back")
+
+    # --- tasks ----------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str = "") -> asyncio.Task[T]:
+        """Run something beside everything else; it is cancelled at ``close``, and its errors are logged."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+        return task
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _task_ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            _log.error("%s of client %s failed", task.get_name(), self.client_id, exc_info=error)
+
+    async def _query(self, topic: str) -> TopicRoute | None:
+        """Ask the name servers, once for all who want the same topic at the same time."""
+        if self._is_closed:
+            raise ClientClosed(f"client {self.client_id}", "is closed")
+        task = self._queries.get(topic)
+        if task is None:
+            task = asyncio.create_task(self._query_now(topic), name=f"route of {topic}")
+            self._queries[topic] = task
+            task.add_done_callback(lambda done: self._query_ended(topic, done))
+        return await asyncio.shield(task)
+
+    async def _query_now(self, topic: str) -> TopicRoute | None:
+        data = await self.name_servers.route_data(topic)
+        if data is None:
+            return None
+        route = topic_route(topic, data)
+        self._keep_route(route)
+        return route
+
+    def _query_ended(self, topic: str, task: asyncio.Task[TopicRoute | None]) -> None:
+        self._queries.pop(topic, None)
+        if not task.cancelled():
+            task.exception()  # looked at by who waits; asyncio would warn when all of them are gone
+
+    def _keep_route(self, route: TopicRoute) -> None:
+        known = self._routes.get(route.topic)
+        self._routes[route.topic] = route
+        if known == route:
+            return
+        self._find_brokers()
+        for member in list(self._members):
+            if route.topic in member.topics():
+                member.route_changed(route.topic, route)
+
+    def _find_brokers(self) -> None:
+        """Collect the brokers of all routes; greet those that are new with a heartbeat."""
+        brokers: dict[str, dict[int, str]] = {}
+        for route in self._routes.values():
+            for name, ids in route.brokers.items():
+                brokers.setdefault(name, {}).update(ids)
+        self._brokers = brokers
+        addresses = {address: name for name, ids in brokers.items() for address in ids.values()}
+        self.remoting.advertised = addresses
+        new = addresses.keys() - self._known_addresses
+        self._known_addresses = set(addresses)
+        if new and self._members and not self._is_closed:
+            self.spawn(self.heartbeat(), name="heartbeat to new brokers")
+
+    async def _heartbeat_to(self, address: str, body: bytes) -> None:
+        timeout = self.settings.request_timeout
+        try:
+            answer = await self.remoting.request(address, RequestCode.HEART_BEAT, None, body, timeout=timeout)
+        except RocketMQError as error:
+            _log.warning("heartbeat of %s failed: %s", self.client_id, error)
+            return
+        if answer.code == ResponseCode.SUCCESS:
+            self.broker_versions[address] = answer.version
+        else:
+            refusal = broker_error(answer.code, answer.remark, address)
+            _log.warning("heartbeat of %s was refused: %s", self.client_id, refusal)
+
+    async def _heartbeat_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.heartbeat_broker_interval)
+            await self.heartbeat()
+
+    async def _poll_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.poll_name_server_interval)
+            for topic in {topic for member in self._members for topic in member.topics()}:
+                try:
+                    await self._query(topic)
+                except RocketMQError as error:
+                    _log.warning("the route of topic %s stays as it was: %s", topic, error)
+
+    async def _asked(self, command: RemotingCommand, address: str) -> RemotingCommand | None:
+        for member in self._members:
+            answer = member.answers().get(command.code)
+            if answer is not None:
+                return await answer(command, address)
+        _log.debug("%s asks for %d, which nobody here answers", address, command.code)
+        remark = f"this client does not answer request {command.code}"
+        return command.response(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
+
+
+_NOWHERE: Final[Mapping[int, str]] = {}
+
+
+def _client_id(settings: ClientSettings, ip: str) -> str:
+    instance = settings.instance_name or f"{os.getpid()}#{next(_instance_numbers)}"
+    return f"{ip}@{instance}" + (f"@{settings.unit_name}" if settings.unit_name else "")
+
+
+def _signer(settings: ClientSettings) -> RequestSigner | None:
+    if settings.access_key is None or settings.secret_key is None:
+        return None
+    return RequestSigner(settings.access_key, settings.secret_key, settings.security_token)

@@ -1,0 +1,78 @@
+"""The name servers of a client: one of them is asked until it fails, then the next one.
+
+The first is chosen at random, so that clients spread over the servers (upstream ``NettyRemotingClient``).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from gateway.client.aio.remoting import Remoting
+from gateway.client.errors import ConfigurationError, ConnectError, RequestTimeout, RocketMQError, broker_error
+from gateway.client.settings import ClientSettings
+from wire.bodies.route import TopicRouteData
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.errors import BodyError
+from wire.headers.declare import Header
+from wire.headers.name_server import GetRouteInfoRequest
+
+_log = logging.getLogger(__name__)
+
+
+class NameServers:
+    """Asks the name servers of the settings.
+
+    :raises ConfigurationError: there is no address.
+    """
+
+    def __init__(self, remoting: Remoting, settings: ClientSettings, choice: random.Random) -> None:
+        addresses = settings.name_servers
+        if not addresses:
+            raise ConfigurationError("namesrv", "", "the addresses of name servers, or set NAMESRV_ADDR")
+        self.addresses = addresses
+        self._remoting = remoting
+        self._timeout = settings.request_timeout
+        self._current = choice.randrange(len(addresses))
+
+    async def request(
+        self, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float | None = None
+    ) -> tuple[RemotingCommand, str]:
+        """The answer of the first name server that gives one, whatever its code, and that server's address.
+
+        :param timeout: seconds for each of them; None: ``request_timeout`` of the settings.
+        :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer.
+        """
+        wait = self._timeout if timeout is None else timeout
+        failure: RocketMQError | None = None
+        for _ in self.addresses:
+            address = self.addresses[self._current]
+            try:
+                return await self._remoting.request(address, code, header, body, timeout=wait), address
+            except (ConnectError, RequestTimeout) as error:
+                failure = error
+                if self.addresses[self._current] == address:
+                    self._current = (self._current + 1) % len(self.addresses)
+                if len(self.addresses) > 1:
+                    _log.warning("name server %s failed, taking the next one: %s", address, error)
+        assert failure is not None, "there is at least one name server"
+        raise failure
+
+    async def route_data(self, topic: str) -> TopicRouteData | None:
+        """The route of a topic, None when the name server does not know it.
+
+        :raises ConnectError: no name server could be reached; ``RequestTimeout``: the last one did not answer.
+        :raises BrokerError: it refused to say.
+        """
+        header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
+        answer, address = await self.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        if answer.code != ResponseCode.SUCCESS:
+            raise broker_error(answer.code, answer.remark, address)
+        try:
+            return TopicRouteData.parse(answer.body)
+        except BodyError as error:
+            remark = f"its route of {topic!r} cannot be read: {error}"
+            raise broker_error(ResponseCode.SYSTEM_ERROR, remark, address) from error

@@ -1,0 +1,144 @@
+"""Where a group's progress is kept: at the brokers, or in a local file when every member reads everything."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.client.errors import BrokerError, RocketMQError
+from gateway.client.local_offsets import build_offsets, parse_offsets
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import BodyError
+from wire.headers.declare import parse_header
+from wire.headers.offsets import (
+    QueryConsumerOffsetRequest,
+    QueryConsumerOffsetResponse,
+    UpdateConsumerOffsetRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import MessageQueue
+
+_log = logging.getLogger(__name__)
+
+
+class OffsetStore(Protocol):
+    """Keeps the offsets of one group."""
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """The stored offset, None when there is none; raises ``RocketMQError`` when that cannot be found out."""
+        ...
+
+    async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
+        """Keep offsets; returns the queues for which it failed, which is logged.
+
+        :param confirm: wait until they are known to be kept.
+        """
+        ...
+
+
+class BrokerOffsets:
+    """Offsets at the broker of each queue (14, 15)."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """See ``OffsetStore``."""
+        header = QueryConsumerOffsetRequest(consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id)
+        answer = await self._instance.ask(
+            queue.broker_name,
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            header,
+            expect=(ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND),
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            return None
+        offset = parse_header(QueryConsumerOffsetResponse, answer.ext_fields).offset
+        return offset if offset >= 0 else None
+
+    async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:
+        """See ``OffsetStore``."""
+        outcomes = await asyncio.gather(*(self._store(queue, offsets[queue], confirm) for queue in offsets))
+        return [queue for queue, stored in zip(offsets, outcomes, strict=True) if not stored]
+
+    async def _store(self, queue: MessageQueue, offset: int, confirm: bool) -> bool:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        try:
+            if confirm:
+                await self._instance.ask(queue.broker_name, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+            else:
+                address = self._instance.address_of(queue.broker_name)
+                await self._instance.remoting.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        except BrokerError as error:
+            # The topic or the group is gone: there is nothing to be tried again.
+            _log.warning("group %s: offset %d of %s was refused: %s", self._group, offset, queue, error)
+        except RocketMQError as error:
+            _log.warning("group %s: offset %d of %s was not stored: %s", self._group, offset, queue, error)
+            return False
+        return True
+
+
+class LocalOffsets:
+    """Offsets in a file of this machine, in the Java client's format.
+
+    A file that cannot be read counts as empty, after its ``.bak``; both are left for a look.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._backup = path.with_name(path.name + ".bak")
+        self._known: dict[MessageQueue, int] | None = None
+        self._writing = asyncio.Lock()
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """See ``OffsetStore``."""
+        return (await self._load()).get(queue)
+
+    async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:  # noqa: ARG002
+        """See ``OffsetStore``; the file is replaced as a whole."""
+        if not offsets:
+            return []
+        async with self._writing:
+            known = await self._load()
+            known.update(offsets)
+            try:
+                await asyncio.to_thread(self._write, build_offsets(known))
+            except OSError as error:
+                _log.error("offsets were not written to %s: %s", self._path, error)
+                return list(offsets)
+        return []
+
+    async def _load(self) -> dict[MessageQueue, int]:
+        if self._known is None:
+            self._known = await asyncio.to_thread(self._read)
+        return self._known
+
+    def _read(self) -> dict[MessageQueue, int]:
+        for path in (self._path, self._backup):
+            with contextlib.suppress(FileNotFoundError):
+                try:
+                    return parse_offsets(path.read_bytes())
+                except (BodyError, OSError) as error:
+                    _log.warning("offsets in %s cannot be read: %s", path, error)
+        return {}
+
+    def _write(self, text: bytes) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        new = self._path.with_name(self._path.name + ".tmp")
+        with new.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if self._path.exists():
+            self._path.replace(self._backup)
+        new.replace(self._path)

@@ -1,0 +1,193 @@
+"""Orderly consumption: the turns of a queue one after the other, while the broker's lock is ours.
+
+A failure leaves the queue alone for a moment and repeats; a message that failed too often goes to the retry topic,
+where the broker buries it. Upstream: ``ConsumeMessageOrderlyService``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.listeners import ListenerCall, ListenerOutcome
+from gateway.client.pulled import PulledMessage
+from gateway.client.retry_later import RetryLater
+from gateway.client.worker_threads import WorkerThreads
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.aio.queue_locks import QueueLocks
+    from gateway.client.aio.send_back import SendBack
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.process_queue import ProcessQueue, Turn
+
+_log = logging.getLogger(__name__)
+
+LOCK_RETRY_S: Final = 3.0
+"""Seconds until a lost lock is asked for again, as upstream."""
+
+
+class OrderlyTurns:
+    """Consumes queues in order, many queues at once.
+
+    :param locks: None with BROADCASTING: nobody else reads these queues.
+    :param most_attempts: redeliveries before a message is given up; None: never.
+    :param suspend: seconds a queue rests after a failure.
+    :param settled: told after a turn was finished.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        call: ListenerCall,
+        *,
+        workers: int,
+        locks: QueueLocks | None,
+        send_back: SendBack,
+        most_attempts: int | None,
+        suspend: float,
+        settled: Callable[[ProcessQueue], None],
+        name: str,
+    ) -> None:
+        self._instance = instance
+        self._call = call
+        self._locks = locks
+        self._send_back = send_back
+        self._most_attempts = most_attempts
+        self._suspend = suspend
+        self._settled = settled
+        self._name = name
+        self._slots = asyncio.Semaphore(workers)
+        self._threads = WorkerThreads(workers, name)
+        self._lanes: dict[ProcessQueue, _Lane] = {}
+
+    def open(self, process_queue: ProcessQueue) -> None:
+        """Begin with a queue."""
+        lane = self._lanes[process_queue] = _Lane()
+        lane.task = self._instance.spawn(self._run(process_queue, lane), name=f"in order {process_queue.queue}")
+
+    def submit(self, process_queue: ProcessQueue, turns: Sequence[Turn]) -> None:
+        """There are messages."""
+        lane = self._lanes.get(process_queue)
+        if lane is not None and turns:
+            lane.news.set()
+
+    async def leave(self, process_queue: ProcessQueue, timeout: float) -> bool:
+        """Begin no more turns of a queue and wait for the one that runs; False when time is over before."""
+        lane = self._lanes.pop(process_queue, None)
+        if lane is None or lane.task is None:
+            return True
+        lane.is_ending = True
+        lane.ended.set()
+        lane.news.set()
+        if not lane.is_calling:
+            lane.task.cancel()
+        await asyncio.wait([lane.task], timeout=timeout)
+        is_done = lane.task.done()
+        lane.task.cancel()
+        return is_done
+
+    def stop(self) -> None:
+        """Begin no more turns."""
+        for lane in self._lanes.values():
+            lane.is_ending = True
+
+    async def drain(self, timeout: float) -> bool:
+        """Leave all queues, as ``leave`` does; False when time is over before."""
+        return all(await asyncio.gather(*(self.leave(state, timeout) for state in list(self._lanes))))
+
+    def close(self) -> None:
+        """End the threads."""
+        self._threads.close()
+
+    async def _run(self, process_queue: ProcessQueue, lane: _Lane) -> None:
+        while not (process_queue.dropped or lane.is_ending):
+            turn = process_queue.first_turn()
+            if turn is None:
+                lane.news.clear()
+                await lane.news.wait()
+            elif await self._may_consume(process_queue):
+                outcome = await self._consume(process_queue, turn, lane)
+                if outcome is not None and not turn.settled:
+                    await self._finish(process_queue, turn, outcome, lane)
+                lane.is_calling = False
+
+    async def _may_consume(self, process_queue: ProcessQueue) -> bool:
+        if self._locks is None or process_queue.is_locked(asyncio.get_running_loop().time()):
+            return True
+        if await self._locks.renew(process_queue):
+            return True
+        await asyncio.sleep(LOCK_RETRY_S)
+        return False
+
+    async def _consume(self, process_queue: ProcessQueue, turn: Turn, lane: _Lane) -> ListenerOutcome | None:
+        async with self._slots:
+            if process_queue.dropped or lane.is_ending:
+                return None
+            lane.is_calling = True
+            turn.started_at = asyncio.get_running_loop().time()
+            messages = turn.messages
+            if self._call.is_async:
+                return await self._call.call_async(messages)
+            return await asyncio.wrap_future(self._threads.submit(lambda: self._call.call(messages)))
+
+    async def _finish(self, process_queue: ProcessQueue, turn: Turn, outcome: ListenerOutcome, lane: _Lane) -> None:
+        if not outcome.failed:
+            process_queue.settle(turn)
+        else:
+            self._tell(process_queue, outcome)
+            left = await self._left(turn, outcome)
+            if not turn.settled:
+                process_queue.keep(turn, left)
+        lane.is_calling = False
+        process_queue.consumed_at = asyncio.get_running_loop().time()
+        self._settled(process_queue)
+        if outcome.failed and not lane.is_ending:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(lane.ended.wait(), self._suspend)
+
+    async def _left(self, turn: Turn, outcome: ListenerOutcome) -> list[ReceivedMessage]:
+        """What is to be repeated: from the first failure on, without what failed for the last time."""
+        failed = {id(message) for message in outcome.failed}
+        messages = list(turn.messages)
+        first = next(at for at, message in enumerate(messages) if id(message) in failed)
+        left: list[ReceivedMessage] = []
+        for message in messages[first:]:
+            if id(message) in failed:
+                if self._is_last(message) and await self._send_back.send_again(message):
+                    continue
+                if isinstance(message, PulledMessage):
+                    message.attempts += 1
+            left.append(message)
+        return left
+
+    def _is_last(self, message: ReceivedMessage) -> bool:
+        return self._most_attempts is not None and message.reconsume_times >= self._most_attempts
+
+    def _tell(self, process_queue: ProcessQueue, outcome: ListenerOutcome) -> None:
+        if isinstance(outcome.error, RetryLater):
+            _log.info("%s: %s rests for %g s: %s", self._name, process_queue.queue, self._suspend, outcome.error)
+        else:
+            _log.warning(
+                "%s: the listener failed, %s rests for %g s",
+                self._name,
+                process_queue.queue,
+                self._suspend,
+                exc_info=outcome.error,
+            )
+
+
+class _Lane:
+    """What is going on with one queue."""
+
+    __slots__ = ("ended", "is_calling", "is_ending", "news", "task")
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.is_calling = False
+        self.is_ending = False
+        self.task: asyncio.Task[None] | None = None

@@ -1,0 +1,465 @@
+"""``aio.Producer``: sends messages with asyncio.
+
+async with Producer("orders", namesrv="localhost:9876") as producer:
+result = await producer.send(Message("topic", b"hello"))
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, Self
+
+from gateway.client import process
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.member import Answer, ProducerData
+from gateway.client.aio.sender import Sender
+from gateway.client.aio.sending import Selector, SendOptions
+from gateway.client.aio.trace_sender import TraceSender
+from gateway.client.errors import (
+    ClientClosed,
+    ConfigurationError,
+    MessageRefused,
+    RequestTimeout,
+    RocketMQError,
+    UsedAfterFork,
+    broker_error,
+)
+from gateway.client.message import Message, MessageQueue, ReceivedMessage, check_group, check_topic
+from gateway.client.namespaces import with_namespace, without_namespace
+from gateway.client.recall_handle import parse_recall_handle
+from gateway.client.replies import pushed_reply, reply_properties, reply_topic, request_properties
+from gateway.client.results import SendResult, SendStatus
+from gateway.client.routes import TopicRoute
+from gateway.client.settings import ProducerSettings
+from wire.bodies.heartbeat import ConsumerData
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.declare import parse_header
+from wire.headers.send import RecallMessageRequest, RecallMessageResponse
+
+_log = logging.getLogger(__name__)
+
+CLOSE_TIMEOUT: Final = 10.0
+"""Seconds ``close`` waits for answers unless it is told otherwise."""
+MAX_REQUESTS: Final = 65_535
+"""Calls of ``request`` that wait for their reply at once."""
+
+
+class Producer:
+    """Sends the messages of one producer group.
+
+    Nothing is connected before the first message. Methods may be called from the loop that ``start`` ran on only;
+    ``gateway.client.Producer`` is for threads.
+
+    :param group: 1 to 255 letters, digits, ``%|_-``.
+    :param settings: None: ``ProducerSettings.from_env()``.
+    :param namesrv: shortcut for the setting of this name.
+    :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the group's name cannot.
+    """
+
+    def __init__(
+        self, group: str, settings: ProducerSettings | None = None, *, namesrv: str | Sequence[str] | None = None
+    ) -> None:
+        check_group(group)
+        chosen = settings if settings is not None else ProducerSettings.from_env()
+        self.settings = chosen if namesrv is None else chosen.with_changes(namesrv=namesrv)
+        self._group = group
+        self._pid = process.number
+        self._instance: ClientInstance | None = None
+        self._sender: Sender | None = None
+        self._trace: TraceSender | None = None
+        self._is_closed = False
+        self._replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
+        self._asked_topics: set[str] = set()
+        self._plain = SendOptions(
+            timeout=self.settings.send_msg_timeout, retries=self.settings.retry_times_when_send_failed
+        )
+        self._plain_async = SendOptions(
+            timeout=self.settings.send_msg_timeout, retries=self.settings.retry_times_when_send_async_failed
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        if getattr(self, "_instance", None) is not None and not self._is_closed and self._pid == process.number:
+            _warn(f"producer {self._group} was not closed", ResourceWarning, source=self, stacklevel=1)
+
+    # --- life -----------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The name of the group, without the namespace."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instance``, as brokers and tools list this client.
+
+        :raises ClientClosed: it is not started.
+        """
+        return self._running_instance().client_id
+
+    async def start(self) -> None:
+        """Make it ready; idempotent.
+
+        :raises ClientClosed: it was closed before: make a new one.
+        :raises ConfigurationError: there is no name server in the settings.
+        """
+        self._check_process()
+        if self._is_closed:
+            raise ClientClosed(f"producer {self._group}", "was closed")
+        if self._instance is not None:
+            return
+        instance = ClientInstance(self.settings)
+        self._instance = instance
+        self._sender = self._make_sender(instance)
+        await instance.start()
+        instance.join(self._sender)
+        instance.join(self)
+        if self.settings.enable_trace:
+            self._start_trace(instance, self._sender)
+
+    async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+        """Wait for the answers to what was sent, tell the brokers, close the connections; idempotent.
+
+        :param timeout: seconds to wait for answers; messages without one then fail with ``ClientClosed``.
+        """
+        self._check_process()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for future in self._replies.values():
+            if not future.done():
+                future.set_exception(ClientClosed(f"producer {self._group}", "was closed before the reply came"))
+        instance = self._instance
+        if instance is None or self._sender is None:
+            return
+        await self._sender.close(timeout)
+        if self._trace is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._trace.flush(), timeout)
+        await instance.close()
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+        accept: Collection[SendStatus] = (),
+    ) -> SendResult:
+        """Send a message and wait until the broker has stored it.
+
+        A failed try is repeated on another broker, up to ``retry_times_when_send_failed`` times within the
+        timeout; not with a queue, a selector or a sharding key.
+
+        :param queue: where to, one of ``publish_queues``; None: in turn, or by the sharding key.
+        :param selector: ``selector(queues, message)`` chooses the queue instead.
+        :param timeout: seconds, all tries together; None: ``send_msg_timeout``.
+        :param accept: statuses other than SEND_OK that are good enough.
+        :raises MessageRefused: it cannot be sent as it is. Nothing was sent.
+        :raises NotSent: it is stored, but not as safely as the broker is set up for.
+        :raises RocketMQError: the last try's failure; ``outcome_unknown`` tells whether it may be stored.
+        """
+        options = self.send_options(queue=queue, selector=selector, timeout=timeout, accept=accept)
+        return await (await self._running_sender().submit(message, options))
+
+    async def send_async(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+        accept: Collection[SendStatus] = (),
+    ) -> asyncio.Future[SendResult]:
+        """Send a message and return at once with a future of the result; waits only for room.
+
+        As ``send`` otherwise, with ``retry_times_when_send_async_failed`` and its errors in the future. Messages
+        are written in the order of the calls while a connection is open. There is room for ``max_in_flight``
+        messages and ``max_in_flight_bytes``; a call beyond that waits until an answer comes.
+
+        :raises MessageRefused: it cannot be sent as it is.
+        """
+        options = self._plain_async
+        if queue is not None or selector is not None or timeout is not None or accept:
+            options = self.send_async_options(queue=queue, selector=selector, timeout=timeout, accept=accept)
+        sender = self._sender
+        if sender is None or self._is_closed or self._pid != process.number:
+            sender = self._running_sender()
+        if sender.is_ready_for(message):
+            return sender.start(message, options)
+        return await sender.submit(message, options)
+
+    async def send_oneway(
+        self, message: Message, *, queue: MessageQueue | None = None, selector: Selector | None = None
+    ) -> None:
+        """Send a message that nobody confirms: quick, and lost without a word when something goes wrong.
+
+        :raises MessageRefused: it cannot be sent as it is.
+        :raises RouteNotFound, ConnectError: there is no broker to write it to.
+        """
+        options = self._options(0, queue, selector, None, ())
+        await self._running_sender().send_oneway(message, options)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout: float | None = None,
+        accept: Collection[SendStatus] = (),
+    ) -> list[SendResult]:
+        """Send messages of one topic together; far quicker than one by one.
+
+        More than ``max_message_size`` bytes are cut into several requests, sent one after the other.
+
+        :param timeout: seconds for each request; None: ``send_msg_timeout``.
+        :returns: a result for each message, in their order.
+        :raises MessageRefused: different topics, a delay, nothing at all: they cannot travel together.
+        :raises PartlySent: some of several requests worked, and then one failed.
+        """
+        options = self._options(self.settings.retry_times_when_send_failed, queue, None, timeout, accept)
+        return await self._running_sender().send_batch(messages, options)
+
+    async def request(
+        self, message: Message, *, timeout: float = 3.0, queue: MessageQueue | None = None
+    ) -> ReceivedMessage:
+        """Send a message to a consumer that replies, and wait for its reply.
+
+        :param timeout: seconds, for the way there and back.
+        :raises RequestTimeout: no reply in time; the request may have been carried out.
+        :raises RocketMQError: the request could not be sent.
+        """
+        sender = self._running_sender()
+        instance = self._running_instance()
+        if len(self._replies) >= MAX_REQUESTS:
+            raise MessageRefused("request", f"is one too many: {MAX_REQUESTS} wait for their reply")
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + timeout
+        correlation_id = os.urandom(16).hex()
+        reply: asyncio.Future[ReceivedMessage] = loop.create_future()
+        self._replies[correlation_id] = reply
+        try:
+            async with asyncio.timeout_at(ends_at):
+                await self._greet_brokers_of(message.topic)
+                options = SendOptions(
+                    timeout=max(ends_at - loop.time(), 0.001),
+                    retries=self.settings.retry_times_when_send_failed,
+                    queue=queue,
+                    more_properties=request_properties(correlation_id, instance.client_id, round(timeout * 1000)),
+                )
+                await (await sender.submit(message, options))
+                return await reply
+        except TimeoutError as error:
+            if isinstance(error, RocketMQError):
+                raise
+            what = f"request to a consumer of {message.topic!r} (is one running that replies?)"
+            raise RequestTimeout(what, "the broker", timeout) from error
+        finally:
+            self._replies.pop(correlation_id, None)
+
+    async def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
+        """Reply to a message that was sent with ``request``; for consumers.
+
+        :param request: as it was received.
+        :raises MessageRefused: it asks for no reply.
+        :raises BrokerError: who asked is gone.
+        """
+        sender = self._running_sender()
+        properties = reply_properties(request)
+        message = Message(reply_topic(request), body)
+        options = SendOptions(
+            timeout=self.settings.send_msg_timeout if timeout is None else timeout,
+            retries=0,
+            selector=lambda queues, _: _queue_of_broker(queues, request.queue.broker_name),
+            more_properties=properties,
+            code=int(RequestCode.SEND_REPLY_MESSAGE_V2),
+        )
+        return await (await sender.submit(message, options))
+
+    async def recall(self, topic: str, recall_handle: str) -> str:
+        """Take a timer message back before it is due.
+
+        :param recall_handle: from the result of its send.
+        :returns: the id of the message.
+        :raises BrokerError: it is delivered already, or the server cannot recall (5.4 and later can).
+        """
+        check_topic(topic)
+        instance = self._running_instance()
+        handle = parse_recall_handle(recall_handle)
+        wire_topic = with_namespace(self.settings.namespace, topic)
+        await instance.route(wire_topic)
+        header = RecallMessageRequest(
+            producer_group=with_namespace(self.settings.namespace, self._group),
+            topic=wire_topic,
+            recall_handle=recall_handle,
+        )
+        timeout = self.settings.send_msg_timeout
+        answer = await instance.ask(handle.broker_name, RequestCode.RECALL_MESSAGE, header, timeout=timeout)
+        return parse_header(RecallMessageResponse, answer.ext_fields).msg_id
+
+    async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues of a topic that can be written.
+
+        :raises RouteNotFound: the topic is not known.
+        """
+        check_topic(topic)
+        route = await self._running_instance().route(with_namespace(self.settings.namespace, topic))
+        namespace = self.settings.namespace
+        return tuple(queue._replace(topic=without_namespace(namespace, queue.topic)) for queue in route.publish_queues)
+
+    # --- for the blocking face and for other clients of this package ------------------------------------------
+
+    @property
+    def sender(self) -> Sender:
+        """What sends.
+
+        :raises ClientClosed: the producer is not running; ``UsedAfterFork``: it is another process's.
+        """
+        return self._running_sender()
+
+    def send_options(
+        self,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+        accept: Collection[SendStatus] = (),
+    ) -> SendOptions:
+        """The options of ``send``; its parameters."""
+        if queue is None and selector is None and timeout is None and not accept:
+            return self._plain
+        return self._options(self.settings.retry_times_when_send_failed, queue, selector, timeout, accept)
+
+    def send_async_options(
+        self,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        timeout: float | None = None,
+        accept: Collection[SendStatus] = (),
+    ) -> SendOptions:
+        """The options of ``send_async``; its parameters."""
+        if queue is None and selector is None and timeout is None and not accept:
+            return self._plain_async
+        return self._options(self.settings.retry_times_when_send_async_failed, queue, selector, timeout, accept)
+
+    def abandon(self) -> None:
+        """Give up without a word to anyone: the loop it ran on is gone, or about to go."""
+        self._is_closed = True
+
+    # --- as a member, for what brokers ask ------------------------------------------------------------------
+
+    def producer_data(self) -> ProducerData | None:
+        """See ``Member``: its sender is the one that registers."""
+        return None
+
+    def consumer_data(self) -> ConsumerData | None:
+        """See ``Member``: none."""
+        return None
+
+    def topics(self) -> Collection[str]:
+        """See ``Member``: its sender knows them."""
+        return ()
+
+    def route_changed(self, topic: str, route: TopicRoute) -> None:
+        """See ``Member``: its sender is told."""
+
+    def answers(self) -> Mapping[int, Answer]:
+        """See ``Member``: replies to requests."""
+        return {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._take_reply}
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _options(
+        self,
+        retries: int,
+        queue: MessageQueue | None,
+        selector: Selector | None,
+        timeout: float | None,
+        accept: Collection[SendStatus],
+    ) -> SendOptions:
+        wait = self.settings.send_msg_timeout if timeout is None else timeout
+        if not wait > 0:
+            raise ConfigurationError("timeout", timeout, "a number of seconds over 0")
+        return SendOptions(
+            timeout=wait,
+            retries=retries,
+            queue=queue,
+            selector=selector,
+            accept=frozenset(accept),
+        )
+
+    def _check_process(self) -> None:
+        if self._pid != process.number:
+            raise UsedAfterFork(f"producer {self._group}")
+
+    def _running_instance(self) -> ClientInstance:
+        self._check_process()
+        if self._instance is None or self._is_closed:
+            raise ClientClosed(f"producer {self._group}")
+        return self._instance
+
+    def _running_sender(self) -> Sender:
+        sender = self._sender
+        if sender is None or self._is_closed or self._pid != process.number:
+            self._running_instance()
+        assert sender is not None, "it is made together with the instance"
+        return sender
+
+    def _make_sender(self, instance: ClientInstance) -> Sender:
+        """The sender of this group; other kinds of producers make their own kind."""
+        return Sender(instance, self._group, self.settings)
+
+    def _start_trace(self, instance: ClientInstance, sender: Sender) -> None:
+        settings = self.settings.with_changes(enable_trace=False, enable_opentelemetry=False)
+        trace_group = f"_INNER_TRACE_PRODUCER-{self._group}-PRODUCE-1"
+        trace_sender = Sender(instance, trace_group[:255], settings)
+        instance.join(trace_sender)
+        self._trace = sender.trace = TraceSender(instance, trace_sender, self.settings.trace_topic)
+        self._trace.start()
+
+    async def _greet_brokers_of(self, topic: str) -> None:
+        """Before the first request to a topic: its brokers must know us, or they cannot push the reply."""
+        if topic in self._asked_topics:
+            return
+        instance = self._running_instance()
+        settings = self.settings
+        await instance.route(
+            with_namespace(settings.namespace, topic),
+            template=settings.create_topic_key,
+            template_queues=settings.default_topic_queue_nums,
+        )
+        await instance.heartbeat()
+        self._asked_topics.add(topic)
+
+    async def _take_reply(self, command: RemotingCommand, address: str) -> RemotingCommand | None:
+        correlation_id, reply = pushed_reply(command)
+        waiting = self._replies.get(correlation_id or "")
+        if waiting is None or waiting.done():
+            _log.info("%s pushed a reply nobody waits for any more: %s", address, correlation_id)
+        else:
+            waiting.set_result(reply)
+        return command.response(ResponseCode.SUCCESS)
+
+
+def _queue_of_broker(queues: Sequence[MessageQueue], broker_name: str) -> MessageQueue:
+    for queue in queues:
+        if queue.broker_name == broker_name:
+            return queue
+    remark = f"the reply topic has no queue on broker {broker_name!r}, which stored the request"
+    raise broker_error(ResponseCode.TOPIC_NOT_EXIST, remark, broker_name)

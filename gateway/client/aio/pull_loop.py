@@ -1,0 +1,232 @@
+"""Pulls one queue over and over: long polls, follows the broker's offsets, pauses while too much is cached.
+
+One task per queue; per pull one request and one answer, whatever number of messages it brings. What to do with them
+is the consumer's business. Reactions to answers follow upstream's ``DefaultMQPushConsumerImpl.pullMessage``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.errors import BrokerNotFound, RocketMQError, broker_error
+from gateway.client.pulled import pulled_messages
+from wire.bodies.route import MASTER_ID
+from wire.bodies.subscriptions import EXPRESSION_TYPE_TAG
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import WireError
+from wire.headers.declare import read_header
+from wire.headers.pull import PullMessageRequest, PullMessageResponse
+from wire.message.flags import PullFlag
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.process_queue import ProcessQueue
+    from gateway.client.subscriptions import Subscription
+    from wire.command import RemotingCommand
+
+_log = logging.getLogger(__name__)
+
+RECHECK_S: Final = 1.0
+"""How often a paused loop looks again whether it may go on, if nobody wakes it."""
+_HASTY_ANSWER_S: Final = 0.01
+_HASTY_PAUSE_S: Final = 0.1
+"""A broker that does not hold empty pulls is asked at this pace and not in a tight loop."""
+_NO_SUBSCRIPTION: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullTerms:
+    """How a kind of consumer pulls; durations in seconds."""
+
+    code: int
+    flags: int
+    batch_size: int
+    hold: float
+    timeout: float
+    pause_after_failure: float
+    interval: float = 0.0
+
+
+class PullLoop:
+    """The pulls of one queue until it is dropped.
+
+    :param blocked: why nothing may be pulled now, None when it may.
+    :param committed: the offset to commit with the next pull, None for none.
+    :param take: gets the wanted messages of an answer and their sizes; called with none, too, as offsets advance.
+    :param moved: told that the broker has no such offset, and where to go on instead.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        process_queue: ProcessQueue,
+        subscription: Subscription,
+        terms: PullTerms,
+        *,
+        blocked: Callable[[ProcessQueue], str | None],
+        committed: Callable[[ProcessQueue], int | None],
+        take: Callable[[ProcessQueue, list[ReceivedMessage], list[int]], None],
+        moved: Callable[[ProcessQueue, int], None],
+    ) -> None:
+        self._instance = instance
+        self._namespace = instance.settings.namespace
+        self._group = group
+        self._process_queue = process_queue
+        self._subscription = subscription
+        self._terms = terms
+        self._code = terms.code
+        self._blocked = blocked
+        self._committed = committed
+        self._take = take
+        self._moved = moved
+        self._broker_id = MASTER_ID
+        self._room = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = self._instance.spawn(self._run(), name=f"pulling {self._process_queue.queue}")
+
+    def stop(self) -> None:
+        """End at once; an answer on its way is thrown away."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def restart(self) -> None:
+        """Pull from another ``next_offset``: what was asked before is void."""
+        self.stop()
+        self.start()
+
+    def wake(self) -> None:
+        """Look again whether there is room."""
+        self._room.set()
+
+    def change_subscription(self, subscription: Subscription) -> None:
+        """Another expression for the same topic, from the next pull on."""
+        self._subscription = subscription
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        process_queue, terms = self._process_queue, self._terms
+        while not process_queue.dropped:
+            await self._wait_for_room()
+            process_queue.pulled_at = asked_at = loop.time()
+            try:
+                answer = await self._ask()
+                is_empty = self._accept(answer)
+            except (RocketMQError, WireError) as error:
+                await self._recover(error)
+                continue
+            if is_empty and loop.time() - asked_at < _HASTY_ANSWER_S:
+                await asyncio.sleep(_HASTY_PAUSE_S)
+            elif terms.interval:
+                await asyncio.sleep(terms.interval)
+
+    async def _wait_for_room(self) -> None:
+        told = False
+        while (reason := self._blocked(self._process_queue)) is not None:
+            if not told:
+                _log.debug("group %s pauses pulling %s: %s", self._group, self._process_queue.queue, reason)
+                told = True
+            self._room.clear()
+            try:
+                await asyncio.wait_for(self._room.wait(), RECHECK_S)
+            except TimeoutError:
+                self._process_queue.pulled_at = asyncio.get_running_loop().time()
+
+    def _ask(self) -> asyncio.Future[RemotingCommand]:
+        terms, process_queue, subscription = self._terms, self._process_queue, self._subscription
+        queue = process_queue.queue
+        broker_id, address = self._address()
+        flags = terms.flags
+        committed = self._committed(process_queue)
+        if committed is not None and committed > 0 and broker_id == MASTER_ID:
+            flags |= PullFlag.COMMIT_OFFSET
+        header = PullMessageRequest(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=process_queue.next_offset,
+            max_msg_nums=terms.batch_size,
+            sys_flag=flags,
+            commit_offset=committed or 0,
+            suspend_timeout_millis=round(terms.hold * 1000),
+            subscription=subscription.expression if flags & PullFlag.SUBSCRIPTION else None,
+            sub_version=subscription.version_ms,
+            expression_type=subscription.expression_type,
+        )
+        return self._instance.remoting.call(address, self._code, header, timeout=terms.timeout)
+
+    def _address(self) -> tuple[int, str]:
+        """The broker it suggested, else the master, else any that is left."""
+        name = self._process_queue.queue.broker_name
+        addresses = self._instance.broker_addresses(name)
+        for broker_id in (self._broker_id, MASTER_ID, *addresses):
+            if broker_id in addresses:
+                return broker_id, addresses[broker_id]
+        raise BrokerNotFound(name, MASTER_ID)
+
+    def _accept(self, answer: RemotingCommand) -> bool:
+        """Act on an answer; True when it brought nothing and should have taken its time."""
+        process_queue = self._process_queue
+        if process_queue.dropped:
+            return False
+        code = answer.code
+        if code == ResponseCode.SUCCESS:
+            header = read_header(PullMessageResponse, answer)
+            messages, sizes = pulled_messages(answer.body, process_queue.queue, self._namespace)
+            self._broker_id = header.suggest_which_broker_id
+            process_queue.next_offset = header.next_begin_offset
+            if not self._subscription.takes_all:
+                messages, sizes = _wanted(self._subscription, messages, sizes)
+            self._take(process_queue, messages, sizes)
+            return False
+        if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
+            header = read_header(PullMessageResponse, answer)
+            self._broker_id = header.suggest_which_broker_id
+            process_queue.next_offset = header.next_begin_offset
+            self._take(process_queue, [], [])
+            return code == ResponseCode.PULL_NOT_FOUND
+        if code == ResponseCode.PULL_OFFSET_MOVED:
+            header = read_header(PullMessageResponse, answer)
+            self._moved(process_queue, header.next_begin_offset)
+            return True  # and so not in a tight loop, whatever the broker says next
+        if code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and self._code == RequestCode.LITE_PULL_MESSAGE:
+            self._code = RequestCode.PULL_MESSAGE  # a 4.9 broker
+            return False
+        raise broker_error(code, answer.remark, self._address()[1])
+
+    async def _recover(self, error: RocketMQError | WireError) -> None:
+        """Say what is wrong, wait, and look for what a wrong subscription or a moved broker needs."""
+        queue = self._process_queue.queue
+        _log.warning(
+            "group %s: pulling %s failed, again in %g s: %s", self._group, queue, self._terms.pause_after_failure, error
+        )
+        self._broker_id = MASTER_ID
+        if getattr(error, "code", None) in _NO_SUBSCRIPTION:
+            await self._instance.heartbeat()
+        await asyncio.sleep(self._terms.pause_after_failure)
+        if isinstance(error, BrokerNotFound):
+            try:
+                await self._instance.route(queue.topic, refresh=True)
+            except RocketMQError as route_error:
+                _log.warning("group %s: no route for %s: %s", self._group, queue.topic, route_error)
+
+
+def _wanted(
+    subscription: Subscription, messages: list[ReceivedMessage], sizes: list[int]
+) -> tuple[list[ReceivedMessage], list[int]]:
+    """Those whose tag is subscribed to, compared as text."""
+    assert subscription.expression_type == EXPRESSION_TYPE_TAG, "the broker evaluates all others"
+    pairs = [
+        (message, size)
+        for message, size in zip(messages, sizes, strict=True)
+        if subscription.accepts(message.tags or None)
+    ]
+    return [message for message, _ in pairs], [size for _, size in pairs]

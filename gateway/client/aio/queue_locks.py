@@ -1,0 +1,95 @@
+"""The broker-side locks of queues that are consumed in order: only who holds one may read its queue.
+
+A lock is asked for with LOCK_BATCH_MQ (41), renewed every 20 s, trusted for 30 s, and forgotten by the broker after
+60 s; UNLOCK_BATCH_MQ (42) gives it back. Upstream: ``RebalanceImpl.lockAll``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.errors import RocketMQError
+from gateway.client.message import MessageQueue
+from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from wire.bodies.message_queue import MessageQueue as WireQueue
+from wire.codes import RequestCode
+from wire.errors import WireError
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.process_queue import ProcessQueue
+
+_log = logging.getLogger(__name__)
+
+RENEW_S: Final = 20.0
+"""Seconds between renewals (upstream ``REBALANCE_LOCK_INTERVAL``)."""
+_LOCK_TIMEOUT: Final = 1.0
+
+
+class QueueLocks:
+    """The locks of one consumer."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    async def lock(self, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        """Ask for queues; returns those that are ours now. Failures are logged."""
+        granted = await asyncio.gather(*(self._lock(name, some) for name, some in _by_broker(queues).items()))
+        return set().union(*granted)
+
+    async def renew(self, process_queue: ProcessQueue) -> bool:
+        """Ask for the queue of a state and note the time; False when it is not ours."""
+        is_ours = process_queue.queue in await self.lock((process_queue.queue,))
+        process_queue.locked_at = asyncio.get_running_loop().time() if is_ours else None
+        return is_ours
+
+    async def unlock(self, queues: Collection[MessageQueue]) -> None:
+        """Give queues back; failures are logged: the broker forgets locks by itself."""
+        for name, some in _by_broker(queues).items():
+            body = UnlockBatchRequest(self._group, self._instance.client_id, _wire(some)).build()
+            try:
+                await self._instance.ask(name, RequestCode.UNLOCK_BATCH_MQ, None, body, timeout=_LOCK_TIMEOUT)
+            except RocketMQError as error:
+                _log.warning("group %s: locks of %s were not given back: %s", self._group, some, error)
+
+    async def keep(self, states: Callable[[], Collection[ProcessQueue]]) -> None:
+        """Renew the locks of all queues that are assigned; runs for ever."""
+        while True:
+            await asyncio.sleep(RENEW_S)
+            await self.renew_all(states())
+
+    async def renew_all(self, states: Collection[ProcessQueue]) -> None:
+        """Renew locks; a queue that is not granted any more counts as lost."""
+        granted = await self.lock([state.queue for state in states])
+        now = asyncio.get_running_loop().time()
+        for state in states:
+            if state.queue in granted:
+                state.locked_at = now
+            elif state.locked_at is not None and not state.dropped:
+                _log.warning("group %s: the lock of %s was not renewed", self._group, state.queue)
+
+    async def _lock(self, broker_name: str, queues: Collection[MessageQueue]) -> set[MessageQueue]:
+        body = LockBatchRequest(self._group, self._instance.client_id, _wire(queues)).build()
+        try:
+            answer = await self._instance.ask(broker_name, RequestCode.LOCK_BATCH_MQ, None, body, timeout=_LOCK_TIMEOUT)
+            granted = LockBatchResponse.parse(answer.body).queues
+        except (RocketMQError, WireError) as error:
+            _log.warning("group %s: no locks from broker %s: %s", self._group, broker_name, error)
+            return set()
+        return {MessageQueue(queue.topic, queue.broker_name, queue.queue_id) for queue in granted}
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    by_broker: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        by_broker[queue.broker_name].append(queue)
+    return by_broker
+
+
+def _wire(queues: Iterable[MessageQueue]) -> list[WireQueue]:
+    return [WireQueue(*queue) for queue in queues]

@@ -1,0 +1,54 @@
+"""Asks brokers where a queue begins and ends and what was stored when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.client.consume_positions import AtEnd, AtOffset, Position
+from wire.codes import RequestCode
+from wire.headers.declare import Header, parse_header
+from wire.headers.offsets import (
+    GetMaxOffsetRequest,
+    GetMaxOffsetResponse,
+    GetMinOffsetRequest,
+    SearchOffsetRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import MessageQueue
+
+
+class QueueOffsets:
+    """Offsets of queues; every method raises ``BrokerError``, ``ConnectError`` or ``RequestTimeout``."""
+
+    def __init__(self, instance: ClientInstance) -> None:
+        self._instance = instance
+
+    async def first(self, queue: MessageQueue) -> int:
+        """The first offset still stored (31)."""
+        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
+        return await self._ask(queue, RequestCode.GET_MIN_OFFSET, header)
+
+    async def end(self, queue: MessageQueue) -> int:
+        """The offset the next message will get (30)."""
+        # Not the end of what is on disk: what can be read already counts, also with ASYNC_FLUSH.
+        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=False)
+        return await self._ask(queue, RequestCode.GET_MAX_OFFSET, header)
+
+    async def at_time(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at this time or later; the end when there is none (29)."""
+        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        return await self._ask(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
+
+    async def resolve(self, queue: MessageQueue, position: Position) -> int:
+        """The offset that a position means now."""
+        if isinstance(position, AtOffset):
+            return position.offset
+        if isinstance(position, AtEnd):
+            return await self.end(queue)
+        return await self.at_time(queue, position.timestamp_ms)
+
+    async def _ask(self, queue: MessageQueue, code: int, header: Header) -> int:
+        answer = await self._instance.ask(queue.broker_name, code, header)
+        return parse_header(GetMaxOffsetResponse, answer.ext_fields).offset  # all of them answer with one field

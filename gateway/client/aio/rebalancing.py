@@ -1,0 +1,180 @@
+"""Keeps this client's queues in step with the members of its group.
+
+Every ``rebalance_interval``, at once when a broker tells of a change, and after a second when something could not be
+done. Which queues are whose is decided in ``allocation.py`` and ``rebalance.py``; taking and giving up a queue is the
+consumer's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.errors import RocketMQError, RouteNotFound
+from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.rebalance import changes, share_of
+from wire.bodies.consumers import ConsumerListByGroup
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import WireError
+from wire.headers.groups import GetConsumerListByGroupRequest
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import MessageQueue
+    from gateway.client.process_queue import ProcessQueue
+    from gateway.client.routes import TopicRoute
+
+_log = logging.getLogger(__name__)
+
+RETRY_S: Final = 1.0
+"""Seconds until the next attempt when not everything could be done (upstream ``rebalance.minInterval``)."""
+
+RETRY_TOPIC_LOOKS: Final = 5
+"""How often a retry topic without a route is looked for again so soon."""
+
+
+class Rebalancing:
+    """The assignment of one consumer.
+
+    :param topics: what is subscribed to now.
+    :param take: begins with a queue; None when it cannot be had now.
+    :param give_up: ends with queues.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: ConsumerSettings,
+        *,
+        topics: Callable[[], Collection[str]],
+        take: Callable[[MessageQueue], Awaitable[ProcessQueue | None]],
+        give_up: Callable[[Collection[ProcessQueue]], Awaitable[None]],
+    ) -> None:
+        self._instance = instance
+        self._group = group
+        self._settings = settings
+        self._topics = topics
+        self._take = take
+        self._give_up = give_up
+        self._wanted = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._retry_looks = 0
+        self.assigned: dict[MessageQueue, ProcessQueue] = {}
+
+    def of_topic(self, topic: str) -> dict[MessageQueue, ProcessQueue]:
+        """The assigned queues of one topic."""
+        return {queue: state for queue, state in self.assigned.items() if queue.topic == topic}
+
+    def wake(self) -> None:
+        """Look at once: members, routes or subscriptions have changed."""
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Rebalance for ever."""
+        while True:
+            self._wanted.clear()
+            is_settled = await self.rebalance()
+            pause = self._settings.rebalance_interval if is_settled else RETRY_S
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), pause)
+
+    async def rebalance(self) -> bool:
+        """Look once at every topic; False when something is left to be done."""
+        async with self._turn:
+            topics = set(self._topics())
+            forgotten = [state for queue, state in self.assigned.items() if queue.topic not in topics]
+            await self._drop(forgotten)
+            results = [await self._rebalance_topic(topic) for topic in sorted(topics)]
+            return all(results)
+
+    async def drop(self, states: Collection[ProcessQueue]) -> None:
+        """Give up some queues now; the next rebalance may take them again."""
+        async with self._turn:
+            await self._drop([state for state in states if self.assigned.get(state.queue) is state])
+
+    async def drop_all(self) -> None:
+        """Give up everything: the consumer ends."""
+        await self.drop(list(self.assigned.values()))
+
+    async def _rebalance_topic(self, topic: str) -> bool:
+        try:
+            route = await self._instance.route(topic)
+            wanted = await self._share(topic, route)
+            if wanted is None:
+                return False
+            return await self._apply(topic, wanted)
+        except RouteNotFound as error:
+            if topic.startswith(RETRY_PREFIX):
+                # Made by the broker at the first heartbeat, and told to the name server a little later, or not at all.
+                self._retry_looks += 1
+                return self._retry_looks > RETRY_TOPIC_LOOKS
+            _log.warning("group %s: %s", self._group, error)
+        except (RocketMQError, WireError) as error:
+            _log.warning("group %s: topic %s is not rebalanced: %s", self._group, topic, error)
+        return False
+
+    async def _share(self, topic: str, route: TopicRoute) -> Collection[MessageQueue] | None:
+        """The queues of this client in a topic; None when it cannot be said now."""
+        queues = route.subscribe_queues
+        if self._settings.message_model is MessageModel.BROADCASTING:
+            return queues
+        client_ids = await self._client_ids(route)
+        client_id = self._instance.client_id
+        if client_ids is None or client_id not in client_ids:
+            await self._instance.heartbeat()
+            client_ids = await self._client_ids(route)
+        if client_ids is None or client_id not in client_ids:
+            _log.warning("group %s: the broker of topic %s does not list this client yet", self._group, topic)
+            return None
+        return share_of(self._settings.allocation, self._group, client_id, queues, client_ids)
+
+    async def _client_ids(self, route: TopicRoute) -> Collection[str] | None:
+        """The members as any broker of the topic knows them."""
+        header = GetConsumerListByGroupRequest(consumer_group=self._group)
+        names = list(route.brokers)
+        if not names:
+            return None
+        answer = await self._instance.ask(
+            self._instance.random.choice(names),
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            header,
+            expect=(ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR),
+        )
+        return ConsumerListByGroup.parse(answer.body).client_ids if answer.code == ResponseCode.SUCCESS else None
+
+    async def _apply(self, topic: str, wanted: Collection[MessageQueue]) -> bool:
+        current = self.of_topic(topic)
+        now = asyncio.get_running_loop().time()
+        expired = [queue for queue, state in current.items() if state.is_pull_expired(now) and not state.paused]
+        if expired:
+            _log.warning("group %s: pulling of %s has stopped, the queues are taken anew", self._group, expired)
+        plan = changes([queue for queue in current if queue not in expired], wanted)
+        await self._drop([current[queue] for queue in {*plan.removed, *expired}])
+        is_settled = True
+        for queue in plan.added:
+            state = await self._take(queue)
+            if state is None:
+                is_settled = False
+            else:
+                self.assigned[queue] = state
+        if plan:
+            names = sorted(f"{queue.broker_name}:{queue.queue_id}" for queue in self.of_topic(topic))
+            _log.info("group %s: queues of %s are now %s", self._group, topic, ", ".join(names) or "none")
+        return is_settled
+
+    async def _drop(self, states: Collection[ProcessQueue]) -> None:
+        for state in states:
+            state.dropped = True
+            self.assigned.pop(state.queue, None)
+        if states:
+            await self._give_up(states)
+
+
+def member_topics(subscribed: Mapping[str, object], retry: str | None) -> set[str]:
+    """The topics of a consumer with its retry topic."""
+    return {*subscribed, retry} if retry is not None else set(subscribed)

@@ -1,0 +1,554 @@
+"""Sends messages over a client instance: chooses queues, tries again, counts what is in flight.
+
+The way of a message has no task: ``start`` writes it, the connection calls ``Sending.answered``. Whatever takes
+longer (an unknown route, a connection to be made, another try) goes on in a task of its own.
+
+``Producer`` is its public face; consumers use one for retry topics, traces for themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from gateway.client.aio.connection import BrokerConnection
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.member import Answer, ProducerData
+from gateway.client.aio.sending import NO_PROPERTIES, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.aio.topic_targets import TopicTargets
+from gateway.client.aio.trace_sender import TraceSender
+from gateway.client.errors import (
+    BrokerError,
+    ClientClosed,
+    ConnectError,
+    NotSent,
+    PartlySent,
+    RequestTimeout,
+    RocketMQError,
+    RouteNotFound,
+)
+from gateway.client.message import Message
+from gateway.client.namespaces import with_namespace
+from gateway.client.outgoing import (
+    check_batch,
+    compressed_body,
+    full_properties,
+    json_properties,
+    plain_properties,
+    split_batch,
+)
+from gateway.client.queue_choice import BrokerFaults
+from gateway.client.results import SendResult, SendStatus
+from gateway.client.routes import TopicRoute
+from gateway.client.send_form import SendForm
+from gateway.client.settings import ProducerSettings
+from gateway.client.spans import SendSpans
+from gateway.client.unique_ids import UniqueIds
+from wire.bodies.heartbeat import ConsumerData
+from wire.codes import RequestCode, ResponseCode
+from wire.command import ONEWAY_FLAG
+from wire.headers.send import SendMessageResponse
+from wire.message.batch import build_batch
+from wire.message.properties import PropertyName
+
+_log = logging.getLogger(__name__)
+
+MAX_TOPICS: Final = 10_000
+"""Topics whose queues are remembered; the one used first is forgotten for another one."""
+_SAME_BROKER_PAUSE: Final = 0.05
+"""Seconds before a broker that refused is asked again, times the number of tries, when there is no other one."""
+_COMPRESS_ASIDE_BYTES: Final = 65_536
+"""Bodies from this size on are compressed in a thread, so that the loop goes on meanwhile."""
+
+
+class Sender:
+    """Sends for one group.
+
+    :param group: the producer group, without the namespace.
+    :param registers: whether heartbeats name the group as a producer's.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, group: str, settings: ProducerSettings, *, registers: bool = True
+    ) -> None:
+        self.settings = settings
+        self.in_flight = 0
+        """Messages and batches without an answer."""
+        ids = UniqueIds(instance.client_ip, os.getpid(), clock=instance.clock, random=instance.random)
+        self.create_id = ids.create
+        self._create_id_at = ids.create_at
+        self.trace: TraceSender | None = None
+        self._instance = instance
+        self._group = with_namespace(settings.namespace, group)
+        self._registers = registers
+        self._loop = asyncio.get_running_loop()
+        self._signs = instance.remoting.sign is not None
+        self._spans = SendSpans() if settings.enable_opentelemetry else None
+        self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
+        self._topics: dict[str, TopicTargets] = {}
+        self._wire_topics: dict[str, str] = {}
+        self._in_flight_bytes = 0
+        # Copies of settings that are looked at for every message.
+        self._max_in_flight = settings.max_in_flight
+        self._max_in_flight_bytes = settings.max_in_flight_bytes
+        self._compress_from = min(settings.compress_msg_body_over, settings.max_message_size + 1)
+        self._clock = instance.clock
+        self._room: deque[asyncio.Future[None]] = deque()
+        self._all: set[Sending] = set()
+        self._idle: asyncio.Future[None] | None = None
+        self._is_closed = False
+        self._common = {PropertyName.INSTANCE_ID: settings.namespace} if settings.namespace else NO_PROPERTIES
+
+    # --- as a member ----------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """See ``Member``."""
+        return self._group
+
+    def producer_data(self) -> ProducerData | None:
+        """See ``Member``."""
+        return self._group if self._registers else None
+
+    def consumer_data(self) -> ConsumerData | None:
+        """See ``Member``: none."""
+        return None
+
+    def topics(self) -> set[str]:
+        """See ``Member``: what was sent to."""
+        return set(self._wire_topics)
+
+    def route_changed(self, topic: str, route: TopicRoute) -> None:
+        """See ``Member``."""
+        public_topic = self._wire_topics.get(topic)
+        if public_topic is None:
+            return
+        try:
+            self._topics[public_topic] = self._targets(public_topic, route)
+        except RouteNotFound:
+            self._topics.pop(public_topic, None)  # the next message asks again, and is told
+
+    def answers(self) -> Mapping[int, Answer]:
+        """See ``Member``: none."""
+        return {}
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether as much is in flight as may be."""
+        return self.in_flight >= self._max_in_flight or self._in_flight_bytes >= self._max_in_flight_bytes
+
+    def is_ready_for(self, message: Message) -> bool:
+        """Whether ``start`` may be called for it at once, instead of ``submit``."""
+        return (
+            self.in_flight < self._max_in_flight
+            and self._in_flight_bytes < self._max_in_flight_bytes
+            and not self._room
+            and len(message.body) < _COMPRESS_ASIDE_BYTES
+        )
+
+    async def room(self) -> None:
+        """Wait until there is room for one more; first come, first served."""
+        while self.is_full and not self._is_closed:
+            turn: asyncio.Future[None] = self._loop.create_future()
+            self._room.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake_one()  # the turn was given to us, and another one can use it
+                raise
+
+    async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
+        """Send a message as soon as there is room for it; the future gets what became of it.
+
+        :raises MessageRefused: it cannot be sent as it is.
+        """
+        if self._room or self.is_full:
+            await self.room()
+        if len(message.body) >= _COMPRESS_ASIDE_BYTES and self.settings.compress_type != "none":
+            packed = await asyncio.to_thread(compressed_body, message, self.settings)
+            return self.start(message, options, packed)
+        return self.start(message, options)
+
+    def start(
+        self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None = None
+    ) -> asyncio.Future[SendResult]:
+        """Send a message now, whether or not there is room.
+
+        :param packed: what ``compressed_body`` returned for it, when it was asked before.
+        :raises MessageRefused: it cannot be sent as it is; ``ClientClosed``: the sender is closed.
+        """
+        # What create_future() returns, without going through the loop: one is made for every message.
+        future: asyncio.Future[SendResult] = asyncio.Future(loop=self._loop)
+        self._begin(self._prepare(message, options, future, packed))
+        return future
+
+    def start_with(
+        self, future: SendFuture, message: Message, options: SendOptions, packed: tuple[bytes, int] | None = None
+    ) -> None:
+        """As ``start``, with a future of the caller, which may be one for threads."""
+        self._begin(self._prepare(message, options, future, packed))
+
+    async def send_oneway(self, message: Message, options: SendOptions) -> None:
+        """Send a message without an answer; returns when it is handed to the system or close to it.
+
+        :raises RocketMQError: the message, its route or the connection forbid it.
+        """
+        sending = self._prepare(message, options, self._loop.create_future(), None)
+        targets = self._topics.get(message.topic) or await self._learn(message.topic)
+        target = targets.choose(message, options, None)
+        connection = await self._connection(target, options.timeout)
+        connection.write(self._frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
+        if connection.is_paused:
+            await connection.drained()
+
+    async def send_batch(self, messages: Sequence[Message], options: SendOptions) -> list[SendResult]:
+        """Send messages of one topic together, in as many requests as their size asks for, one after the other.
+
+        :returns: a result for each message, in their order.
+        :raises MessageRefused: they cannot travel together; nothing was sent.
+        :raises PartlySent: some requests worked and one did not.
+        """
+        check_batch(messages)
+        msg_ids = [self.create_id() for _ in messages]
+        more = {**self._common, **options.more_properties}
+        pieces = list(split_batch(messages, msg_ids, self.settings.max_message_size, more))
+        results: list[SendResult] = []
+        for place, parts in pieces:
+            if self.is_full:
+                await self.room()
+            properties = json_properties({PropertyName.WAIT: "true" if messages[0].wait_store_msg_ok else "false"})
+            future: asyncio.Future[SendResult] = self._loop.create_future()
+            joined = ",".join(msg_ids[place])
+            body = build_batch(parts)
+            now = self._loop.time()
+            ends_at = now + options.timeout
+            sending = Sending(
+                self,
+                messages[0],
+                options,
+                future,
+                joined,
+                properties,
+                body,
+                0,
+                self._clock(),
+                now,
+                ends_at,
+                _BATCH,
+                options.timeout,
+            )
+            if self._spans is not None:
+                sending.span, _ = self._spans.begin(messages[0], self._group, len(parts))
+            self._begin(sending)
+            try:
+                results += _single_results(await future)
+            except RocketMQError as error:
+                if not results:
+                    raise
+                raise PartlySent(results, len(messages)) from error
+        return results
+
+    async def close(self, timeout: float) -> None:
+        """Take no more messages, and wait for the answers to those in flight; fail the rest."""
+        self._is_closed = True
+        while self._room:
+            self._wake_one()
+        if self._all:
+            self._idle = self._loop.create_future()
+            await asyncio.wait([self._idle], timeout=timeout)
+        for sending in list(self._all):
+            error = ClientClosed(f"producer {self._group}", "was closed before the answer came")
+            error.outcome_unknown = True
+            self._settle(sending)
+            if not sending.future.done():
+                sending.future.set_exception(error)
+
+    # --- what a Sending calls -------------------------------------------------------------------------------
+
+    def stored(self, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
+        """The broker took it."""
+        if self._faults is not None:
+            now = self._loop.time()
+            took_ms = (now - (sending.deadline - sending.timeout)) * 1000
+            self._faults.answered(result.queue.broker_name, took_ms, now * 1000)
+        status = result.status
+        if status is not _SEND_OK and status not in sending.options.accept:
+            error = NotSent(result)
+            if self.settings.retry_another_broker_when_not_store_ok and self._may_retry(sending, error):
+                self._send_again(sending, error)
+                return
+            self._fail(sending, error)
+            return
+        self._settle(sending)
+        if self.trace is not None:
+            self.trace.sent(self._group, sending, result, header)
+        if self._spans is not None and sending.span is not None:
+            self._spans.stored(sending.span, result)
+        future = sending.future
+        if not future.done():
+            future.set_result(result)
+
+    def failed_once(self, sending: Sending, error: RocketMQError) -> None:
+        """A try failed: try again or give up."""
+        target = sending.target
+        if self._faults is not None and target is not None:
+            self._faults.failed(target.queue.broker_name, self._loop.time() * 1000)
+        sending.maybe_stored = sending.maybe_stored or error.outcome_unknown
+        if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and target is not None:
+            self._instance.remoting.retire(target.address)
+        if self._may_retry(sending, error):
+            self._send_again(sending, error)
+        else:
+            self._fail(sending, error)
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        message: Message,
+        options: SendOptions,
+        future: SendFuture,
+        packed: tuple[bytes, int] | None,
+    ) -> Sending:
+        if self._is_closed:
+            raise ClientClosed(f"producer {self._group}", "is closed")
+        body = message.body
+        sys_flag = options.sys_flag
+        if packed is not None or len(body) >= self._compress_from:
+            body, kind = packed or compressed_body(message, self.settings)
+            sys_flag |= kind
+        more = options.more_properties
+        span = None
+        if self._spans is not None:
+            span, context = self._spans.begin(message, self._group)
+            more = {**context, **more}
+        born_at_ms = self._clock()
+        if more or self._common:
+            msg_id = more.get(PropertyName.UNIQ_KEY) or self._create_id_at(born_at_ms)
+            properties = json_properties(full_properties(message, msg_id, {**self._common, **more}))
+        else:
+            msg_id = self._create_id_at(born_at_ms)
+            properties = plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))
+        now = self._loop.time()
+        timeout = options.timeout
+        return Sending(
+            self,
+            message,
+            options,
+            future,
+            msg_id,
+            properties,
+            body,
+            sys_flag,
+            born_at_ms,
+            now,
+            now + timeout,
+            options.code,
+            timeout,
+            span,
+        )
+
+    def _begin(self, sending: Sending) -> None:
+        self.in_flight += 1
+        self._in_flight_bytes += len(sending.body)
+        self._all.add(sending)
+        targets = self._topics.get(sending.message.topic)
+        if targets is not None:
+            try:
+                target = targets.choose(sending.message, sending.options, None)
+            except RocketMQError as error:
+                self._fail(sending, error)
+                return
+            connection = target.connection
+            if connection is None or not connection.is_open:
+                connection = target.connection = self._instance.remoting.open_connection(target.address)
+            if connection is not None and not connection.is_paused:
+                self._write(sending, target, connection, sending.started_at)
+                return
+        self._instance.spawn(self._send_slowly(sending, None), name="send")
+
+    def _write(
+        self, sending: Sending, target: SendTarget, connection: BrokerConnection, now: float | None = None
+    ) -> None:
+        sending.target = target
+        sending.tries += 1
+        opaque = connection.take_opaque()
+        try:
+            frame = self._frame(sending, target, opaque, 0)
+        except RocketMQError as error:
+            self._fail(sending, error)
+            return
+        connection.start_call(opaque, frame, sending, now)
+
+    def _frame(self, sending: Sending, target: SendTarget, opaque: int, command_flag: int) -> bytes:
+        code = sending.code
+        form = target.forms.get(code)
+        if form is None:
+            form = target.forms[code] = SendForm(
+                code,
+                self._group,
+                target.queue,
+                create_topic_key=self.settings.create_topic_key,
+                topic_queues=self.settings.default_topic_queue_nums,
+                batch=code == _BATCH,
+            )
+        frame = form.build(
+            opaque,
+            command_flag,
+            sending.sys_flag,
+            sending.born_at_ms,
+            sending.message.flag,
+            sending.properties,
+            sending.options.reconsume_times,
+            sending.body,
+        )
+        return self._instance.remoting.signed_frame(frame) if self._signs else frame
+
+    async def _send_slowly(self, sending: Sending, failed_broker: str | None) -> None:
+        """One try with everything that a try may have to wait for."""
+        topic = sending.message.topic
+        try:
+            async with asyncio.timeout_at(sending.ends_at):
+                targets = self._topics.get(topic) or await self._learn(topic)
+                target = targets.choose(sending.message, sending.options, failed_broker)
+                if target.queue.broker_name == failed_broker:
+                    await asyncio.sleep(_SAME_BROKER_PAUSE * sending.tries)
+                sending.target = target
+                connection = await self._connection(target, sending.ends_at - self._loop.time())
+                if connection.is_paused:
+                    await connection.drained()
+        except TimeoutError as error:
+            if isinstance(error, RocketMQError):
+                self._try_ended(sending, error)
+                return
+            where = sending.target.address if sending.target is not None else "the name server or broker"
+            unknown = sending.maybe_stored
+            self._fail(sending, RequestTimeout("send", where, sending.options.timeout, outcome_unknown=unknown))
+        except RocketMQError as error:
+            self._try_ended(sending, error)
+        except asyncio.CancelledError:
+            self._fail(sending, ClientClosed(f"producer {self._group}", "was closed before the message was sent"))
+            raise
+        else:
+            sending.timeout = max(sending.ends_at - self._loop.time(), 0.001)
+            self._write(sending, target, connection)
+
+    def _try_ended(self, sending: Sending, error: RocketMQError) -> None:
+        sending.tries += 1
+        self.failed_once(sending, error)
+
+    async def _connection(self, target: SendTarget, timeout: float) -> BrokerConnection:
+        remoting = self._instance.remoting
+        connection = await remoting.connect(target.address, min(max(timeout, 0.001), self.settings.connect_timeout))
+        target.connection = connection
+        return connection
+
+    def _may_retry(self, sending: Sending, error: RocketMQError) -> bool:
+        options = sending.options
+        if sending.future.done() or self._is_closed or not error.retriable or sending.tries > options.retries:
+            return False
+        if options.queue is not None or options.selector is not None or sending.message.sharding_key:
+            return False
+        return self._loop.time() < sending.ends_at
+
+    def _send_again(self, sending: Sending, error: RocketMQError) -> None:
+        broker_name = sending.target.queue.broker_name if sending.target is not None else None
+        _log.info("message %s is tried again (%d): %s", sending.msg_id, sending.tries, error)
+        if isinstance(error, ConnectError) or (isinstance(error, BrokerError) and error.code in _ROUTE_CODES):
+            self._topics.pop(sending.message.topic, None)  # ask for the route again
+        self._instance.spawn(self._send_slowly(sending, broker_name), name="send again")
+
+    def _fail(self, sending: Sending, error: RocketMQError) -> None:
+        self._settle(sending)
+        if sending.maybe_stored and not error.outcome_unknown:
+            error.outcome_unknown = True
+        if self.trace is not None and sending.target is not None:
+            self.trace.failed(self._group, sending)
+        if self._spans is not None and sending.span is not None:
+            self._spans.failed(sending.span, error)
+        if not sending.future.done():
+            sending.future.set_exception(error)
+
+    def _settle(self, sending: Sending) -> None:
+        """It is no longer in flight; idempotent, since a closed sender settles what is still under way."""
+        if sending not in self._all:
+            return
+        self._all.discard(sending)
+        self.in_flight -= 1
+        self._in_flight_bytes -= len(sending.body)
+        if self._room:
+            self._wake_one()
+        if self._idle is not None and not self._all and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _wake_one(self) -> None:
+        while self._room:
+            turn = self._room.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+
+    async def _learn(self, topic: str) -> TopicTargets:
+        """Ask for the route of a topic and remember its queues."""
+        wire_topic = with_namespace(self.settings.namespace, topic)
+        if wire_topic not in self._wire_topics:
+            if len(self._wire_topics) >= MAX_TOPICS:
+                forgotten = next(iter(self._wire_topics))
+                self._topics.pop(self._wire_topics.pop(forgotten), None)
+            self._wire_topics[wire_topic] = topic
+        route = await self._route(wire_topic)
+        targets = self._topics[topic] = self._targets(topic, route)
+        return targets
+
+    async def _route(self, wire_topic: str) -> TopicRoute:
+        settings = self.settings
+        known = self._instance.known_route(wire_topic)
+        try:
+            return await self._instance.route(
+                wire_topic,
+                refresh=known is not None,
+                template=settings.create_topic_key,
+                template_queues=settings.default_topic_queue_nums,
+            )
+        except (ConnectError, RequestTimeout) as error:
+            if known is None:
+                raise
+            _log.warning("the route of topic %s stays as it was: %s", wire_topic, error)
+            return known
+
+    def _targets(self, topic: str, route: TopicRoute) -> TopicTargets:
+        faults = self._faults
+        return TopicTargets(
+            topic,
+            route,
+            self._instance.name_servers.addresses,
+            start=self._instance.random.randrange(65_536),
+            allowed=(lambda name: faults.is_available(name, self._loop.time() * 1000)) if faults is not None else None,
+        )
+
+
+_SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_ROUTE_CODES: Final = frozenset((ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION))
+
+
+def _single_results(joined: SendResult) -> list[SendResult]:
+    """The results of the messages of a batch: ids one by one, offsets counted up.
+
+    Topics with batch queues answer with one id for all; it stands for each message then.
+    """
+    msg_ids = joined.msg_id.split(",")
+    offset_ids = joined.offset_msg_id.split(",")
+    if len(offset_ids) != len(msg_ids):
+        offset_ids = [joined.offset_msg_id] * len(msg_ids)
+    return [
+        SendResult(joined.status, msg_id, offset_id, joined.queue, joined.queue_offset + index, joined.transaction_id)
+        for index, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True))
+    ]

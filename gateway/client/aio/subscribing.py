@@ -1,0 +1,48 @@
+"""What a consumer does before it joins its group: look for its topics, have SQL92 expressions checked."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from gateway.client.errors import ConfigurationError, RouteNotFound
+from wire.bodies.consumers import CheckClientRequest
+from wire.bodies.subscriptions import EXPRESSION_TYPE_TAG
+from wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.subscriptions import Subscription
+
+_log = logging.getLogger(__name__)
+
+
+async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
+    """Look for the routes of topics; one that does not exist yet is logged and waited for.
+
+    :raises ConnectError, RequestTimeout: no name server could be asked.
+    :raises ConfigurationError: there is no name server in the settings.
+    """
+    if not instance.settings.name_servers:
+        raise ConfigurationError("namesrv", instance.settings.namesrv, "the address of a name server, as 'host:9876'")
+    for topic in topics:
+        try:
+            await instance.route(topic)
+        except RouteNotFound as error:
+            _log.warning("%s. It is looked for again", error)
+
+
+async def check_subscription(instance: ClientInstance, group: str, subscription: Subscription) -> None:
+    """Have a broker of the topic check an expression that is not made of tags (46).
+
+    :raises BrokerError: it is refused, or the broker has ``enablePropertyFilter=false``.
+    """
+    if subscription.expression_type == EXPRESSION_TYPE_TAG:
+        return
+    route = instance.known_route(subscription.topic)
+    if route is None:
+        return
+    body = CheckClientRequest(instance.client_id, group, None, subscription.data()).build()
+    for name in sorted(route.brokers):
+        await instance.ask(name, RequestCode.CHECK_CLIENT_CONFIG, None, body)

@@ -1,0 +1,77 @@
+"""The queues of one topic that a sender may choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gateway.client.aio.sending import SendOptions, SendTarget
+from gateway.client.errors import ConfigurationError, RouteNotFound
+from gateway.client.message import Message, MessageQueue
+from gateway.client.queue_choice import QueueTurns, queue_by_key
+from gateway.client.routes import TopicRoute
+
+
+class TopicTargets:
+    """Chooses a target for each message to one topic.
+
+    :param topic: without the namespace.
+    :param route: what the name server says.
+    :param name_servers: who said it, for errors.
+    :param start: where turns begin.
+    :param allowed: whether a broker may be used just now; None: all may.
+    :raises RouteNotFound: the topic has no queue that can be written.
+    """
+
+    __slots__ = ("_allowed", "_by_queue", "_targets", "_turns", "public_queues")
+
+    def __init__(
+        self,
+        topic: str,
+        route: TopicRoute,
+        name_servers: Sequence[str],
+        *,
+        start: int,
+        allowed: Callable[[str], bool] | None,
+    ) -> None:
+        if not route.publish_queues:
+            reason = "it has no writable queue on a broker with a master (perm without write, or masters are down)"
+            raise RouteNotFound(route.topic, name_servers, reason)
+        self._targets = [
+            SendTarget(queue, queue._replace(topic=topic), route.address(queue.broker_name) or "")
+            for queue in route.publish_queues
+        ]
+        self.public_queues = tuple(target.public_queue for target in self._targets)
+        """Without the namespace, as applications know them."""
+        self._by_queue = dict(zip(self.public_queues, self._targets, strict=True))
+        self._turns = QueueTurns(route.publish_queues, start)
+        self._allowed = allowed
+
+    def choose(self, message: Message, options: SendOptions, failed_broker: str | None) -> SendTarget:
+        """The target of a message.
+
+        :param failed_broker: not to be used again if there is another one.
+        :raises ConfigurationError: the queue asked for, or the one a selector chose, is none of the topic.
+        """
+        if (
+            failed_broker is None
+            and options.queue is None
+            and options.selector is None
+            and self._allowed is None
+            and not message.sharding_key
+        ):
+            return self._targets[self._turns.next_index()]
+        if options.queue is not None:
+            return self._target_of(options.queue, "queue")
+        if options.selector is not None:
+            return self._target_of(options.selector(self.public_queues, message), "selector")
+        if message.sharding_key:
+            return self._by_queue[queue_by_key(self.public_queues, message.sharding_key)]
+        if self._allowed is not None:
+            return self._targets[self._turns.next_allowed(self._allowed, failed_broker)]
+        return self._targets[self._turns.next_away_from(failed_broker)]
+
+    def _target_of(self, queue: MessageQueue, key: str) -> SendTarget:
+        target = self._by_queue.get(queue)
+        if target is None:
+            raise ConfigurationError(key, queue, "one of the writable queues of the topic: publish_queues() lists them")
+        return target

@@ -1,0 +1,119 @@
+"""Sends traces: collects records, and sends them in batches beside the messages they tell of.
+
+A trace never disturbs what it traces: what cannot be sent, or comes faster than it can be sent, is dropped and
+counted in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Protocol
+
+from gateway.client import trace
+from gateway.client.aio.sending import Sending, SendOptions
+from gateway.client.errors import RocketMQError
+from gateway.client.results import SendResult
+from gateway.client.trace import TraceMessageType, TraceRecord
+from wire.headers.send import SendMessageResponse
+from wire.message.flags import SysFlag
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import Message
+
+_log = logging.getLogger(__name__)
+
+_SEND_TIMEOUT = 5.0
+
+
+class Submits(Protocol):
+    """The part of a ``Sender`` that is needed here."""
+
+    async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
+        """Send one message."""
+
+
+class TraceSender:
+    """Collects and sends the records of one client.
+
+    :param sender: of the group ``_INNER_TRACE_PRODUCER-…``; must not trace itself.
+    :param topic: of the trace messages.
+    """
+
+    def __init__(self, instance: ClientInstance, sender: Submits, topic: str) -> None:
+        self._instance = instance
+        self._sender = sender
+        self._topic = topic
+        self._records: deque[TraceRecord] = deque()
+        self._dropped = 0
+        self._due = asyncio.Event()
+
+    def start(self) -> None:
+        """Begin to send what is collected."""
+        self._instance.spawn(self._run(), name="traces")
+
+    def add(self, record: TraceRecord) -> None:
+        """Take a record to send; dropped when too many wait. Never raises."""
+        if len(self._records) >= trace.MAX_WAITING:
+            self._dropped += 1
+            return
+        self._records.append(record)
+        if len(self._records) >= trace.MAX_RECORDS:
+            self._due.set()
+
+    def sent(self, group: str, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
+        """A message was stored. A broker with traceOn=false says so in its answer, and is obeyed."""
+        if header.trace_on is not False:
+            self.add(self._record(group, sending, result.offset_msg_id, header.msg_region, success=True))
+
+    def failed(self, group: str, sending: Sending) -> None:
+        """A message could not be sent."""
+        self.add(self._record(group, sending, "", None, success=False))
+
+    async def flush(self) -> None:
+        """Send everything that is collected."""
+        records = list(self._records)
+        self._records.clear()
+        if self._dropped:
+            _log.warning("%d trace records were dropped: they come faster than they can be sent", self._dropped)
+            self._dropped = 0
+        options = SendOptions(timeout=_SEND_TIMEOUT, retries=0)
+        for message in trace.trace_messages(self._topic, records):
+            try:
+                await (await self._sender.submit(message, options))
+            except RocketMQError as error:
+                _log.warning("traces were not sent: %s", error)
+
+    async def _run(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), trace.FLUSH_INTERVAL)
+            self._due.clear()
+            if self._records:
+                await self.flush()
+
+    def _record(
+        self, group: str, sending: Sending, offset_msg_id: str, region: str | None, *, success: bool
+    ) -> TraceRecord:
+        target = sending.target
+        message = sending.message
+        kind = TraceMessageType.DELAY if message.is_delayed else TraceMessageType.NORMAL
+        if sending.sys_flag & SysFlag.TRANSACTION_PREPARED:
+            kind = TraceMessageType.TRANSACTION_HALF
+        cost_ms = (asyncio.get_running_loop().time() - sending.started_at) * 1000
+        return trace.published(
+            at_ms=sending.born_at_ms,
+            region=region or trace.DEFAULT_REGION,
+            group=group,
+            topic=message.topic,
+            message=message,
+            msg_id=sending.msg_id,
+            store_host=target.address if target is not None else "",
+            cost_ms=int(cost_ms),
+            kind=kind,
+            offset_msg_id=offset_msg_id,
+            success=success,
+        )

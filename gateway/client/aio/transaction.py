@@ -1,0 +1,99 @@
+"""One transaction in the hands of the application: prepared, and decided once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TypeAlias
+
+from gateway.client.errors import RocketMQError
+from gateway.client.message import Message
+from gateway.client.results import SendResult
+from gateway.client.transaction_result import AlreadyDecided
+from gateway.client.transaction_state import TransactionState
+
+log = logging.getLogger(__name__)
+
+Tell: TypeAlias = Callable[["Transaction", TransactionState, BaseException | None], Awaitable[None]]
+"""Tells the broker what became of a transaction."""
+
+
+class Transaction:
+    """A half message that its broker has stored, and whose outcome it waits for.
+
+    :param message: as it will be delivered.
+    :param half: where the half message is.
+    """
+
+    __slots__ = ("_tell", "half", "message", "state")
+
+    def __init__(self, message: Message, half: SendResult, tell: Tell) -> None:
+        self.message = message
+        self.half = half
+        self.state: TransactionState | None = None
+        """What the broker was told, None before that."""
+        self._tell = tell
+
+    @property
+    def msg_id(self) -> str:
+        """The id of the message; consumers see the same one."""
+        return self.half.msg_id
+
+    async def commit(self) -> None:
+        """Let the message be delivered.
+
+        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        """
+        await self.decide(TransactionState.COMMIT)
+
+    async def rollback(self) -> None:
+        """Let the message never be delivered.
+
+        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        """
+        await self.decide(TransactionState.ROLLBACK)
+
+    async def decide(self, state: TransactionState, error: BaseException | None = None) -> None:
+        """Tell the broker a state, once.
+
+        When the broker cannot be reached now, the outcome is sent as soon as it can be, or found by a later check.
+
+        :param error: why it is UNKNOWN, for the broker's log.
+        :raises AlreadyDecided: it was told one before.
+        """
+        if self.state is not None:
+            raise AlreadyDecided(self.msg_id, self.state, state)
+        self.state = state
+        await self._tell(self, state, error)
+
+    def __repr__(self) -> str:
+        state = "undecided" if self.state is None else self.state.name
+        return f"<Transaction {self.msg_id} of {self.message.topic}: {state}>"
+
+
+class BegunTransaction:
+    """``async with producer.begin(message) as transaction``: prepares at its begin, and leaves nothing undecided.
+
+    A block that ends without a verdict, or with an exception, is UNKNOWN: the broker will ask the checker.
+    """
+
+    __slots__ = ("_prepare", "_transaction")
+
+    def __init__(self, prepare: Callable[[], Awaitable[Transaction]]) -> None:
+        self._prepare = prepare
+        self._transaction: Transaction | None = None
+
+    async def __aenter__(self) -> Transaction:
+        self._transaction = await self._prepare()
+        return self._transaction
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        transaction = self._transaction
+        if transaction is not None and transaction.state is None:
+            try:
+                await transaction.decide(TransactionState.UNKNOWN, error)
+            except RocketMQError as problem:  # the check decides all the same, and what the block raised matters more
+                log.warning("%r is left to the check: %s", transaction, problem)

@@ -1,0 +1,150 @@
+"""The transactions of one producer: their outcomes on the way to brokers, and the checks brokers ask for.
+
+Knows a client instance and a checker; storing half messages is ``transaction_sender``'s business.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import NamedTuple
+
+from gateway.client.aio.check_calls import CheckCalls
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.outcome_sender import OutcomeSender
+from gateway.client.aio.remoting import request_command
+from gateway.client.aio.transaction import Transaction
+from gateway.client.errors import ProtocolError
+from gateway.client.message import ReceivedMessage
+from gateway.client.namespaces import with_namespace
+from gateway.client.transaction_checks import Asked, TransactionChecks
+from gateway.client.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
+from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transaction_state import TransactionChecker, TransactionState
+from wire.codes import RequestCode
+from wire.command import ONEWAY_FLAG, RemotingCommand
+from wire.errors import RemoteError
+from wire.headers.declare import read_header
+from wire.headers.transaction import CheckTransactionStateRequest
+from wire.message.properties import PropertyName
+from wire.message.record import parse_record
+
+log = logging.getLogger(__name__)
+
+
+class _Question(NamedTuple):
+    """A check of a broker, and where the answer goes."""
+
+    header: CheckTransactionStateRequest
+    msg_id: str
+    address: str
+
+
+class Transactions:
+    """Outcomes and checks.
+
+    :param group: the producer group, without the namespace.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, group: str, settings: TransactionSettings, checker: TransactionChecker
+    ) -> None:
+        self._instance = instance
+        self._settings = settings
+        self._group = with_namespace(settings.namespace, group)
+        self._checker = checker
+        self._checks: TransactionChecks[_Question] = TransactionChecks(settings.check_request_hold_max)
+        self._calls = CheckCalls(settings.check_thread_pool_max_size, settings.check_timeout, f"checks of {group}")
+        self._outcomes = OutcomeSender(
+            self._send,
+            spawn=partial(instance.spawn, name="outcome of a transaction"),
+            timeout=settings.outcome_timeout,
+            limit=settings.max_waiting_outcomes,
+            random=instance.random,
+        )
+
+    @property
+    def waiting_outcomes(self) -> int:
+        """Outcomes that wait for their broker."""
+        return self._outcomes.waiting
+
+    @property
+    def waiting_checks(self) -> int:
+        """Checks that are asked for and not answered yet."""
+        return len(self._checks)
+
+    async def tell(self, transaction: Transaction, state: TransactionState, error: BaseException | None) -> None:
+        """Tell the broker what became of a transaction, now or as soon as it can be reached.
+
+        :raises ProtocolError: the broker's answer to the half message does not say where it is.
+        """
+        topic = with_namespace(self._settings.namespace, transaction.message.topic)
+        try:
+            outcome = outcome_of_half(self._group, topic, transaction.half, state, error)
+        except RemoteError as problem:
+            where = f"broker {transaction.half.queue.broker_name}"
+            raise ProtocolError(where, f"its answer to a half message: {problem}; the check will decide") from problem
+        await self._outcomes.tell(outcome)
+
+    async def check(self, command: RemotingCommand, address: str) -> None:
+        """Take a check in (39); the answer goes out when the checker has decided."""
+        try:
+            header = read_header(CheckTransactionStateRequest, command)
+            record = parse_record(command.body)
+        except RemoteError as error:
+            log.warning("%s asks about a transaction in a way that cannot be read: %s", address, error)
+            return
+        group = record.property_map.get(PropertyName.PGROUP)
+        if group is not None and group != self._group:
+            log.warning("%s asks group %s about a transaction of group %s", address, self._group, group)
+            return
+        message = ReceivedMessage(
+            record, header.bname or self._broker_name(address), namespace=self._settings.namespace
+        )
+        asked = self._checks.ask(message.msg_id, _Question(header, message.msg_id, address))
+        if asked is Asked.REFUSED:
+            log.warning(
+                "the check of transaction %s is left to the broker's next try: %d are waiting "
+                "(check_request_hold_max); %d were left so far",
+                message.msg_id,
+                len(self._checks),
+                self._checks.refused,
+            )
+        elif asked is Asked.NEW:
+            await self._check(message)
+
+    async def drain(self, timeout: float) -> None:
+        """Wait until all outcomes are told, at most ``timeout`` seconds."""
+        await self._outcomes.drain(timeout)
+
+    def close(self) -> None:
+        """Run no more checks."""
+        self._calls.close()
+
+    async def _check(self, message: ReceivedMessage) -> None:
+        checker = self._checker
+        source = f"{type(checker).__name__}.check"
+        question = None
+        try:
+            state, error = await self._calls.run(partial(checker.check, message), source)
+        finally:
+            question = self._checks.answer(message.msg_id)
+        outcome = outcome_of_check(self._group, question.header, question.msg_id, question.address, state, error)
+        await self._outcomes.tell(outcome)
+
+    async def _send(self, outcome: Outcome) -> None:
+        """Write END_TRANSACTION to the broker; one-way, as the Java client does."""
+        remoting = self._instance.remoting
+        address = outcome.address or self._instance.address_of(outcome.broker_name)
+        command = request_command(RequestCode.END_TRANSACTION, outcome.header, b"")
+        command.flag = ONEWAY_FLAG
+        command.remark = outcome.remark
+        connection = await remoting.connect(address, self._settings.connect_timeout)
+        connection.write(remoting.frame(command, connection.take_opaque()))
+        if connection.is_paused:
+            await connection.drained()
+
+    def _broker_name(self, address: str) -> str:
+        """Who is at an address; 4.9 brokers do not say their name in a check."""
+        names = (name for name, known in self._instance.master_addresses().items() if known == address)
+        return next(names, "")

@@ -1,0 +1,342 @@
+"""The admin client, blocking: the methods of ``gateway.client.aio.AdminClient``, whose text says units and errors.
+
+    with AdminClient(namesrv="localhost:9876") as admin:
+        admin.topics.create("orders", queues=8)
+        print(admin.offsets.lag("billing"))
+
+Usable from many threads.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import warnings
+from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Protocol, Self, TypeVar
+
+from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
+from gateway.client.aio.admin import AdminClient as AioAdminClient
+from gateway.client.aio.admin_cluster import AdminCluster
+from gateway.client.aio.admin_groups import AdminGroups
+from gateway.client.aio.admin_messages import MAX_FOUND, AdminMessages
+from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
+from gateway.client.aio.admin_topics import DEFAULT_QUEUES, AdminTopics
+from gateway.client.errors import UsedAfterFork
+from gateway.client.loop_thread import LoopThread
+from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.offset_reset import OffsetReset
+from gateway.client.routes import TopicRoute
+from gateway.client.settings import ClientSettings
+from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
+from wire.bodies.route import ClusterInfo
+from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList
+from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
+from wire.bodies.topics import TopicConfig
+from wire.message.flags import Permission
+
+T = TypeVar("T")
+
+
+class Run(Protocol):
+    """Runs a coroutine of the asyncio client and waits for it."""
+
+    def __call__(self, work: Coroutine[Any, Any, T]) -> T:
+        """The result of ``work``."""
+
+
+class AdminClient:
+    """Administration; ``topics``, ``groups``, ``offsets``, ``messages`` and ``cluster`` hold the methods.
+
+    :param settings: None: ``ClientSettings.from_env()``.
+    :param namesrv: shortcut for the setting of this name.
+    :raises ConfigurationError: a setting cannot work.
+    """
+
+    def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
+        self._aio = AioAdminClient(settings, namesrv=namesrv)
+        self._thread = LoopThread("AdminClient")
+        self._process_id = os.getpid()
+        self.settings = self._aio.settings
+        self.topics = Topics(self._aio.topics, self._run)
+        self.groups = Groups(self._aio.groups, self._run)
+        self.offsets = Offsets(self._aio.offsets, self._run)
+        self.messages = Messages(self._aio.messages, self._run)
+        self.cluster = Cluster(self._aio.cluster, self._run)
+
+    def start(self) -> None:
+        """Make it ready; nothing is connected before it is needed. Idempotent."""
+        self._check_process()
+        self._thread.start()
+        try:
+            self._thread.run(self._aio.start())
+        except BaseException:
+            self._thread.stop()
+            raise
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Close the connections, within ``timeout`` seconds. Idempotent."""
+        self._check_process()
+        if self._thread.is_running:
+            try:
+                self._thread.run(self._aio.close(timeout))
+            finally:
+                self._thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        thread = getattr(self, "_thread", None)
+        if thread is not None and thread.is_running and self._process_id == os.getpid():
+            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._process_id != os.getpid():
+            work.close()
+        self._check_process()
+        return self._thread.run(work)
+
+    def _check_process(self) -> None:
+        if self._process_id != os.getpid():
+            raise UsedAfterFork("AdminClient")
+
+
+class Topics:
+    """Topics: create, delete, list, their configuration, what their queues hold, and where they are."""
+
+    def __init__(self, topics: AdminTopics, run: Run) -> None:
+        self._topics = topics
+        self._run = run
+
+    def create(
+        self,
+        topic: str,
+        *,
+        queues: int = DEFAULT_QUEUES,
+        write_queues: int | None = None,
+        perm: int = Permission.READ_WRITE,
+        order: bool = False,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker_name: str | None = None,
+        timeout: float = 10.0,
+    ) -> None:
+        """Create a topic or change it; returns when clients can find it."""
+        self._run(
+            self._topics.create(
+                topic,
+                queues=queues,
+                write_queues=write_queues,
+                perm=perm,
+                order=order,
+                attributes=attributes,
+                cluster=cluster,
+                broker_name=broker_name,
+                timeout=timeout,
+            )
+        )
+
+    def delete(self, topic: str, *, cluster: str | None = None) -> None:
+        """Delete a topic with its messages and the offsets in it."""
+        self._run(self._topics.delete(topic, cluster=cluster))
+
+    def list(self, *, cluster: str | None = None) -> builtins.list[str]:
+        """The names of all topics, sorted."""
+        return self._run(self._topics.list(cluster=cluster))
+
+    def config(self, topic: str) -> dict[str, TopicConfig]:
+        """The configuration of a topic by broker name."""
+        return self._run(self._topics.config(topic))
+
+    def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
+        """What each queue of a topic holds."""
+        return self._run(self._topics.stats(topic))
+
+    def route(self, topic: str) -> TopicRoute:
+        """Where a topic is: its queues and the addresses of its brokers."""
+        return self._run(self._topics.route(topic))
+
+
+class Groups:
+    """Groups: create, delete, list, their configuration, who is connected and what they consume."""
+
+    def __init__(self, groups: AdminGroups, run: Run) -> None:
+        self._groups = groups
+        self._run = run
+
+    def create(self, config: SubscriptionGroupConfig | str, *, cluster: str | None = None) -> None:
+        """Create a consumer group, or change it."""
+        self._run(self._groups.create(config, cluster=cluster))
+
+    def delete(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
+        """Delete a consumer group."""
+        self._run(self._groups.delete(group, clean_offsets=clean_offsets, cluster=cluster))
+
+    def list(self, *, cluster: str | None = None) -> builtins.list[str]:
+        """The names of all consumer groups, sorted."""
+        return self._run(self._groups.list(cluster=cluster))
+
+    def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
+        """The configuration of a consumer group by broker name."""
+        return self._run(self._groups.config(group))
+
+    def of_topic(self, topic: str) -> builtins.list[str]:
+        """The groups that consume a topic."""
+        return self._run(self._groups.of_topic(topic))
+
+    def topics(self, group: str) -> builtins.list[str]:
+        """The topics in which a group has offsets."""
+        return self._run(self._groups.topics(group))
+
+    def consumers(self, group: str) -> ConsumerConnection | None:
+        """The connected clients of a consumer group and what they subscribe to; None when there are none."""
+        return self._run(self._groups.consumers(group))
+
+    def producers(self, group: str) -> ProducerConnection:
+        """The connected clients of a producer group."""
+        return self._run(self._groups.producers(group))
+
+    def all_producers(self) -> dict[str, builtins.list[ProducerInfo]]:
+        """The connected producers of all brokers by group."""
+        return self._run(self._groups.all_producers())
+
+    def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
+        """What one client of a consumer group is doing, as it says itself."""
+        return self._run(self._groups.running_info(group, client_id, jstack=jstack))
+
+    def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
+        """Let one client consume one message now; what came of it."""
+        return self._run(self._groups.consume_directly(group, client_id, offset_msg_id, topic))
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """What a group subscribes to in a topic, as far as brokers remember."""
+        return self._run(self._groups.subscription(group, topic))
+
+
+class Offsets:
+    """Offsets: what queues hold, how far groups are, and setting groups back or forth."""
+
+    def __init__(self, offsets: AdminOffsets, run: Run) -> None:
+        self._offsets = offsets
+        self._run = run
+
+    def min(self, queue: MessageQueue) -> int:
+        """The offset of the first message of a queue that is still stored."""
+        return self._run(self._offsets.min(queue))
+
+    def max(self, queue: MessageQueue) -> int:
+        """The offset that the next message of a queue will get."""
+        return self._run(self._offsets.max(queue))
+
+    def at(self, queue: MessageQueue, moment: datetime) -> int:
+        """The offset of the first message of a queue that was stored at a time or later."""
+        return self._run(self._offsets.at(queue, moment))
+
+    def earliest_stored_at_ms(self, queue: MessageQueue) -> int | None:
+        """When the first message of a queue was stored, None when it is empty."""
+        return self._run(self._offsets.earliest_stored_at_ms(queue))
+
+    def of_group(self, group: str, queue: MessageQueue) -> int | None:
+        """What a group will read next of a queue; None when it has no offset there."""
+        return self._run(self._offsets.of_group(group, queue))
+
+    def set(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Write what a group will read next of a queue."""
+        self._run(self._offsets.set(group, queue, offset))
+
+    def progress(self, group: str, topic: str | None = None) -> GroupProgress:
+        """How far a group is in each queue it consumes, or in those of one topic."""
+        return self._run(self._offsets.progress(group, topic))
+
+    def lag(self, group: str, topic: str | None = None) -> int:
+        """Messages a group has not consumed yet."""
+        return self._run(self._offsets.lag(group, topic))
+
+    def preview_reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
+        """What ``reset`` would change; nothing is changed."""
+        return self._run(self._offsets.preview_reset(group, topic, to))
+
+    def reset(self, group: str, topic: str, to: ResetTo) -> OffsetReset:
+        """Set a group back or forth in a topic; what was changed."""
+        return self._run(self._offsets.reset(group, topic, to))
+
+    def clone(self, source: str, target: str, topic: str) -> None:
+        """Let group ``target`` begin in a topic where group ``source`` is."""
+        self._run(self._offsets.clone(source, target, topic))
+
+    def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
+        """Between which times the messages of each queue were stored, and up to which the group has consumed."""
+        return self._run(self._offsets.time_spans(group, topic))
+
+    def table(self, broker_name: str) -> ConsumerOffsetTable:
+        """All offsets of a broker, as a slave gets them."""
+        return self._run(self._offsets.table(broker_name))
+
+
+class Messages:
+    """Looks messages up by id, by key and by place."""
+
+    def __init__(self, messages: AdminMessages, run: Run) -> None:
+        self._messages = messages
+        self._run = run
+
+    def by_id(self, msg_id: str, topic: str | None = None) -> ReceivedMessage:
+        """The message with an id: the one its producer gave it (with ``topic``), or the offset id."""
+        return self._run(self._messages.by_id(msg_id, topic))
+
+    def by_key(
+        self,
+        topic: str,
+        key: str,
+        *,
+        begin: datetime | None = None,
+        end: datetime | None = None,
+        max_num: int = MAX_FOUND,
+    ) -> list[ReceivedMessage]:
+        """The messages of a topic with a key, in the order they were stored."""
+        return self._run(self._messages.by_key(topic, key, begin=begin, end=end, max_num=max_num))
+
+    def by_offset(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
+        """The message at a place of a queue."""
+        return self._run(self._messages.by_offset(queue, offset))
+
+
+class Cluster:
+    """Clusters and brokers: who is there, their figures and settings."""
+
+    def __init__(self, cluster: AdminCluster, run: Run) -> None:
+        self._cluster = cluster
+        self._run = run
+
+    def info(self) -> ClusterInfo:
+        """All brokers that the name servers know."""
+        return self._run(self._cluster.info())
+
+    def runtime(self, broker_name: str) -> dict[str, str]:
+        """Figures of a broker by name, as it writes them."""
+        return self._run(self._cluster.runtime(broker_name))
+
+    def config(self, broker_name: str) -> dict[str, str]:
+        """The settings of a broker by Apache RocketMQ's names."""
+        return self._run(self._cluster.config(broker_name))
+
+    def set_config(self, broker_name: str, changes: dict[str, str]) -> None:
+        """Change settings of a running broker."""
+        self._run(self._cluster.set_config(broker_name, changes))
+
+    def consume_stats(self, broker_name: str, *, ordered_only: bool = False) -> ConsumeStatsList:
+        """How far all groups of a broker are."""
+        return self._run(self._cluster.consume_stats(broker_name, ordered_only=ordered_only))
+
+    def delay_offsets(self, broker_name: str) -> dict[str, Any]:
+        """How far a broker is in its delay levels, as a slave gets it."""
+        return self._run(self._cluster.delay_offsets(broker_name))

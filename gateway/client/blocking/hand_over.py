@@ -1,0 +1,126 @@
+"""Messages from threads to the loop that sends them: many at once, with one wake-up.
+
+Waking a loop costs more than sending a message, so a thread that finds the loop awake only leaves its message. How
+much may be under way is decided here, on the side of the threads, since they are the ones that have to wait.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import threading
+from collections import deque
+from typing import Final, NamedTuple
+
+from gateway.client.aio.sender import Sender
+from gateway.client.aio.sending import SendOptions
+from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
+from gateway.client.loop_thread import LoopThread
+from gateway.client.message import Message
+from gateway.client.outgoing import compressed_body
+from gateway.client.results import SendResult
+
+_ROOM_TIMEOUT: Final = 600.0
+"""Seconds a call waits for room at most; answers or time-outs make room long before that."""
+
+
+class _Handed(NamedTuple):
+    message: Message
+    options: SendOptions
+    packed: tuple[bytes, int] | None
+    future: concurrent.futures.Future[SendResult]
+
+
+class Room:
+    """Counts messages and bytes under way; threads wait here when there are too many."""
+
+    def __init__(self, most_messages: int, most_bytes: int) -> None:
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._messages = 0
+        self._bytes = 0
+        self._freed = threading.Condition(threading.Lock())
+
+    def take(self, size_bytes: int) -> None:
+        """Wait for room for one message, and take it.
+
+        :raises RequestTimeout: nothing became free for ten minutes.
+        """
+        with self._freed:
+            if self._messages >= self._most_messages or self._bytes >= self._most_bytes:
+                has_room = self._freed.wait_for(
+                    lambda: self._messages < self._most_messages and self._bytes < self._most_bytes, _ROOM_TIMEOUT
+                )
+                if not has_room:
+                    raise RequestTimeout("send", "this client", _ROOM_TIMEOUT, outcome_unknown=False)
+            self._messages += 1
+            self._bytes += size_bytes
+
+    def give(self, size_bytes: int) -> None:
+        """Free the room of one message."""
+        with self._freed:
+            self._messages -= 1
+            self._bytes -= size_bytes
+            self._freed.notify()
+
+
+class HandOver:
+    """Passes messages of any thread to a sender on its loop.
+
+    :param sender: starts them; called on the loop's thread only.
+    """
+
+    def __init__(self, thread: LoopThread, sender: Sender) -> None:
+        self._thread = thread
+        self._sender = sender
+        self._waiting: deque[_Handed] = deque()
+        self._is_awake = False
+        self._is_closed = False
+        self._room = Room(sender.settings.max_in_flight, sender.settings.max_in_flight_bytes)
+
+    def send(self, message: Message, options: SendOptions) -> concurrent.futures.Future[SendResult]:
+        """Pass a message on as soon as there is room; the future gets what became of it.
+
+        A loop that is gone fails the future with ``ClientClosed``.
+
+        :raises MessageRefused: it cannot be sent as it is.
+        """
+        self._thread.refuse_current()
+        body_bytes = len(message.body)
+        settings = self._sender.settings
+        packed = compressed_body(message, settings) if body_bytes >= settings.compress_msg_body_over else None
+        self._room.take(body_bytes)
+        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()  # what is on its way cannot be called back
+        future.add_done_callback(lambda _: self._room.give(body_bytes))
+        self._waiting.append(_Handed(message, options, packed, future))
+        if not self._is_awake:
+            self._is_awake = True
+            try:
+                self._thread.loop.call_soon_threadsafe(self._start_all)
+            except (RuntimeError, ClientClosed):  # the loop ended between the caller's look and this one
+                self.close()
+        if self._is_closed:
+            self._fail_all()
+        return future
+
+    def close(self) -> None:
+        """Fail what was not started and whatever comes from now on: nobody will look at it any more."""
+        self._is_closed = True
+        self._fail_all()
+
+    def _start_all(self) -> None:
+        # From here on a thread that adds a message wakes the loop again: it may come after the last look below.
+        self._is_awake = False
+        waiting = self._waiting
+        while waiting:
+            handed = waiting.popleft()
+            try:
+                self._sender.start_with(handed.future, handed.message, handed.options, handed.packed)
+            except RocketMQError as error:
+                handed.future.set_exception(error)
+
+    def _fail_all(self) -> None:
+        with contextlib.suppress(IndexError):  # two threads may empty it at the same time
+            while True:
+                self._waiting.popleft().future.set_exception(ClientClosed("producer", "is closed"))

@@ -1,0 +1,137 @@
+"""``LitePullConsumer``: gives messages when they are asked for, batch by batch.
+
+    with LitePullConsumer("report", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
+        for messages in consumer:
+            ...
+
+The thin face of ``gateway.client.aio.LitePullConsumer``, which has the same methods and says more of each.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+from gateway.client.aio import lite_pull_consumer as core
+from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.consumer_settings import LitePullSettings
+from gateway.client.errors import ClientClosed
+from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.subscriptions import Sql
+
+T = TypeVar("T")
+
+
+class LitePullConsumer(ConsumerFace):
+    """Reads queues at the application's pace; parameters and promises are those of ``aio.LitePullConsumer``.
+
+    ``poll`` and iteration are for one thread at a time, ``close`` for any.
+    """
+
+    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+
+    def __init__(
+        self,
+        group: str,
+        settings: LitePullSettings | None = None,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        subscriptions: Mapping[str, str | Sql] | None = None,
+    ) -> None:
+        self._core = core.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        super().__init__(self._core, "lite pull consumer")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end(self._core.close(core.CLOSE_TIMEOUT, counts_last=kind is None), core.CLOSE_TIMEOUT)
+
+    def __iter__(self) -> Iterator[list[ReceivedMessage]]:
+        """Batches without end; it ends when another thread closes the consumer."""
+        while True:
+            try:
+                messages = self.poll()
+            except ClientClosed:
+                if not self._is_closed:
+                    raise
+                return
+            if messages:
+                yield messages
+
+    @property
+    def settings(self) -> LitePullSettings:
+        """As they are in force."""
+        return self._core.settings
+
+    @property
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues that are read now."""
+        return self._core.assignment
+
+    def poll(self, timeout: float | None = None) -> list[ReceivedMessage]:
+        """The next messages of one queue, none when there are none in ``timeout`` seconds."""
+        return self._run(self._core.poll(timeout))
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Tell the brokers what is consumed, and wait until they know; ``NotCommitted`` when that fails."""
+        self._run(self._core.commit(offsets))
+
+    def committed(self, queue: MessageQueue) -> int | None:
+        """The group's stored offset of a queue, None without one."""
+        return self._run(self._core.committed(queue))
+
+    def position(self, queue: MessageQueue) -> int:
+        """The offset after the last message that counts as consumed."""
+        return self._core.position(queue)
+
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        """Share a topic's queues with the group."""
+        self._do(lambda: self._core.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Give up a topic."""
+        self._do(lambda: self._core.unsubscribe(topic))
+
+    def message_queues(self, topic: str) -> list[MessageQueue]:
+        """All queues of a topic."""
+        return self._run(self._core.message_queues(topic))
+
+    def assign(self, queues: Iterable[MessageQueue]) -> None:
+        """Read exactly these queues, whoever else does."""
+        self._run(self._core.assign(queues))
+
+    def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Read a queue from another offset."""
+        self._run(self._core.seek(queue, offset))
+
+    def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Read a queue from its first stored message."""
+        self._run(self._core.seek_to_begin(queue))
+
+    def seek_to_end(self, queue: MessageQueue) -> None:
+        """Read only what comes into a queue from now on."""
+        self._run(self._core.seek_to_end(queue))
+
+    def offset_for_time(self, queue: MessageQueue, when: datetime.datetime | float) -> int:
+        """The offset of the first message stored then or later; an aware datetime or epoch seconds."""
+        return self._run(self._core.offset_for_time(queue, when))
+
+    def pause(self, queues: Iterable[MessageQueue]) -> None:
+        """Neither pull nor give messages of some queues until ``resume``."""
+        self._do(lambda: self._core.pause(queues))
+
+    def resume(self, queues: Iterable[MessageQueue]) -> None:
+        """Go on with paused queues."""
+        self._do(lambda: self._core.resume(queues))
+
+    def _do(self, act: Callable[[], T]) -> T:
+        """Act on the loop's thread when there is one."""
+        if not self._thread.is_running:
+            return act()
+
+        async def on_loop() -> T:
+            return act()
+
+        return self._run(on_loop())

@@ -1,0 +1,94 @@
+"""``PushConsumer``: hands messages to a listener in threads.
+
+    def on_order(message): ...
+
+    with PushConsumer("billing", on_order, namesrv="localhost:9876", subscriptions={"orders": "*"}):
+        stop.wait()
+
+The thin face of ``gateway.client.aio.PushConsumer``, which has the same methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from gateway.client.aio import push_consumer as core
+from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.consumer_settings import PushSettings
+from gateway.client.listeners import BatchListener, Listener
+from gateway.client.message import MessageQueue
+from gateway.client.subscriptions import Sql
+
+T = TypeVar("T")
+
+
+class PushConsumer(ConsumerFace):
+    """Consumes as a member of a group; the parameters are those of ``aio.PushConsumer``.
+
+    A plain function is called in up to ``consume_workers`` threads, an ``async def`` on the consumer's own loop.
+    """
+
+    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+
+    def __init__(
+        self,
+        group: str,
+        listener: Listener | None = None,
+        settings: PushSettings | None = None,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        batch_listener: BatchListener | None = None,
+        subscriptions: Mapping[str, str | Sql] | None = None,
+        orderly: bool = False,
+    ) -> None:
+        self._core = core.PushConsumer(
+            group,
+            listener,
+            settings,
+            namesrv=namesrv,
+            batch_listener=batch_listener,
+            subscriptions=subscriptions,
+            orderly=orderly,
+        )
+        super().__init__(self._core, "push consumer")
+
+    @property
+    def settings(self) -> PushSettings:
+        """As they are in force."""
+        return self._core.settings
+
+    @property
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues this member reads now, its retry topic's included."""
+        return self._core.assignment
+
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        """Subscribe to a topic, or to other messages of it; see ``aio.PushConsumer.subscribe``."""
+        self._do(lambda: self._core.subscribe(topic, expression))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Give up a topic."""
+        self._do(lambda: self._core.unsubscribe(topic))
+
+    def suspend(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed."""
+        self._do(self._core.suspend)
+
+    def resume(self) -> None:
+        """Pull on."""
+        self._do(self._core.resume)
+
+    def commit(self) -> None:
+        """Tell the brokers now how far messages are consumed; see ``aio.PushConsumer.commit``."""
+        self._run(self._core.commit())
+
+    def _do(self, act: Callable[[], T]) -> T:
+        """Act on the loop's thread when there is one."""
+        if not self._thread.is_running:
+            return act()
+
+        async def on_loop() -> T:
+            return act()
+
+        return self._run(on_loop())

@@ -1,0 +1,55 @@
+"""``SimpleConsumer``: takes messages, hides them from others for a while, acknowledges them one by one.
+
+    with SimpleConsumer("mail", namesrv="localhost:9876", subscriptions={"orders": "*"}) as consumer:
+        for message in consumer.receive(16, invisible_time=30):
+            ...
+            consumer.ack(message)
+
+The thin face of ``gateway.client.aio.SimpleConsumer``, which has the same methods and says more of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from gateway.client.aio import simple_consumer as core
+from gateway.client.aio.simple_consumer import PoppedMessage
+from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.consumer_settings import SimpleSettings
+from gateway.client.subscriptions import Sql
+
+
+class SimpleConsumer(ConsumerFace):
+    """POP consumption; the parameters are those of ``aio.SimpleConsumer``. ``receive`` is for one thread at a time."""
+
+    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+
+    def __init__(
+        self,
+        group: str,
+        settings: SimpleSettings | None = None,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        subscriptions: Mapping[str, str | Sql] | None = None,
+    ) -> None:
+        self._core = core.SimpleConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        super().__init__(self._core, "simple consumer")
+
+    @property
+    def settings(self) -> SimpleSettings:
+        """As they are in force."""
+        return self._core.settings
+
+    def receive(
+        self, max_messages: int = 16, *, invisible_time: float | None = None, timeout: float | None = None
+    ) -> list[PoppedMessage]:
+        """Take up to 32 messages; empty when none came in ``timeout`` seconds."""
+        return self._run(self._core.receive(max_messages, invisible_time=invisible_time, timeout=timeout))
+
+    def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
+        """Acknowledge: they are consumed and do not come again."""
+        self._run(self._core.ack(messages))
+
+    def change_invisible_time(self, message: PoppedMessage, invisible_time: float) -> None:
+        """Hide a message for another while, seconds from now."""
+        self._run(self._core.change_invisible_time(message, invisible_time))

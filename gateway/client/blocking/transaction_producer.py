@@ -1,0 +1,165 @@
+"""``TransactionProducer``: messages that are delivered only if a local transaction was committed.
+
+    with TransactionProducer("orders", Orders(), namesrv="localhost:9876") as producer:
+        with producer.begin(message) as transaction:  # the half message is stored here
+            database.commit()
+            transaction.commit()
+
+The face of ``gateway.client.aio.TransactionProducer`` for threads. Local transactions run in the thread that calls,
+checks in threads of the producer.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Collection, Sequence
+from types import TracebackType
+
+from gateway.client.aio import transaction_producer as core
+from gateway.client.aio.transaction import Transaction as AioTransaction
+from gateway.client.blocking.producer import Producer
+from gateway.client.errors import RocketMQError
+from gateway.client.loop_thread import LoopThread
+from gateway.client.message import Message
+from gateway.client.results import SendResult
+from gateway.client.transaction_result import TransactionSendResult
+from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transaction_state import TransactionChecker, TransactionState, state_of
+
+log = logging.getLogger(__name__)
+
+
+class Transaction:
+    """A half message that its broker has stored, and whose outcome it waits for."""
+
+    __slots__ = ("_core", "_thread")
+
+    def __init__(self, transaction: AioTransaction, thread: LoopThread) -> None:
+        self._core = transaction
+        self._thread = thread
+
+    @property
+    def message(self) -> Message:
+        """As it will be delivered."""
+        return self._core.message
+
+    @property
+    def half(self) -> SendResult:
+        """Where the half message is."""
+        return self._core.half
+
+    @property
+    def msg_id(self) -> str:
+        """The id of the message; consumers see the same one."""
+        return self._core.msg_id
+
+    @property
+    def state(self) -> TransactionState | None:
+        """What the broker was told, None before that."""
+        return self._core.state
+
+    def commit(self) -> None:
+        """Let the message be delivered.
+
+        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        """
+        self._thread.run(self._core.commit())
+
+    def rollback(self) -> None:
+        """Let the message never be delivered.
+
+        :raises AlreadyDecided: commit or rollback was called before, or the block is over.
+        """
+        self._thread.run(self._core.rollback())
+
+    def leave(self, error: BaseException | None) -> None:
+        """The end of a block: what is not decided is UNKNOWN, and the broker asks the checker."""
+        if self._core.state is None:
+            try:
+                self._thread.run(self._core.decide(TransactionState.UNKNOWN, error))
+            except RocketMQError as problem:  # the check decides all the same, and what the block raised matters more
+                log.warning("%r is left to the check: %s", self._core, problem)
+
+    def __repr__(self) -> str:
+        return repr(self._core)
+
+
+class BegunTransaction:
+    """``with producer.begin(message) as transaction``; see ``aio.transaction.BegunTransaction``."""
+
+    __slots__ = ("_message", "_producer", "_timeout", "_transaction")
+
+    def __init__(self, producer: TransactionProducer, message: Message, timeout: float | None) -> None:
+        self._producer = producer
+        self._message = message
+        self._timeout = timeout
+        self._transaction: Transaction | None = None
+
+    def __enter__(self) -> Transaction:
+        self._transaction = self._producer.prepare(self._message, timeout=self._timeout)
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._transaction is not None:
+            self._transaction.leave(error)
+
+
+class TransactionProducer(Producer):
+    """A ``Producer`` of a group that answers for transactions; see ``aio.TransactionProducer``.
+
+    :param listener: answers checks, in threads of the producer; with a method ``execute`` it also runs the local
+        transactions of ``send_in_transaction``, in the thread that calls.
+    :param topics: topics of this group's transactions, where brokers do not create topics.
+    :param settings: None: ``TransactionSettings.from_env()``.
+    :param namesrv: shortcut for the setting of this name.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionChecker,
+        settings: TransactionSettings | None = None,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        topics: Collection[str] = (),
+    ) -> None:
+        chosen = settings if settings is not None else TransactionSettings.from_env()
+        super().__init__(group, chosen, namesrv=namesrv)
+        self._transactional = core.TransactionProducer(group, listener, chosen, namesrv=namesrv, topics=topics)
+        self._core = self._transactional
+
+    def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
+        """``with producer.begin(message) as transaction``: stores the half message at its begin.
+
+        Call ``transaction.commit()`` or ``transaction.rollback()`` in the block. A block that ends without, or with
+        an exception, is UNKNOWN: the broker asks the checker. Errors of the begin are those of ``prepare``.
+        """
+        return BegunTransaction(self, message, timeout)
+
+    def prepare(self, message: Message, *, timeout: float | None = None) -> Transaction:
+        """Store a half message; the caller has to decide it. See ``aio.TransactionProducer.prepare``."""
+        self._check_process()
+        transaction = self._thread.run(self._transactional.prepare(message, timeout=timeout))
+        return Transaction(transaction, self._thread)
+
+    def send_in_transaction(
+        self, message: Message, arg: object = None, *, timeout: float | None = None
+    ) -> TransactionSendResult:
+        """Store a half message, run ``listener.execute(message, arg)`` in this thread, tell the broker its verdict.
+
+        See ``aio.TransactionProducer.send_in_transaction``.
+        """
+        self._check_process()
+        producer, thread = self._transactional, self._thread
+        execute = producer.execute_of_listener()
+        if inspect.iscoroutinefunction(execute):
+            return thread.run(producer.send_in_transaction(message, arg, timeout=timeout))
+        transaction = thread.run(producer.prepare(message, timeout=timeout))
+        try:
+            state = state_of(execute(message, arg), core.source_of(execute))
+        except Exception as error:  # noqa: BLE001 - the listener is the user's: whatever it raises counts as UNKNOWN
+            return thread.run(producer.executed(transaction, TransactionState.UNKNOWN, error))
+        return thread.run(producer.executed(transaction, state))

@@ -1,0 +1,429 @@
+"""Every error that the client raises on purpose.
+
+    RocketMQError
+    ├── ConfigurationError       a setting or an argument that cannot work; also a ValueError
+    ├── MessageRefused           a message that is refused before anything is sent; also a ValueError
+    │   └── MessageTooLarge
+    ├── ConnectError             no connection to a name server or a broker
+    │   └── ConnectionLost       it was there and broke while an answer was awaited
+    ├── RequestTimeout           no answer in time; also a TimeoutError
+    ├── BrokerError              the answer carries a code that is not a success
+    │   └── AclError             it refuses who asks or what they may do
+    ├── RouteNotFound            no broker is known for a topic
+    ├── BrokerNotFound           no address is known for a broker
+    ├── TooManyRequests          a connection has more unanswered requests than it may have
+    ├── ProtocolError            the other side sent what is not RocketMQ's protocol
+    ├── NotSent                  stored, but not as safely as asked (a SendStatus other than SEND_OK)
+    ├── PartlySent               of a batch in several parts some were stored and one was not
+    ├── NotCommitted             offsets that a consumer was told to commit could not be stored
+    ├── ClientClosed             used before start() or after close()
+    └── UsedAfterFork            used in a child process of the one that made it
+
+An error holds its facts in fields; its text names the cause and what to do about it. ``retriable`` says whether
+trying the same again later may work; ``outcome_unknown`` whether the broker may have done what was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from wire.codes import ResponseCode, response_code_name
+
+if TYPE_CHECKING:
+    from gateway.client.results import SendResult
+
+
+class RocketMQError(Exception):
+    """Root of all errors of this package."""
+
+    retriable: bool = False
+    """Whether the same call may work when it is tried again."""
+    outcome_unknown: bool = False
+    """Whether the other side may have done what was asked although this error was raised."""
+
+
+class ConfigurationError(RocketMQError, ValueError):
+    """A setting or an argument cannot work.
+
+    :param key: its name.
+    :param value: what was given.
+    :param limit: what is allowed, a phrase that completes "it must be …".
+    """
+
+    def __init__(self, key: str, value: object, limit: str) -> None:
+        super().__init__(key, value, limit)
+        self.key = key
+        self.value = value
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"{self.key} is {self.value!r}; it must be {self.limit}"
+
+
+class MessageRefused(RocketMQError, ValueError):
+    """A message breaks a rule of the protocol and was not sent.
+
+    :param part: what of the message: ``"topic"``, ``"body"``, ``"property 'x'"`` …
+    :param problem: what is wrong with it and what is allowed.
+    """
+
+    def __init__(self, part: str, problem: str) -> None:
+        super().__init__(part, problem)
+        self.part = part
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"message refused: {self.part} {self.problem}"
+
+
+class MessageTooLarge(MessageRefused):
+    """A body or the properties exceed their limit.
+
+    :param size_bytes: how long they are; ``limit_bytes`` how long they may be.
+    """
+
+    def __init__(self, part: str, size_bytes: int, limit_bytes: int, fix: str) -> None:
+        super().__init__(part, f"takes {size_bytes} bytes, the limit is {limit_bytes}: {fix}")
+        self.args = (part, size_bytes, limit_bytes, fix)
+        self.size_bytes = size_bytes
+        self.limit_bytes = limit_bytes
+
+
+class ConnectError(RocketMQError):
+    """No connection to an address.
+
+    :param address: ``host:port``.
+    :param cause: what the system said.
+    :param advertised_by: who told us this address: a topic's route, or None when it is a setting of ours.
+    """
+
+    retriable = True
+
+    def __init__(self, address: str, cause: str, *, advertised_by: str | None = None) -> None:
+        super().__init__(address, cause)
+        self.address = address
+        self.cause = cause
+        self.advertised_by = advertised_by
+
+    def __str__(self) -> str:
+        text = f"cannot connect to {self.address}: {self.cause}"
+        if self.advertised_by is None:
+            return f"{text}. Check that it runs and that the setting 'namesrv' names its address"
+        return (
+            f"{text}. The name server gave this address for broker {self.advertised_by!r}: it is what the broker "
+            f"advertises (brokerIP1 and listenPort), which need not be reachable from here. Set brokerIP1 of the "
+            f"broker to an address that clients can reach, or map it with the setting 'address_map'"
+        )
+
+
+class ConnectionLost(ConnectError):
+    """The connection broke while an answer was awaited: whether the request was carried out is not known."""
+
+    outcome_unknown = True
+
+    def __str__(self) -> str:
+        return (
+            f"the connection to {self.address} broke before the answer came: {self.cause}. "
+            f"The request may have been carried out"
+        )
+
+
+class RequestTimeout(RocketMQError, TimeoutError):
+    """No answer came in time.
+
+    :param what: what was asked, for people: ``"SEND_MESSAGE_V2"``, or a phrase.
+    :param address: of whom, ``host:port``.
+    :param timeout: how long was waited, in seconds.
+    :param outcome_unknown: whether the request may have reached the other side.
+    """
+
+    retriable = True
+
+    def __init__(self, what: str, address: str, timeout: float, *, outcome_unknown: bool = True) -> None:
+        super().__init__(what, address, timeout)
+        self.what = what
+        self.address = address
+        self.timeout = timeout
+        self.outcome_unknown = outcome_unknown
+
+    def __str__(self) -> str:
+        known = (
+            "it may have been carried out, so repeating it may do it twice"
+            if self.outcome_unknown
+            else "it was not sent"
+        )
+        return (
+            f"{self.what}: no answer from {self.address} within {self.timeout:g} s; {known}. "
+            f"The server or the network is slow or down: check it, or give the call a longer timeout"
+        )
+
+
+_FIXES = {
+    ResponseCode.SYSTEM_BUSY: "the broker is overloaded: send less or retry later",
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "this server does not know the request: use a newer one",
+    ResponseCode.MESSAGE_ILLEGAL: "compare the message with the broker's maxMessageSize and limits",
+    ResponseCode.SERVICE_NOT_AVAILABLE: "the broker is starting, shutting down, out of disk space or a slave",
+    ResponseCode.TOPIC_NOT_EXIST: "create the topic (AdminClient.topics.create or mqadmin updateTopic)",
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST: "create the group, or set autoCreateSubscriptionGroup=true",
+    ResponseCode.GO_AWAY: "the broker is shutting down: retry",
+}
+
+
+class BrokerError(RocketMQError):
+    """A server answered, and the answer is not a success.
+
+    :param code: its response code; the name is ``code_name``.
+    :param remark: its text.
+    :param address: ``host:port`` of the server.
+    """
+
+    def __init__(self, code: int, remark: str | None, address: str) -> None:
+        super().__init__(code, remark, address)
+        self.code = code
+        self.remark = remark or ""
+        self.address = address
+
+    @property
+    def code_name(self) -> str:
+        """``"TOPIC_NOT_EXIST"``, or ``"UNKNOWN_4711"``."""
+        return response_code_name(self.code)
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """Whether a stock producer would try this elsewhere."""
+        try:
+            return ResponseCode(self.code).retriable
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        fix = _FIXES.get(ResponseCode(self.code)) if self.code in _KNOWN_CODES else None
+        remark = f": {self.remark}" if self.remark else ""
+        return f"{self.address} answered {self.code} {self.code_name}{remark}" + (f" ({fix})" if fix else "")
+
+
+_KNOWN_CODES = frozenset(int(code) for code in ResponseCode)
+
+
+class AclError(BrokerError):
+    """The server refuses the caller: no or a wrong key, a wrong signature, or a missing permission."""
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """Never: the keys are the same the next time."""
+        return False
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}. Check 'access_key' and 'secret_key' (the signature is wrong when only the secret "
+            f"differs) and what this key may do with the topic and the group"
+        )
+
+
+# Words of Apache RocketMQ's refusals: 4.x AclException, 5.x authentication and authorization. A topic that must not be
+# written is refused with NO_PERMISSION as well, in other words.
+_ACL_WORDS = ("aclexception", "signature", "username", "accesskey", "authenticat", "authoriz", "no permission to")
+_ACL_CODES = frozenset((ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR))
+
+
+def broker_error(code: int, remark: str | None, address: str) -> BrokerError:
+    """The error for an answer: an ``AclError`` when the server's words say that access was refused."""
+    text = (remark or "").lower()
+    if code in _ACL_CODES and any(word in text for word in _ACL_WORDS):
+        return AclError(code, remark, address)
+    return BrokerError(code, remark, address)
+
+
+class RouteNotFound(RocketMQError):
+    """No name server knows brokers for a topic, or none that serves this use of it.
+
+    :param topic: as the name servers were asked, with its namespace.
+    :param name_servers: who was asked.
+    :param reason: what they said.
+    """
+
+    retriable = True
+
+    def __init__(self, topic: str, name_servers: Sequence[str], reason: str) -> None:
+        super().__init__(topic, tuple(name_servers), reason)
+        self.topic = topic
+        self.name_servers = tuple(name_servers)
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return (
+            f"no route for topic {self.topic!r} at {', '.join(self.name_servers)}: {self.reason}. Possible causes: "
+            f"the topic does not exist and the broker does not create topics (autoCreateTopicEnable=false): create "
+            f"it; no broker has registered at this name server (namesrvAddr of the broker, clusterList shows who "
+            f"has); the name is misspelt or the namespace is missing"
+        )
+
+
+class BrokerNotFound(RocketMQError):
+    """A broker is in no route that this client knows.
+
+    :param broker_name: its name.
+    :param broker_id: 0 for the master.
+    """
+
+    retriable = True
+
+    def __init__(self, broker_name: str, broker_id: int) -> None:
+        super().__init__(broker_name, broker_id)
+        self.broker_name = broker_name
+        self.broker_id = broker_id
+
+    def __str__(self) -> str:
+        return (
+            f"no address is known for broker {self.broker_name!r} with id {self.broker_id} (0 is the master): it is "
+            f"down or not registered at the name server. Start it; routes are read again every 30 s"
+        )
+
+
+class TooManyRequests(RocketMQError):
+    """A connection has as many unanswered requests as it may have; this one was not sent.
+
+    :param address: ``host:port``.
+    :param limit: the setting ``max_in_flight_requests``.
+    """
+
+    retriable = True
+
+    def __init__(self, address: str, limit: int) -> None:
+        super().__init__(address, limit)
+        self.address = address
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return (
+            f"{self.address} owes {self.limit} answers: the request was not sent. Send less at a time, or raise "
+            f"max_in_flight_requests"
+        )
+
+
+class ProtocolError(RocketMQError):
+    """The other side sent bytes that are not RocketMQ's protocol; the connection was closed.
+
+    :param address: ``host:port``.
+    :param problem: what was wrong.
+    """
+
+    outcome_unknown = True
+
+    def __init__(self, address: str, problem: str) -> None:
+        super().__init__(address, problem)
+        self.address = address
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"{self.address} does not speak RocketMQ's remoting protocol: {self.problem}. Is this the port of a "
+            f"name server (9876) or a broker (10911), and not of a proxy (8081), a dashboard or a TLS listener?"
+        )
+
+
+class NotSent(RocketMQError):
+    """The broker took the message, but could not make it as safe as it is set to.
+
+    It may be delivered, and it may be lost in a crash. ``accept=`` of the send methods takes such results instead.
+
+    :param result: where the message is.
+    """
+
+    retriable = True
+    outcome_unknown = True
+
+    def __init__(self, result: SendResult) -> None:
+        super().__init__(result)
+        self.result = result
+
+    @property
+    def status(self) -> str:
+        """The name of the status, ``"FLUSH_DISK_TIMEOUT"``."""
+        return self.result.status.name
+
+    def __str__(self) -> str:
+        return (
+            f"message {self.result.msg_id} was stored with status {self.status}: the broker did not flush or "
+            f"replicate it in time. Send it again (it may then be delivered twice), or pass "
+            f"accept={{SendStatus.{self.status}}} when this is safe enough"
+        )
+
+
+class PartlySent(RocketMQError):
+    """A batch had to be sent in several parts, and one of them failed; its error is the ``__cause__``.
+
+    :param results: of the messages that were stored: the first ones of the batch, in its order.
+    :param total: how many messages the batch has.
+    """
+
+    def __init__(self, results: Sequence[SendResult], total: int) -> None:
+        super().__init__(tuple(results), total)
+        self.results = tuple(results)
+        self.total = total
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """Whether sending the rest again may work."""
+        return isinstance(self.__cause__, RocketMQError) and self.__cause__.retriable
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.results)} of {self.total} messages of a batch are stored, then one part failed: "
+            f"{self.__cause__}. Send the messages from index {len(self.results)} on again"
+        )
+
+
+class NotCommitted(RocketMQError):
+    """Offsets could not be stored; they are kept in memory and stored by the next commit that works.
+
+    :param queues: of which queues, as text.
+    """
+
+    retriable = True
+
+    def __init__(self, queues: Sequence[str]) -> None:
+        super().__init__(tuple(queues))
+        self.queues = tuple(queues)
+
+    def __str__(self) -> str:
+        return (
+            f"the offsets of {', '.join(self.queues)} were not stored (the log says why): commit again when the "
+            f"broker can be reached; until then a restart delivers these messages once more"
+        )
+
+
+class ClientClosed(RocketMQError):
+    """A method was called on a client that is not started or is closed.
+
+    :param what: the client, for people.
+    """
+
+    _HINT: ClassVar[str] = "call start() or use it in a with block, and do not use it after close()"
+
+    def __init__(self, what: str, reason: str = "is not running") -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.reason}: {self._HINT}"
+
+
+class UsedAfterFork(RocketMQError):
+    """A client was used in a forked child: its sockets and its thread belong to the parent.
+
+    :param what: the client, for people.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} was made before a fork and is used in the child: connections and threads do not survive a "
+            f"fork. Make and start a client of its own in every worker process (gunicorn: post_fork; "
+            f"multiprocessing: in the target function, or use the start method 'spawn')"
+        )

@@ -1,0 +1,84 @@
+"""How an application is handed messages: a function or a coroutine function, for one message or for a batch.
+
+Returning is acknowledging; an exception, ``RetryLater`` above all, means again later. What is made of that, a message
+sent back or a queue suspended, is decided by ``aio/concurrent.py`` and ``aio/orderly.py``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from gateway.client.errors import ConfigurationError
+from gateway.client.message import ReceivedMessage
+from gateway.client.retry_later import RetryLater
+
+Listener: TypeAlias = Callable[[ReceivedMessage], Any]
+"""Gets one message; a plain function (called in a thread) or an ``async def``. What it returns is not looked at."""
+BatchListener: TypeAlias = Callable[[Sequence[ReceivedMessage]], Any]
+"""Gets messages of one queue in offset order; otherwise as ``Listener``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerOutcome:
+    """What became of the messages of one call: ``failed`` are to come again, the others are consumed."""
+
+    failed: Sequence[ReceivedMessage] = ()
+    delay_level: int = 0
+    error: BaseException | None = None
+
+
+CONSUMED = ListenerOutcome()
+
+
+class ListenerCall:
+    """Calls the application's listener, whichever kind it is.
+
+    :raises ConfigurationError: not exactly one listener is given, or it cannot be called.
+    """
+
+    def __init__(self, listener: Listener | None, batch_listener: BatchListener | None) -> None:
+        if (listener is None) == (batch_listener is None):
+            raise ConfigurationError("listener", listener, "given, or batch_listener instead of it")
+        function = listener if listener is not None else batch_listener
+        if not callable(function):
+            raise ConfigurationError("listener", function, "a function or a coroutine function of one argument")
+        self.takes_batches = batch_listener is not None
+        self.is_async = _is_async(function)
+        self._function: Callable[[Any], Any] = function
+
+    def call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+        """Call a plain listener, in the current thread."""
+        try:
+            self._function(messages if self.takes_batches else messages[0])
+        # Whatever the application raises means "again later"; it is logged by who asked.
+        except Exception as error:  # noqa: BLE001
+            return outcome_of(error, messages)
+        return CONSUMED
+
+    async def call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+        """Call a coroutine listener."""
+        try:
+            awaitable: Awaitable[Any] = self._function(messages if self.takes_batches else messages[0])
+            await awaitable
+        except Exception as error:  # noqa: BLE001 - as above
+            return outcome_of(error, messages)
+        return CONSUMED
+
+
+def outcome_of(error: Exception, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+    """What an exception of a listener means for the messages it was called with."""
+    if not isinstance(error, RetryLater):
+        return ListenerOutcome(messages, 0, error)
+    if error.messages is None:
+        return ListenerOutcome(messages, error.delay_level, error)
+    wanted = {id(message) for message in error.messages}
+    return ListenerOutcome([message for message in messages if id(message) in wanted], error.delay_level, error)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - an object with an async __call__, not whether it is callable
+    )

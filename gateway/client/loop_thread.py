@@ -1,0 +1,129 @@
+"""One private thread with an event loop, for the blocking faces of the asyncio clients.
+
+A daemon thread: a program that forgets to close a client ends all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from gateway.client.errors import ClientClosed, RequestTimeout
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a thread, started by ``start`` and ended by ``stop``; usable from any number of threads.
+
+    :param name: of the thread, for people.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether coroutines can be run."""
+        return self._loop is not None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop.
+
+        :raises ClientClosed: it does not run.
+        """
+        if self._loop is None:
+            raise ClientClosed(self._name)
+        return self._loop
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the caller runs in this very thread."""
+        return threading.current_thread() is self._thread
+
+    def refuse_current(self) -> None:
+        """Refuse a blocking call made in this very thread, which would wait for itself.
+
+        :raises ClientClosed: it is.
+        """
+        if self.is_current:
+            reason = "cannot be used with blocking calls from callbacks that run on its own loop"
+            raise ClientClosed(self._name, reason)
+
+    def start(self) -> None:
+        """Start the thread; returns when its loop runs. Does nothing when it does already."""
+        if self._loop is not None:
+            return
+        ready = threading.Event()
+        loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=_run, args=(loop, ready), name=self._name, daemon=True)
+        self._thread.start()
+        ready.wait()
+        self._loop = loop
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine on the loop; its result comes through the future.
+
+        :raises ClientClosed: the loop does not run.
+        """
+        loop = self._loop
+        if loop is None:
+            coroutine.close()
+            raise ClientClosed(self._name)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run a coroutine on the loop and wait for its result.
+
+        :param timeout: seconds to wait; None: as long as it takes. After it the coroutine is cancelled.
+        :raises RequestTimeout: it took longer.
+        :raises ClientClosed: the loop does not run, or this is its own thread (it would wait for itself).
+        """
+        if self.is_current:
+            coroutine.close()
+            self.refuse_current()
+        future = self.submit(coroutine)
+        try:
+            return future.result(timeout)
+        except concurrent.futures.TimeoutError as error:
+            if future.done():
+                raise
+            future.cancel()
+            assert timeout is not None, "without a timeout nothing times out"
+            raise RequestTimeout("call", self._name, timeout) from error
+        except BaseException:
+            future.cancel()  # a KeyboardInterrupt must not leave it running
+            raise
+
+    def stop(self) -> None:
+        """Cancel what runs, close the loop and wait for the thread. Does nothing when it does not run."""
+        loop, self._loop = self._loop, None
+        thread = self._thread
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        if not self.is_current:
+            thread.join()
+
+
+def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    loop.call_soon(ready.set)
+    try:
+        loop.run_forever()
+        tasks = asyncio.all_tasks(loop)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.run_until_complete(loop.shutdown_default_executor())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

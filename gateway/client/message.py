@@ -1,0 +1,383 @@
+"""Messages as applications see them: one to send, one received, and the queue they go through.
+
+``Message`` is checked when it is made, by the rules of the Java client and by what the property list can carry,
+so an illegal one cannot exist. ``ReceivedMessage`` reads its parts from the stored record when they are asked
+for: a consumer that looks at the body alone pays for nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from gateway.client.compression import decompress
+from gateway.client.errors import MessageRefused, MessageTooLarge
+from gateway.client.message_queue import MessageQueue as MessageQueue
+from gateway.client.namespaces import without_namespace
+from wire.message.flags import SysFlag
+from wire.message.message_id import unpack_host
+from wire.message.properties import KEYS_SEPARATOR, PropertyName
+from wire.message.record import StoredMessage
+
+MAX_TOPIC_CHARS: Final = 127
+"""``Validators.TOPIC_MAX_LENGTH`` upstream; never change."""
+MAX_GROUP_CHARS: Final = 255
+"""``Validators.CHARACTER_MAX_LENGTH`` upstream."""
+MAX_DELAY_LEVEL: Final = 64
+"""Brokers cut a level over their highest (18 by default) down to it; more than this is a mistake."""
+MAX_CHECKED_TOPICS: Final = 4096
+
+_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
+_OWN_NAMES: Final = frozenset(("CHECK_IMMUNITY_TIME_IN_SECONDS", "__SHARDINGKEY", "TRACE_CONTEXT"))
+# Upstream's reserved set (``MessageConst.STRING_HASH_SET``): every name with a meaning but a few for applications.
+RESERVED_PROPERTIES: Final = (
+    frozenset(value for key, value in vars(PropertyName).items() if key.isupper())
+    - _OWN_NAMES
+    - {"TRANSACTION_CHECK_TIMES", "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT", "INNER_MULTI_DISPATCH", "__LITE_TOPIC"}
+)
+"""Names that an application may not set itself."""
+
+_checked_topics: set[str] = set()
+
+
+class _TopicAndBody(msgspec.Struct, frozen=True, gc=False):
+    topic: str
+    body: bytes
+
+
+# A msgspec struct and not a dataclass: one is made for every message, and a frozen dataclass takes four times as long.
+class Message(_TopicAndBody, frozen=True, kw_only=True, gc=False):
+    """A message to send.
+
+    :param topic: 1 to 127 characters of letters, digits, ``%|_-``.
+    :param body: at least one byte; ``str`` is refused, encode it. The upper limit is the producer's setting
+        ``max_message_size``, 4 MiB as a default.
+    :param tags: one tag, by which consumers filter.
+    :param keys: texts by which tools find the message; no white space inside one.
+    :param properties: further pairs of text for the consumer; reserved names are refused.
+    :param delay_level: 1 … 18 for the broker's delay levels (1 s 5 s 10 s 30 s 1 m … 2 h), 0 for none.
+    :param deliver_at: when to deliver, an aware ``datetime`` or seconds since the epoch (timer message, 5.x).
+    :param delay: after how long to deliver, seconds or a ``timedelta`` (timer message, 5.x).
+    :param sharding_key: messages with equal keys go to the same queue.
+    :param flag: 32 bits for the application's use.
+    :param wait_store_msg_ok: False lets a broker with SYNC_FLUSH answer before the message is on disk.
+    :raises MessageRefused: any of this is broken.
+    """
+
+    tags: str = ""
+    keys: Sequence[str] = ()
+    properties: Mapping[str, str] = {}
+    delay_level: int = 0
+    deliver_at: datetime | float | None = None
+    delay: timedelta | float | None = None
+    sharding_key: str = ""
+    flag: int = 0
+    wait_store_msg_ok: bool = True
+
+    def __post_init__(self) -> None:
+        if self.topic not in _checked_topics:
+            _check_topic(self.topic)
+        body = self.body
+        if type(body) is not bytes:
+            _refuse_body(body)
+        if not body:
+            raise MessageRefused("body", "is empty: the protocol has no empty messages, send at least one byte")
+        if self.keys or self.properties or self.tags or self.sharding_key:
+            _normalise(self)
+        if self.delay_level or self.deliver_at is not None or self.delay is not None:
+            _check_delay(self)
+        if self.flag:
+            _check_number("flag", self.flag, -(2**31), 2**31 - 1)
+
+    @property
+    def is_delayed(self) -> bool:
+        """Whether it is to be delivered later than now."""
+        return bool(self.delay_level) or self.deliver_at is not None or self.delay is not None
+
+
+def check_topic(topic: str) -> None:
+    """Refuse what is no name of a topic.
+
+    :raises MessageRefused: empty, over 127 characters, or with characters other than letters, digits, ``%|_-``.
+    """
+    check_name("topic", topic, MAX_TOPIC_CHARS)
+
+
+def check_group(group: str) -> None:
+    """Refuse what is no name of a group: as for topics, but up to 255 characters.
+
+    :raises MessageRefused: the name breaks a rule.
+    """
+    check_name("group", group, MAX_GROUP_CHARS)
+
+
+def check_name(part: str, name: str, most_chars: int) -> None:
+    """Refuse what is no name.
+
+    :raises MessageRefused: not text, empty, over ``most_chars``, or with other characters than allowed.
+    """
+    if not isinstance(name, str):
+        raise MessageRefused(part, f"is {type(name).__name__}, not str")
+    if not name or len(name) > most_chars:
+        raise MessageRefused(part, f"{name[:40]!r} has {len(name)} characters: it takes 1 to {most_chars}")
+    if _NAME.fullmatch(name) is None:
+        raise MessageRefused(part, f"{name!r} may contain letters, digits and the characters %|_- only")
+
+
+def message_properties(message: Message) -> dict[str, str]:
+    """The property list of a message as the Java client writes it, without what a producer adds at sending."""
+    properties = dict(message.properties)
+    if message.keys:
+        properties[PropertyName.KEYS] = KEYS_SEPARATOR.join(message.keys)
+    if message.tags:
+        properties[PropertyName.TAGS] = message.tags
+    if message.sharding_key:
+        properties[PropertyName.SHARDING_KEY] = message.sharding_key
+    if message.delay_level:
+        properties[PropertyName.DELAY] = str(message.delay_level)
+    if message.deliver_at is not None:
+        properties[PropertyName.TIMER_DELIVER_MS] = str(_epoch_ms(message.deliver_at))
+    if message.delay is not None:
+        properties[PropertyName.TIMER_DELAY_MS] = str(round(_seconds(message.delay) * 1000))
+    properties[PropertyName.WAIT] = "true" if message.wait_store_msg_ok else "false"
+    return properties
+
+
+class ReceivedMessage:
+    """A message as a consumer gets it; every part is read when it is asked for.
+
+    A plain class: one is made for each message received.
+    """
+
+    __slots__ = ("_body", "_namespace", "_queue", "record")
+
+    def __init__(self, record: StoredMessage, broker_name: str, *, namespace: str = "") -> None:
+        self.record = record
+        """The record as it is stored."""
+        self._queue: MessageQueue | str = broker_name
+        self._namespace = namespace
+        self._body: bytes | None = None
+
+    @property
+    def topic(self) -> str:
+        """The topic it was sent to; of a redelivered message the original one, not its retry topic."""
+        record = self.record
+        topic = record.topic
+        if topic[:7] == "%RETRY%":
+            topic = record.property_map.get(PropertyName.RETRY_TOPIC, topic)
+        return without_namespace(self._namespace, topic) if self._namespace else topic
+
+    @property
+    def body(self) -> bytes:
+        """What was sent, decompressed.
+
+        :raises MessageRefused: compressed in a way for which a package is missing, or damaged.
+        """
+        body = self._body
+        if body is None:
+            record = self.record
+            body = record.body
+            if record.sys_flag & SysFlag.COMPRESSED:
+                body = decompress(body, record.sys_flag)
+            self._body = body
+        return body
+
+    @property
+    def queue(self) -> MessageQueue:
+        """Where it was read: the retry topic's queue for a redelivered message."""
+        queue = self._queue
+        if isinstance(queue, str):
+            queue = self._queue = MessageQueue(self.record.topic, queue, self.record.queue_id)
+        return queue
+
+    @property
+    def queue_offset(self) -> int:
+        """Its place in the queue."""
+        return self.record.queue_offset
+
+    @property
+    def tags(self) -> str:
+        """Its tag, empty without one."""
+        return self.record.property_map.get(PropertyName.TAGS, "")
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Its keys."""
+        return tuple(self.record.property_map.get(PropertyName.KEYS, "").split())
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """All pairs, those of the protocol included."""
+        return self.record.property_map
+
+    @property
+    def sharding_key(self) -> str:
+        """What kept it in one queue with others, empty without one."""
+        return self.record.property_map.get(PropertyName.SHARDING_KEY, "")
+
+    @property
+    def msg_id(self) -> str:
+        """The id its producer gave it; the offset id when it gave none."""
+        return self.record.unique_key or self.record.offset_message_id
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id made of the broker's address and the place in its log."""
+        return self.record.offset_message_id
+
+    @property
+    def reconsume_times(self) -> int:
+        """How often it was delivered to this group before."""
+        return self.record.reconsume_times
+
+    @property
+    def born_at_ms(self) -> int:
+        """When it was sent by the producer's clock, milliseconds since the epoch."""
+        return self.record.born_at_ms
+
+    @property
+    def born_host(self) -> str:
+        """``host:port`` it was sent from."""
+        return _host_text(self.record.born_host)
+
+    @property
+    def stored_at_ms(self) -> int:
+        """When the broker stored it, milliseconds since the epoch."""
+        return self.record.stored_at_ms
+
+    @property
+    def store_host(self) -> str:
+        """``host:port`` of the broker that stored it."""
+        return _host_text(self.record.store_host)
+
+    @property
+    def commit_log_offset(self) -> int:
+        """Its place in the broker's log."""
+        return self.record.commit_log_offset
+
+    @property
+    def transaction_id(self) -> str | None:
+        """Of a message sent within a transaction: its id."""
+        record = self.record
+        properties = record.property_map
+        if PropertyName.TRANSACTION_ID in properties:
+            return properties[PropertyName.TRANSACTION_ID]
+        return record.unique_key if record.sys_flag & SysFlag.TRANSACTION_MASK else None
+
+    @property
+    def sys_flag(self) -> int:
+        """The system flag as stored."""
+        return self.record.sys_flag
+
+    @property
+    def flag(self) -> int:
+        """The application's 32 bits."""
+        return self.record.flag
+
+    def __repr__(self) -> str:
+        return f"<ReceivedMessage {self.msg_id} {self.queue} offset {self.queue_offset}>"
+
+
+def _check_topic(topic: str) -> None:
+    check_topic(topic)
+    if len(_checked_topics) >= MAX_CHECKED_TOPICS:
+        _checked_topics.clear()
+    _checked_topics.add(topic)
+
+
+def _refuse_body(body: object) -> None:
+    hint = ": encode it, for example body.encode()" if isinstance(body, str) else ""
+    raise MessageRefused("body", f"is {type(body).__name__}, not bytes{hint}")
+
+
+def _normalise(message: Message) -> None:
+    """Check the texts; keep keys as a tuple and properties as a copy, so that nobody changes them afterwards."""
+    if message.keys:
+        keys = (message.keys,) if isinstance(message.keys, str) else tuple(message.keys)
+        for key in keys:
+            _check_word("key", key)
+        msgspec.structs.force_setattr(message, "keys", keys)
+    if message.properties:
+        properties = dict(message.properties)
+        for name, value in properties.items():
+            _check_property(name, value)
+        msgspec.structs.force_setattr(message, "properties", properties)
+    if message.tags:
+        _check_text("tags", message.tags)
+    if message.sharding_key:
+        _check_text("sharding_key", message.sharding_key)
+
+
+def _check_property(name: str, value: str) -> None:
+    part = f"property {name!r}"
+    _check_text(part, name)
+    _check_text(part, value)
+    if not name or not value:
+        raise MessageRefused(part, "has an empty name or value: every reader would drop it")
+    if name in RESERVED_PROPERTIES:
+        raise MessageRefused(part, "is reserved by RocketMQ: choose another name, or the parameter made for it")
+
+
+def _check_word(part: str, text: str) -> None:
+    _check_text(part, text)
+    if not text or text.split() != [text]:
+        raise MessageRefused(part, f"{text!r} is empty or has white space, which separates keys")
+
+
+def _check_text(part: str, text: str) -> None:
+    if not isinstance(text, str):
+        raise MessageRefused(part, f"is {type(text).__name__}, not str")
+    if "\x01" in text or "\x02" in text:
+        raise MessageRefused(part, f"{text[:40]!r} has the character 0x01 or 0x02, which separates properties")
+    if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
+        raise MessageRefused(part, f"{text[:40]!r} has a lone surrogate, which UTF-8 cannot carry")
+
+
+def _check_number(part: str, number: int, least: int, most: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise MessageRefused(part, f"is {number!r}: it takes a whole number from {least} to {most}")
+
+
+def _check_delay(message: Message) -> None:
+    _check_number("delay_level", message.delay_level, 0, MAX_DELAY_LEVEL)
+    given = (message.delay_level or None, message.deliver_at, message.delay)
+    if sum(value is not None for value in given) > 1:
+        raise MessageRefused("delay", "is given twice: choose one of delay_level, deliver_at and delay")
+    at = message.deliver_at
+    if isinstance(at, datetime) and at.tzinfo is None:
+        raise MessageRefused("deliver_at", "has no time zone: use datetime.now(timezone.utc) + …")
+    if message.delay is not None and not _seconds(message.delay) >= 0:
+        raise MessageRefused("delay", f"is {message.delay!r}: it takes seconds of 0 or more, or a timedelta")
+    if at is not None and not _epoch_ms(at) > 0:
+        raise MessageRefused("deliver_at", f"is {at!r}: it takes a time after 1970")
+
+
+def _seconds(duration: timedelta | float) -> float:
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def _epoch_ms(moment: datetime | float) -> int:
+    return round((moment.timestamp() if isinstance(moment, datetime) else moment) * 1000)
+
+
+def check_size(message: Message, limit_bytes: int) -> None:
+    """Refuse a body over the limit.
+
+    :raises MessageTooLarge: it is.
+    """
+    if len(message.body) > limit_bytes:
+        raise MessageTooLarge(
+            "body",
+            len(message.body),
+            limit_bytes,
+            "raise max_message_size of the producer and maxMessageSize of the broker, or send a reference to the data",
+        )
+
+
+def _host_text(host: bytes) -> str:
+    ip, port = unpack_host(host)
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"

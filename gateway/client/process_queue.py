@@ -1,0 +1,169 @@
+"""The state of one assigned queue: what was pulled and is not consumed yet, limits, the offset to commit.
+
+Messages are cut into *turns*, the portions a listener gets at a time; a turn counts as a whole until it is settled,
+and what failed of it may stay. Turns finish in any order, the offset to commit is that of the first message not
+finished, as of upstream's ``ProcessQueue``. No I/O and no clock here: times are arguments, in seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from gateway.client.message import MessageQueue, ReceivedMessage
+
+LOCK_LIVES_S: Final = 30.0
+"""How long a client trusts its lock of a queue without renewing it (upstream ``REBALANCE_LOCK_MAX_LIVE_TIME``)."""
+PULL_EXPIRES_S: Final = 120.0
+"""A queue that was not pulled for so long is given up and taken anew (upstream ``PULL_MAX_IDLE_TIME``)."""
+MIB: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheLimits:
+    """What one queue may hold: messages, MiB, and how far apart its first and last offset may be (None: any)."""
+
+    messages: int = 1000
+    mib: int = 100
+    span: int | None = 2000
+
+
+class Turn:
+    """Messages that a listener gets together, of one queue, in offset order.
+
+    A plain class: one is made for every call of a listener.
+    """
+
+    __slots__ = ("byte_count", "first_offset", "last_offset", "messages", "settled", "started_at")
+
+    def __init__(
+        self, messages: Sequence[ReceivedMessage], first_offset: int, last_offset: int, byte_count: int
+    ) -> None:
+        self.messages = messages
+        self.first_offset = first_offset
+        self.last_offset = last_offset
+        self.byte_count = byte_count
+        self.started_at: float | None = None
+        """When a listener got it; None while it waits."""
+        self.settled = False
+
+    def __repr__(self) -> str:
+        return f"<Turn of {len(self.messages)} messages, offsets {self.first_offset} to {self.last_offset}>"
+
+
+class ProcessQueue:
+    """One queue while it is assigned to this client.
+
+    :param next_offset: where the first pull begins.
+    """
+
+    __slots__ = (
+        "_turns",
+        "cached_bytes",
+        "cached_messages",
+        "consumed_at",
+        "dropped",
+        "locked_at",
+        "next_offset",
+        "paused",
+        "pulled_at",
+        "queue",
+    )
+
+    def __init__(self, queue: MessageQueue, next_offset: int, *, now: float) -> None:
+        self.queue = queue
+        self.next_offset = next_offset
+        self.dropped = False
+        """Given up: nothing more is pulled, and what is still being consumed changes no offset."""
+        self.paused = False
+        self.cached_messages = 0
+        self.cached_bytes = 0
+        self.pulled_at = now
+        self.consumed_at = now
+        self.locked_at: float | None = None
+        """When the broker last granted the lock of the queue; None: it is not ours."""
+        self._turns: deque[Turn] = deque()
+
+    def add(self, messages: Sequence[ReceivedMessage], sizes: Sequence[int], turn_messages: int) -> list[Turn]:
+        """Take what a pull brought, as turns of at most ``turn_messages``.
+
+        :param messages: with ascending offsets, all behind those already held.
+        :param sizes: bytes of each.
+        """
+        turns: list[Turn] = []
+        for start in range(0, len(messages), turn_messages):
+            portion = messages[start : start + turn_messages]
+            byte_count = sum(sizes[start : start + turn_messages])
+            turns.append(Turn(portion, portion[0].queue_offset, portion[-1].queue_offset, byte_count))
+            self.cached_bytes += byte_count
+        self.cached_messages += len(messages)
+        self._turns += turns
+        return turns
+
+    def settle(self, turn: Turn) -> None:
+        """A turn is finished: its messages are consumed, sent back or given up."""
+        if turn.settled:
+            return
+        turn.settled = True
+        self.cached_messages -= len(turn.messages)
+        self.cached_bytes -= turn.byte_count
+        turns = self._turns
+        while turns and turns[0].settled:
+            turns.popleft()
+
+    def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
+        """Only these messages of a turn are left to be done; they are some of its own, in their order."""
+        if turn.settled or not messages:
+            self.settle(turn)
+            return
+        self.cached_messages -= len(turn.messages) - len(messages)
+        turn.messages = messages
+        turn.first_offset = messages[0].queue_offset
+        turn.last_offset = messages[-1].queue_offset
+
+    def first_turn(self) -> Turn | None:
+        """The turn that an orderly consumer has to take next."""
+        return self._turns[0] if self._turns else None
+
+    @property
+    def committable(self) -> int:
+        """The offset before which everything is done: where the group would go on."""
+        return self._turns[0].first_offset if self._turns else self.next_offset
+
+    @property
+    def span(self) -> int:
+        """The distance of the first and last offset held; 0 for one message or none."""
+        return self._turns[-1].last_offset - self._turns[0].first_offset if self._turns else 0
+
+    def excess(self, limits: CacheLimits) -> str | None:
+        """Why nothing more may be pulled now; None: go on. A limit may be reached, not passed, as upstream."""
+        if self.cached_messages > limits.messages:
+            return f"{self.cached_messages} messages are cached, the limit is {limits.messages}"
+        if self.cached_bytes > limits.mib * MIB:
+            return f"{self.cached_bytes} bytes are cached, the limit is {limits.mib} MiB"
+        if limits.span is not None and self.span > limits.span:
+            return (
+                f"offsets {self.committable} and later are not consumed, {self.span} apart, the limit is {limits.span}"
+            )
+        return None
+
+    def clear(self) -> None:
+        """Forget every message: the queue is given up, or read anew from another offset."""
+        for turn in self._turns:
+            turn.settled = True
+        self._turns.clear()
+        self.cached_messages = self.cached_bytes = 0
+
+    def is_locked(self, now: float) -> bool:
+        """Whether the broker granted the lock of this queue lately enough."""
+        return self.locked_at is not None and now - self.locked_at <= LOCK_LIVES_S
+
+    def is_pull_expired(self, now: float) -> bool:
+        """Whether pulling has stopped for no reason: the queue should be taken anew."""
+        return now - self.pulled_at > PULL_EXPIRES_S
+
+    def __repr__(self) -> str:
+        return f"<ProcessQueue {self.queue} next {self.next_offset}, {self.cached_messages} messages cached>"

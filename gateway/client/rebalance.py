@@ -1,0 +1,58 @@
+"""What a member of a group has to change when members or queues have changed: values in, values out.
+
+Follows upstream's ``RebalanceImpl.rebalanceByTopic``: queues and client ids are sorted, the strategy picks, the
+difference to what one has is acted upon (``aio/rebalancing.py``). Every member sorts alike, so all agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.client.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from gateway.client.allocation import AllocationStrategy
+    from gateway.client.message import MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Queues to give up and queues to take, each sorted."""
+
+    removed: tuple[MessageQueue, ...]
+    added: tuple[MessageQueue, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.removed or self.added)
+
+
+def share_of(
+    strategy: AllocationStrategy,
+    group: str,
+    client_id: str,
+    queues: Collection[MessageQueue],
+    client_ids: Collection[str],
+) -> tuple[MessageQueue, ...]:
+    """The queues of this client in one topic; none when it is not (yet) among the members or there is nothing to share.
+
+    :raises ConfigurationError: a strategy that gives away queues that do not exist.
+    """
+    if not queues or client_id not in client_ids:
+        return ()
+    share = strategy(group, client_id, sorted(queues), sorted(client_ids))
+    strange = set(share).difference(queues)
+    if strange:
+        raise ConfigurationError(
+            f"the answer of allocation strategy {strategy.name} for group {group}",
+            sorted(strange)[:3],
+            "a choice among the queues it is given",
+        )
+    return tuple(sorted(set(share)))
+
+
+def changes(current: Collection[MessageQueue], wanted: Collection[MessageQueue]) -> Changes:
+    """What leads from one set of queues to another."""
+    have, want = set(current), set(wanted)
+    return Changes(tuple(sorted(have - want)), tuple(sorted(want - have)))

@@ -1,0 +1,89 @@
+"""The route of a topic as clients use it: which queues to write, which to read, and where brokers are.
+
+Built from the body of a name server's answer; pure. The rules are upstream's
+``MQClientInstance.topicRouteData2TopicPublishInfo`` and ``…SubscribeInfo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gateway.client.message import MessageQueue
+from wire.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
+from wire.message.flags import is_readable, is_writable
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRoute:
+    """Where a topic lives.
+
+    :param publish_queues: writable queues of brokers that have a master, in the order producers take turns.
+    :param subscribe_queues: readable queues, ordered by broker name and number.
+    :param brokers: addresses ``host:port`` by broker id (0 is the master), by broker name.
+    :param clusters: the cluster of each broker name.
+    :param ordered: whether the topic has a fixed set of queues for ordered messages.
+    """
+
+    topic: str
+    publish_queues: tuple[MessageQueue, ...]
+    subscribe_queues: tuple[MessageQueue, ...]
+    brokers: Mapping[str, Mapping[int, str]]
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    ordered: bool = False
+
+    def address(self, broker_name: str, broker_id: int = MASTER_ID) -> str | None:
+        """The address of one broker, None when it is not known."""
+        return self.brokers.get(broker_name, {}).get(broker_id)
+
+
+def topic_route(topic: str, data: TopicRouteData, *, most_queues: int | None = None) -> TopicRoute:
+    """The route of ``topic`` from the answer of a name server.
+
+    :param most_queues: for a topic that does not exist yet, made from the template topic's route: as many queues
+        as the producer wants, at most as many as the template has.
+    """
+    brokers = {broker.broker_name: broker for broker in data.broker_datas}
+    queues = sorted(data.queue_datas, key=lambda entry: entry.broker_name)
+    return TopicRoute(
+        topic=topic,
+        publish_queues=_publish_queues(topic, data, queues, brokers, most_queues),
+        subscribe_queues=tuple(
+            MessageQueue(topic, entry.broker_name, queue_id)
+            for entry in queues
+            if is_readable(entry.perm)
+            for queue_id in range(entry.read_queue_nums)
+        ),
+        brokers={name: dict(broker.broker_addrs) for name, broker in brokers.items()},
+        clusters={name: broker.cluster for name, broker in brokers.items()},
+        ordered=bool(data.order_topic_conf),
+    )
+
+
+def _publish_queues(
+    topic: str,
+    data: TopicRouteData,
+    queues: list[QueueData],
+    brokers: Mapping[str, BrokerData],
+    most_queues: int | None,
+) -> tuple[MessageQueue, ...]:
+    if data.order_topic_conf and most_queues is None:
+        return tuple(_ordered_queues(topic, data.order_topic_conf))
+    found: list[MessageQueue] = []
+    for entry in queues:
+        broker = brokers.get(entry.broker_name)
+        if broker is None or MASTER_ID not in broker.broker_addrs or not is_writable(entry.perm):
+            continue
+        count = entry.write_queue_nums if most_queues is None else min(most_queues, entry.read_queue_nums)
+        found.extend(MessageQueue(topic, entry.broker_name, queue_id) for queue_id in range(count))
+    return tuple(found)
+
+
+def _ordered_queues(topic: str, order_conf: str) -> list[MessageQueue]:
+    """``"broker-a:4;broker-b:8"``; what is not a name and a number is left out."""
+    found: list[MessageQueue] = []
+    for part in order_conf.split(";"):
+        name, _, count = part.rpartition(":")
+        if name and count.isdecimal():
+            found.extend(MessageQueue(topic, name, queue_id) for queue_id in range(int(count)))
+    return found

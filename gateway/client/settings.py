@@ -1,0 +1,206 @@
+"""Settings of clients: names and defaults of the Java client in snake case, durations in seconds.
+
+    ProducerSettings(namesrv="mq:9876", send_msg_timeout=5.0)
+    ProducerSettings.from_env(retry_times_when_send_failed=0)
+
+Each kind of client has a class of its own that adds to ``ClientSettings``; this file has the producer's. Values
+are checked when an object is made: a limit is declared with ``limited`` at the field it belongs to.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from gateway.client.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+T = TypeVar("T")
+
+_LEAST: Final = "least"
+_MOST: Final = "most"
+_CHOICES: Final = "choices"
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/;]+|[0-9A-Fa-f:.]+:[0-9A-Fa-f:.]*):(\d{1,5})")
+
+# Environment variable → setting, read by ``from_env``. The first is Apache RocketMQ's own name.
+ENVIRONMENT: Final[Mapping[str, str]] = {
+    "NAMESRV_ADDR": "namesrv",
+    "ROCKETMQ_ACCESS_KEY": "access_key",
+    "ROCKETMQ_SECRET_KEY": "secret_key",
+    "ROCKETMQ_SECURITY_TOKEN": "security_token",
+    "ROCKETMQ_NAMESPACE": "namespace",
+    "ROCKETMQ_INSTANCE_NAME": "instance_name",
+    "ROCKETMQ_TLS": "tls",
+}
+
+
+def limited(
+    default: T, *, least: float | None = None, most: float | None = None, choices: Sequence[str] | None = None
+) -> T:
+    """A field with a default and limits (inclusive) or choices that are checked when the object is made."""
+    value: T = field(default=default, metadata={_LEAST: least, _MOST: most, _CHOICES: choices})
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsSettings:
+    """How connections are encrypted; ``tls=True`` is the same as ``TlsSettings()``.
+
+    :param ca_file: PEM file of the authorities to trust; None: those of the system.
+    :param cert_file: PEM file of this client's certificate, when servers ask for one; ``key_file`` its key.
+    :param verify: False takes any certificate, as the Java client does by default (``tls.client.authServer``).
+    :param check_host_name: whether the certificate must name the host connected to; brokers are mostly reached
+        by address, so this is off unless asked for.
+    """
+
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    key_password: str | None = field(default=None, repr=False)
+    verify: bool = True
+    check_host_name: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """What every client needs to know; see the comments of the fields."""
+
+    namesrv: str | Sequence[str] = ()
+    """Addresses of name servers: ``"a:9876;b:9876"`` or a sequence of ``"host:port"``."""
+    tls: bool | TlsSettings | SSLContext = False
+    """Whether and how connections are encrypted."""
+    access_key: str | None = None
+    """With ``secret_key``: sign every request (ACL)."""
+    secret_key: str | None = field(default=None, repr=False)
+    security_token: str | None = field(default=None, repr=False)
+    namespace: str = ""
+    """Put in front of the names of topics and groups: ``namespace%topic``."""
+    instance_name: str = ""
+    """Second part of the client id ``ip@instance``; empty: process id and a number, unique in the process."""
+    client_ip: str = ""
+    """First part of the client id and of message ids; empty: the address this machine is reached at."""
+    unit_name: str = ""
+    address_map: Mapping[str, str] = field(default_factory=dict)
+    """``{"172.17.0.2:10911": "localhost:10911"}``: where to connect instead of an address a broker advertises."""
+    heartbeat_broker_interval: float = limited(30.0, least=0.1, most=60.0)
+    """Seconds between heartbeats; a broker forgets a client after 120 s without one."""
+    poll_name_server_interval: float = limited(30.0, least=0.1, most=3600.0)
+    """Seconds between looks at the routes of all topics in use."""
+    persist_consumer_offset_interval: float = limited(5.0, least=0.1, most=3600.0)
+    connect_timeout: float = limited(3.0, least=0.01, most=600.0)
+    request_timeout: float = limited(3.0, least=0.01, most=600.0)
+    """Seconds an ordinary request may take (upstream ``mqClientApiTimeout``)."""
+    reconnect_backoff_min: float = limited(0.1, least=0.0, most=60.0)
+    """Seconds before the second attempt to connect to an address; doubled for each further one, with jitter."""
+    reconnect_backoff_max: float = limited(3.0, least=0.0, most=600.0)
+    max_in_flight_requests: int = limited(65_535, least=1, most=1_000_000)
+    """Unanswered requests of one connection; more are refused, as the Java client refuses them."""
+    max_frame_bytes: int = limited(16_777_216, least=4096, most=16_777_216)
+    """Largest answer taken; a longer one closes the connection."""
+
+    def __post_init__(self) -> None:
+        for entry in dataclasses.fields(self):
+            _check(entry, getattr(self, entry.name))
+        for address in self.name_servers:
+            _check_address("namesrv", address)
+        if (self.access_key is None) != (self.secret_key is None):
+            raise ConfigurationError("access_key", self.access_key, "given together with secret_key, or neither")
+        for address in self.address_map.values():
+            _check_address("address_map", address)
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """The addresses of ``namesrv`` one by one."""
+        given = self.namesrv.replace(",", ";").split(";") if isinstance(self.namesrv, str) else self.namesrv
+        return tuple(address.strip().removeprefix("http://") for address in given if address.strip())
+
+    @classmethod
+    def from_env(cls, **changes: Any) -> Self:
+        """Settings from the environment (``ENVIRONMENT``), with ``changes`` on top.
+
+        ``NAMESRV_ADDR`` is read as Apache RocketMQ reads it; ``ROCKETMQ_TLS`` takes ``true`` and ``false``.
+
+        :raises ConfigurationError: a value cannot work.
+        """
+        values: dict[str, Any] = {}
+        for variable, key in ENVIRONMENT.items():
+            text = os.environ.get(variable)
+            if text:
+                values[key] = text.lower() == "true" if key == "tls" else text
+        return cls(**{**values, **changes})
+
+    def with_changes(self, **changes: Any) -> Self:
+        """The same settings with some changed.
+
+        :raises ConfigurationError: a value cannot work.
+        """
+        return dataclasses.replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientSettings):
+    """Settings of producers; defaults are those of ``DefaultMQProducer``."""
+
+    send_msg_timeout: float = limited(3.0, least=0.001, most=600.0)
+    """Seconds one send may take, all its tries together."""
+    retry_times_when_send_failed: int = limited(2, least=0, most=100)
+    """How often a failed send is tried again, on another broker if there is one."""
+    retry_times_when_send_async_failed: int = limited(2, least=0, most=100)
+    retry_another_broker_when_not_store_ok: bool = False
+    """Whether FLUSH_DISK_TIMEOUT and the like count as failures that are tried elsewhere."""
+    compress_msg_body_over: int = limited(4096, least=1)
+    """Bodies of at least so many bytes are compressed."""
+    compress_type: str = limited("zlib", choices=("none", "zlib", "lz4", "zstd"))
+    compress_level: int = limited(5, least=0, most=22)
+    max_message_size: int = limited(4_194_304, least=1, most=16_000_000)
+    """Bytes of a body; at most the broker's ``maxMessageSize``."""
+    default_topic_queue_nums: int = limited(4, least=1, most=65_535)
+    """Queues of a topic that the broker creates at the first send, on each broker."""
+    create_topic_key: str = "TBW102"
+    send_latency_fault_enable: bool = False
+    """Whether brokers that answered slowly or not at all are left out for a while."""
+    max_in_flight: int = limited(10_000, least=1, most=1_000_000)
+    """Sends that wait for their answer; more wait their turn."""
+    max_in_flight_bytes: int = limited(104_857_600, least=1)
+    """Bytes of bodies that wait for their answer."""
+    enable_trace: bool = False
+    """Whether every send is reported to ``trace_topic``, as ``enableTrace`` of the Java client."""
+    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
+    enable_opentelemetry: bool = False
+    """Whether every send is an OpenTelemetry span, whose context travels with the message."""
+
+
+def _check(entry: dataclasses.Field[Any], value: Any) -> None:
+    least = entry.metadata.get(_LEAST)
+    most = entry.metadata.get(_MOST)
+    choices = entry.metadata.get(_CHOICES)
+    if choices is not None:
+        if value not in choices:
+            raise ConfigurationError(entry.name, value, "one of " + ", ".join(choices))
+        return
+    if least is None and most is None:
+        return
+    allowed = _limit_text(least, most, whole=isinstance(entry.default, int))
+    if isinstance(value, bool) or not isinstance(value, int if isinstance(entry.default, int) else (int, float)):
+        raise ConfigurationError(entry.name, value, allowed)
+    if value != value or (least is not None and value < least) or (most is not None and value > most):
+        raise ConfigurationError(entry.name, value, allowed)
+
+
+def _limit_text(least: float | None, most: float | None, *, whole: bool) -> str:
+    kind = "a whole number" if whole else "a number"
+    if least is not None and most is not None:
+        return f"{kind} from {least} to {most}"
+    return f"{kind} of at least {least}" if least is not None else f"{kind} of at most {most}"
+
+
+def _check_address(key: str, address: str) -> None:
+    match = _ADDRESS.fullmatch(address)
+    if match is None or not 0 < int(match[2]) < 65_536:
+        raise ConfigurationError(key, address, "addresses like 'host:9876', separated by ';'")

@@ -1,0 +1,78 @@
+"""A gateway in a container for testcontainers, which only this module imports: ``pip install testcontainers``.
+
+    with RocketMQGatewayContainer("rocketmq-gateway") as container:
+        producer = Producer("group", namesrv=container.nameserver)
+
+A broker tells clients its own address, and clients must reach it there. So the broker's port is the same inside and
+outside, a free one of this machine, and the host is the one at which testcontainers publishes ports; tests that run in
+a container themselves reach the broker at its container's address.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import Any, Self
+
+from testcontainers.core.config import ConnectionMode
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+IMAGE = "rocketmq-gateway"
+"""What ``docker build -t rocketmq-gateway -f docker/gateway/Dockerfile .`` makes."""
+NAMESERVER_PORT = 9876
+START_TIMEOUT_S = 60
+
+
+class RocketMQGatewayContainer(DockerContainer):
+    """Name server and broker in one container; a context manager.
+
+    :param image: name and tag of the image.
+    :param settings: settings by Apache RocketMQ's names.
+    :param keywords: further arguments of ``DockerContainer``.
+    """
+
+    def __init__(self, image: str = IMAGE, *, settings: Mapping[str, str] | None = None, **keywords: Any) -> None:
+        super().__init__(image, **keywords)
+        self._settings = dict(settings or {})
+        self._port = 0
+        self.with_exposed_ports(NAMESERVER_PORT)
+        self.waiting_for(LogMessageWaitStrategy("ready nameserver=").with_startup_timeout(START_TIMEOUT_S))
+
+    @property
+    def nameserver(self) -> str:
+        """``host:port`` for the ``namesrv`` of clients on this machine."""
+        return f"{self.get_container_host_ip()}:{self.get_exposed_port(NAMESERVER_PORT)}"
+
+    @property
+    def broker(self) -> str:
+        """``host:port`` of the broker; clients are told another host that is as good when this runs in a container."""
+        return f"{self.get_container_host_ip()}:{self._port}"
+
+    def start(self) -> Self:
+        """Start, and return when clients may connect."""
+        self._port = _free_port()
+        self.with_bind_ports(self._port, self._port)
+        self.with_command(self._arguments())
+        return super().start()
+
+    def _advertised(self) -> str:
+        """What the broker is to tell clients; before the container runs."""
+        docker = self.get_docker_client()
+        if docker.get_connection_mode() == ConnectionMode.docker_host:
+            return f"{docker.host()}:{self._port}"
+        return "auto"  # where they reached the name server
+
+    def _arguments(self) -> list[str]:
+        arguments = ["serve", "--data", "/data", "--bind", "0.0.0.0"]  # noqa: S104 - within the container
+        arguments += ["--port", str(self._port), "--advertise", self._advertised()]
+        for key, value in self._settings.items():
+            arguments += ["--set", f"{key}={value}"]
+        return arguments
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,167 @@
+"""A gateway as a child process on free ports of this machine: started, asked for its addresses, stopped.
+
+Its store is a temporary directory, removed when it stops, unless one is given. It listens on 127.0.0.1 only.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 30.0
+MAX_LOG_CHARS = 4_000
+"""Of the end of its log, in the error when it does not start."""
+READY = "ready "
+
+SMALL_AND_QUICK: Mapping[str, str] = {
+    "mappedFileSizeCommitLog": "16777216",
+    "flushDiskType": "ASYNC_FLUSH",
+}
+"""Little disk, and no wait for it. ``kill`` loses nothing all the same: the operating system has the data."""
+
+
+class ServerNotStarted(RuntimeError):
+    """The process ended, or was not ready in time; the text ends with its log."""
+
+
+class GatewayServer:
+    """One ``rocketmq-gateway serve``; a context manager that starts it.
+
+        with GatewayServer() as server:
+            producer = Producer("group", namesrv=server.nameserver)
+
+    :param data: directory of the store, kept; None for a temporary one.
+    :param settings: settings by Apache RocketMQ's names, over ``SMALL_AND_QUICK``.
+    :param port: of the broker; 0 for a free one, kept over restarts.
+    """
+
+    def __init__(
+        self,
+        data: Path | None = None,
+        *,
+        settings: Mapping[str, str] | None = None,
+        port: int = 0,
+        nameserver_port: int = 0,
+    ) -> None:
+        self._temporary = None if data is not None else Path(tempfile.mkdtemp(prefix="rocketmq-gateway-"))
+        self.data = data or self._directory() / "data"
+        self.log = self.data.with_name(self.data.name + ".log")
+        self._settings = {**SMALL_AND_QUICK, **(settings or {})}
+        self._port = port
+        self._nameserver_port = nameserver_port
+        self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def nameserver(self) -> str:
+        """``host:port`` for the clients' ``namesrv``."""
+        return f"127.0.0.1:{self._nameserver_port}"
+
+    @property
+    def broker(self) -> str:
+        """``host:port`` of the broker."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def pid(self) -> int:
+        """Of the running process.
+
+        :raises RuntimeError: it does not run.
+        """
+        if self._process is None:
+            raise RuntimeError("the gateway does not run: call start() first, or use it in a with statement")
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start, and return when clients may connect; after ``kill`` again with the same store and ports.
+
+        :raises ServerNotStarted: it is not ready within 30 s, or ended before.
+        """
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - our own command
+                self._command(), stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True
+            )
+        line = self._ready_line(self._process)
+        addresses = dict(word.split("=", 1) for word in line.split()[1:])
+        self._port = int(addresses["broker"].rpartition(":")[2])
+        self._nameserver_port = int(addresses["nameserver"].rpartition(":")[2])
+
+    def stop(self) -> None:
+        """End it orderly, at the latest after 30 s by force, and remove a temporary store. Idempotent."""
+        self._end(force=os.name == "nt")  # terminating is killing there, and nothing else exists
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def kill(self) -> None:
+        """End it as a crash would; the store stays, and ``start`` starts it again."""
+        self._end(force=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _directory(self) -> Path:
+        assert self._temporary is not None, "without a directory given one is made"
+        return self._temporary
+
+    def _command(self) -> list[str]:
+        command = [sys.executable, "-m", "gateway.cli", "serve", "--bind", "127.0.0.1", "--data", str(self.data)]
+        command += ["--port", str(self._port), "--nameserver-port", str(self._nameserver_port)]
+        for key, value in self._settings.items():
+            command += ["--set", f"{key}={value}"]
+        return command
+
+    def _ready_line(self, process: subprocess.Popen[str]) -> str:
+        """The line with the addresses; read in a thread, as a pipe cannot be waited for everywhere."""
+        assert process.stdout is not None, "it is a pipe"
+        lines: queue.SimpleQueue[str] = queue.SimpleQueue()
+        threading.Thread(target=lambda: lines.put(process.stdout.readline()), daemon=True).start()  # type: ignore[union-attr]
+        try:
+            line = lines.get(timeout=START_TIMEOUT_S)
+        except queue.Empty:
+            line = ""
+        if not line.startswith(READY):
+            self.kill()
+            raise ServerNotStarted(
+                f"rocketmq-gateway was not ready within {START_TIMEOUT_S:g} s, or ended (exit code "
+                f"{process.returncode}); its log ends:\n{self._log_end()}"
+            )
+        return line
+
+    def _log_end(self) -> str:
+        return self.log.read_text(errors="replace")[-MAX_LOG_CHARS:] if self.log.exists() else ""
+
+    def _end(self, *, force: bool) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            if not force:
+                process.terminate()
+                process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass  # by force, below
+        finally:
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()

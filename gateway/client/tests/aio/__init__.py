@@ -1,0 +1,1 @@
+"""Tests of the asyncio clients, against a scripted broker on this machine."""

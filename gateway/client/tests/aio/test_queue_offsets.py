@@ -1,0 +1,30 @@
+"""Tests of asking where queues begin and end."""
+
+from __future__ import annotations
+
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.queue_offsets import QueueOffsets
+from gateway.client.consume_positions import AtEnd, AtOffset, AtTime
+from gateway.client.settings import ClientSettings
+from gateway.client.tests.consuming_broker import ConsumingBroker
+from gateway.client.tests.scripted_broker import run
+from wire.codes import RequestCode
+
+
+def test_a_queue_has_a_begin_an_end_and_times() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            broker.first_offsets["t", 0] = 3
+            broker.put("t", b"0", b"1")
+            instance = ClientInstance(ClientSettings(namesrv=broker.address))
+            await instance.route("t")
+            offsets, queue = QueueOffsets(instance), broker.queue("t")
+            assert (await offsets.first(queue), await offsets.end(queue)) == (3, 5)
+            assert await offsets.resolve(queue, AtOffset(9)) == 9
+            assert await offsets.resolve(queue, AtEnd()) == 5
+            assert await offsets.resolve(queue, AtTime(77)) == 3
+            (request,) = broker.asked(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+            assert request.ext_fields["timestamp"] == "77"
+            await instance.close()
+
+    run(scenario())

@@ -1,0 +1,132 @@
+"""Tests of keeping queues in step with the group."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.member import Answer
+from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, Rebalancing, member_topics
+from gateway.client.consumer_settings import ConsumerSettings
+from gateway.client.message import MessageQueue
+from gateway.client.process_queue import ProcessQueue
+from gateway.client.routes import TopicRoute
+from gateway.client.tests.consuming_broker import ConsumingBroker
+from gateway.client.tests.scripted_broker import run
+from wire.bodies.heartbeat import ConsumerData
+from wire.codes import RequestCode, ResponseCode
+
+
+class Member:
+    """A consumer as far as rebalancing needs one."""
+
+    group = "g"
+
+    def __init__(self, broker: ConsumingBroker, *topics: str) -> None:
+        self.wanted = list(topics)
+        self.refused: set[MessageQueue] = set()
+        self.ended: list[MessageQueue] = []
+        settings = ConsumerSettings(namesrv=broker.address)
+        self.instance = ClientInstance(settings)
+        self.instance.join(self)
+        self.rebalancing = Rebalancing(
+            self.instance, "g", settings, topics=self.topics, take=self._take, give_up=self._give_up
+        )
+
+    def producer_data(self) -> None:
+        return None
+
+    def consumer_data(self) -> ConsumerData:
+        return ConsumerData("g")
+
+    def topics(self) -> Collection[str]:
+        return self.wanted
+
+    def route_changed(self, topic: str, route: TopicRoute) -> None:
+        return None
+
+    def answers(self) -> dict[int, Answer]:
+        return {}
+
+    async def _take(self, queue: MessageQueue) -> ProcessQueue | None:
+        now = asyncio.get_running_loop().time()
+        return None if queue in self.refused else ProcessQueue(queue, 0, now=now)
+
+    async def _give_up(self, states: Collection[ProcessQueue]) -> None:
+        assert all(state.dropped for state in states)
+        self.ended += [state.queue for state in states]
+
+
+def test_a_queue_that_cannot_be_had_now_is_asked_for_again() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker(queues=2) as broker:
+            member = Member(broker, "t")
+            member.refused = {broker.queue("t", 1)}
+            assert not await member.rebalancing.rebalance()
+            assert set(member.rebalancing.assigned) == {broker.queue("t", 0)}
+            member.refused.clear()
+            assert await member.rebalancing.rebalance()
+            assert len(member.rebalancing.of_topic("t")) == 2
+            member.wanted.clear()
+            assert await member.rebalancing.rebalance()
+            assert len(member.ended) == 2
+            await member.instance.close()
+
+    run(scenario())
+
+
+def test_a_queue_whose_pulling_has_stopped_is_taken_anew() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker(queues=1) as broker:
+            member = Member(broker, "t")
+            await member.rebalancing.rebalance()
+            (old,) = member.rebalancing.assigned.values()
+            old.pulled_at -= 1000
+            old.paused = True
+            await member.rebalancing.rebalance()
+            assert list(member.rebalancing.assigned.values()) == [old], "it is paused, not stopped"
+            old.paused = False
+            await member.rebalancing.rebalance()
+            (new,) = member.rebalancing.assigned.values()
+            assert new is not old
+            await member.rebalancing.drop_all()
+            assert member.rebalancing.assigned == {}
+            await member.instance.close()
+
+    run(scenario())
+
+
+def test_a_broker_that_does_not_list_this_client_changes_nothing() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker(queues=1) as broker:
+            member = Member(broker, "t")
+            broker.answer(RequestCode.HEART_BEAT, ResponseCode.SYSTEM_ERROR, "not now")
+            assert not await member.rebalancing.rebalance()
+            broker.other_members = ["another"]
+            assert not await member.rebalancing.rebalance()
+            broker.answer(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ResponseCode.SYSTEM_BUSY)
+            assert not await member.rebalancing.rebalance()
+            assert member.rebalancing.assigned == {}
+            await member.instance.close()
+
+    run(scenario())
+
+
+def test_a_missing_topic_is_looked_for_and_a_missing_retry_topic_not_for_ever() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            broker.unknown_topics = {"t", "%RETRY%g"}
+            member = Member(broker, "t")
+            assert not await member.rebalancing.rebalance()
+            member.wanted = ["%RETRY%g"]
+            looks = [await member.rebalancing.rebalance() for _ in range(RETRY_TOPIC_LOOKS + 1)]
+            assert looks == [False] * RETRY_TOPIC_LOOKS + [True]
+            await member.instance.close()
+
+    run(scenario())
+
+
+def test_the_retry_topic_belongs_to_a_shared_consumer() -> None:
+    assert member_topics({"t": 1}, "%RETRY%g") == {"t", "%RETRY%g"}
+    assert member_topics({"t": 1}, None) == {"t"}

@@ -1,0 +1,93 @@
+"""What a sender does for other clients than a producer; sending itself is tested with ``Producer``."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from gateway.client.aio import sender as module
+from gateway.client.aio.sender import Sender
+from gateway.client.aio.sending import SendOptions
+from gateway.client.message import Message
+from gateway.client.settings import ProducerSettings
+from gateway.client.tests.aio.test_instance import instance_at
+from gateway.client.tests.scripted_broker import ScriptedBroker, run
+from wire.bodies.heartbeat import HeartbeatData
+from wire.codes import RequestCode
+from wire.headers.declare import parse_header
+from wire.headers.send import ShortSendMessageRequest
+from wire.message.properties import parse_properties
+
+PLAIN = SendOptions(timeout=3.0, retries=0)
+
+
+@asynccontextmanager
+async def sender_at(broker: ScriptedBroker, *, registers: bool = False, **changes: object) -> AsyncIterator[Sender]:
+    async with instance_at(broker) as instance:
+        settings = ProducerSettings(namesrv=broker.address, **changes)  # type: ignore[arg-type]
+        sender = Sender(instance, "g", settings, registers=registers)
+        instance.join(sender)
+        yield sender
+        await sender.close(1.0)
+
+
+def test_a_consumer_sends_to_a_retry_topic_with_what_it_counted() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, sender_at(broker) as sender:
+            more = {"RETRY_TOPIC": "t", "UNIQ_KEY": "ORIGINAL", "DELAY": "3"}
+            options = SendOptions(timeout=3.0, retries=0, more_properties=more, reconsume_times=5)
+            result = await (await sender.submit(Message("%RETRY%g", b"x"), options))
+            (request,) = broker.asked(RequestCode.SEND_MESSAGE_V2)
+            header = parse_header(ShortSendMessageRequest, request.ext_fields)
+            assert (header.topic, header.reconsume_times) == ("%RETRY%g", 5)
+            assert parse_properties(header.properties or "") == {**more, "WAIT": "true"}
+            assert result.msg_id == "ORIGINAL"
+
+    run(test())
+
+
+def test_only_producers_are_named_in_heartbeats() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, sender_at(broker) as sender:
+            await (await sender.submit(Message("t", b"x"), PLAIN))
+            assert broker.asked(RequestCode.HEART_BEAT) == []
+            assert sender.producer_data() is None
+        async with ScriptedBroker() as broker, sender_at(broker, registers=True) as sender:
+            await (await sender.submit(Message("t", b"x"), PLAIN))
+            (heartbeat,) = await broker.wait_for(RequestCode.HEART_BEAT)
+            assert HeartbeatData.parse(heartbeat.body).producers == ("g",)
+
+    run(test())
+
+
+def test_the_topics_it_remembers_are_limited() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, sender_at(broker) as sender:
+            for number in range(module.MAX_TOPICS + 3):
+                sender._wire_topics[f"old{number}"] = f"old{number}"
+                if len(sender._wire_topics) >= module.MAX_TOPICS:
+                    break
+            await (await sender.submit(Message("t", b"x"), PLAIN))
+            assert len(sender.topics()) == module.MAX_TOPICS
+            assert "old0" not in sender.topics()
+            assert "t" in sender.topics()
+
+    run(test())
+
+
+def test_turns_for_room_go_to_who_waited_first() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, sender_at(broker, max_in_flight=1) as sender:
+            broker.on(RequestCode.SEND_MESSAGE_V2, lambda _: None)
+            options = SendOptions(timeout=0.05, retries=0)
+            order: list[int] = []
+
+            async def one(number: int) -> None:
+                future = await sender.submit(Message("t", b"x"), options)
+                order.append(number)
+                await asyncio.wait([future])
+                future.exception()
+
+            await asyncio.gather(*(one(number) for number in range(4)))
+            assert order == [0, 1, 2, 3]
+
+    run(test())

@@ -1,0 +1,1 @@
+"""Tests of the blocking faces, against a scripted broker on this machine."""

@@ -1,0 +1,67 @@
+"""Tests of calling the application's listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from gateway.client.errors import ConfigurationError
+from gateway.client.listeners import CONSUMED, ListenerCall
+from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.pulled import PulledMessage
+from gateway.client.retry_later import RetryLater
+
+MESSAGES: list[ReceivedMessage] = [
+    PulledMessage(b"", 0, 0, offset, MessageQueue("t", "a", 0), "") for offset in range(3)
+]
+
+
+def test_returning_is_acknowledging() -> None:
+    got: list[object] = []
+    assert ListenerCall(got.append, None).call(MESSAGES[:1]) is CONSUMED
+    assert ListenerCall(None, got.append).call(MESSAGES) is CONSUMED
+    assert got == [MESSAGES[0], MESSAGES]
+
+
+def test_any_exception_means_again_later_for_all_messages() -> None:
+    def fail(_: Sequence[ReceivedMessage]) -> None:
+        raise ValueError("no")
+
+    outcome = ListenerCall(None, fail).call(MESSAGES)
+    assert outcome.failed == MESSAGES
+    assert outcome.delay_level == 0
+    assert isinstance(outcome.error, ValueError)
+
+
+def test_retry_later_chooses_the_level_and_the_messages() -> None:
+    def ask(messages: Sequence[ReceivedMessage]) -> None:
+        raise RetryLater(4, messages=messages[1:2])
+
+    outcome = ListenerCall(None, ask).call(MESSAGES)
+    assert (list(outcome.failed), outcome.delay_level) == (MESSAGES[1:2], 4)
+    assert "1 messages" in str(outcome.error)
+    assert "all messages" in str(RetryLater())
+
+
+def test_a_coroutine_listener_is_awaited() -> None:
+    got: list[ReceivedMessage] = []
+
+    class Listener:
+        async def __call__(self, message: ReceivedMessage) -> None:
+            got.append(message)
+            if len(got) == 2:
+                raise RetryLater
+
+    call = ListenerCall(Listener(), None)
+    assert call.is_async
+    assert asyncio.run(call.call_async(MESSAGES[:1])) is CONSUMED
+    assert asyncio.run(call.call_async(MESSAGES[:1])).failed == MESSAGES[:1]
+    assert not ListenerCall(print, None).is_async
+
+
+@pytest.mark.parametrize("pair", [(None, None), (print, print), ("no function", None)])
+def test_exactly_one_listener_is_needed(pair: tuple[object, object]) -> None:
+    with pytest.raises(ConfigurationError, match="listener"):
+        ListenerCall(*pair)  # type: ignore[arg-type]

@@ -1,0 +1,84 @@
+import asyncio
+import threading
+
+import pytest
+
+from gateway.client.errors import ClientClosed, RequestTimeout
+from gateway.client.loop_thread import LoopThread
+
+
+async def _answer() -> str:
+    return threading.current_thread().name
+
+
+def test_coroutines_run_on_a_thread_of_their_own() -> None:
+    thread = LoopThread("loop of a test")
+    assert not thread.is_running
+    thread.start()
+    thread.start()
+    assert thread.is_running
+    assert thread.run(_answer()) == "loop of a test"
+    assert thread.submit(_answer()).result() == "loop of a test"
+    thread.stop()
+    thread.stop()
+    assert not thread.is_running
+
+
+def test_errors_reach_the_caller() -> None:
+    async def fail() -> None:
+        raise ValueError("no")
+
+    thread = LoopThread("test")
+    thread.start()
+    with pytest.raises(ValueError, match="no"):
+        thread.run(fail())
+    thread.stop()
+
+
+def test_a_call_that_takes_too_long_is_cancelled() -> None:
+    cancelled = threading.Event()
+
+    async def wait_forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    thread = LoopThread("test")
+    thread.start()
+    with pytest.raises(RequestTimeout):
+        thread.run(wait_forever(), timeout=0.01)
+    assert cancelled.wait(5)
+    thread.stop()
+
+
+def test_nothing_runs_before_the_start_and_after_the_stop() -> None:
+    thread = LoopThread("test")
+    with pytest.raises(ClientClosed):
+        thread.run(_answer())
+    with pytest.raises(ClientClosed):
+        _ = thread.loop
+    thread.start()
+    thread.stop()
+    with pytest.raises(ClientClosed):
+        thread.submit(_answer())
+
+
+def test_a_blocking_call_on_the_loop_itself_is_refused_instead_of_waiting_forever() -> None:
+    thread = LoopThread("test")
+    thread.start()
+
+    async def call() -> None:
+        thread.run(_answer())
+
+    with pytest.raises(ClientClosed, match="its own loop"):
+        thread.run(call())
+    thread.stop()
+
+
+def test_stopping_cancels_what_runs() -> None:
+    thread = LoopThread("test")
+    thread.start()
+    future = thread.submit(asyncio.Event().wait())
+    thread.stop()
+    assert future.cancelled()

@@ -1,0 +1,38 @@
+import pytest
+
+from gateway.client.message import MessageQueue
+from gateway.client.send_form import SendForm, json_text
+from wire.codes import SERVER_VERSION, LanguageCode, RequestCode
+from wire.connection import Connection
+from wire.headers.declare import parse_header
+from wire.headers.send import ShortSendMessageRequest
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties"),
+    [("t", "WAIT\x01true\x02UNIQ_KEY\x01ID\x02"), ("50%|%d", 'quote"\\ Zürich 東京 🚀 %s \x01\x02'), ("%RETRY%g", "")],
+)
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_filled_form_is_the_frame_of_its_header(topic: str, properties: str, batch: bool) -> None:
+    code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+    queue = MessageQueue(topic, "broker-a", 3)
+    form = SendForm(code, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=batch)
+    frame = form.build(7, 2, 0x301, 1_700_000_000_000, -5, json_text(properties), 16, b"body")
+    (command,) = Connection().receive_data(frame)
+    assert (command.code, command.opaque, command.flag, command.body) == (code, 7, 2, b"body")
+    assert (command.language, command.version) == (LanguageCode.PYTHON, SERVER_VERSION)
+    assert parse_header(ShortSendMessageRequest, command.ext_fields) == ShortSendMessageRequest(
+        producer_group="g",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=3,
+        sys_flag=0x301,
+        born_timestamp=1_700_000_000_000,
+        flag=-5,
+        properties=properties,
+        reconsume_times=16,
+        unit_mode=False,
+        batch=batch,
+        broker_name="broker-a",
+    )

@@ -1,0 +1,1 @@
+"""Tests of the testing kit: it starts real gateways."""

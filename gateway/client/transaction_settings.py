@@ -1,0 +1,23 @@
+"""Settings of transaction producers, on top of those of every producer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.client.settings import ProducerSettings, limited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSettings(ProducerSettings):
+    """Settings of ``TransactionProducer``; where the Java client has one, names and defaults are its own."""
+
+    check_thread_pool_max_size: int = limited(1, least=1, most=256)
+    """Checks that run at once, in threads of their own; with ``async def check`` as many tasks."""
+    check_request_hold_max: int = limited(2_000, least=1, most=1_000_000)
+    """Checks that may wait for their turn; more are left to the broker, which asks again."""
+    check_timeout: float = limited(60.0, least=0.01, most=3_600.0)
+    """Seconds after which a check counts as UNKNOWN. A thread cannot be stopped: its place stays taken."""
+    outcome_timeout: float = limited(60.0, least=0.0, most=86_400.0)
+    """Seconds for which an outcome is tried again while its broker cannot be reached; then the check decides."""
+    max_waiting_outcomes: int = limited(10_000, least=0, most=1_000_000)
+    """Outcomes that may wait for their broker at once; more are left to the check."""

@@ -1,0 +1,66 @@
+"""Message ids as the Java client makes them (upstream ``MessageClientIDSetter``), so that its tools can read them.
+
+Address, process, a number that tells makers in one process apart, milliseconds since the month began in local
+time, a counter. The layout is ``wire.message.message_id``'s.
+"""
+
+from __future__ import annotations
+
+import random as randomness
+from datetime import datetime
+from ipaddress import ip_address
+from typing import Final
+
+from gateway.client.clock import Milliseconds
+from wire.message.message_id import UNIQUE_KEY_TAIL, UniqueKeys
+
+_TAIL_CHARS: Final = UNIQUE_KEY_TAIL.size * 2
+
+
+class UniqueIds:
+    """Makes ids; ``create`` returns the next one, 32 characters, or 56 with an IPv6 address.
+
+    :param ip: text of this machine's address.
+    :param process_id: of this process; its lower 16 bits count.
+    :param clock: the wall clock. Months are those of the machine's time zone.
+    :param random: for the number that takes the place of Java's class loader.
+    """
+
+    __slots__ = ("_clock", "_counter", "_head", "_last_ms", "_month_ends_ms", "_month_started_ms", "_timed_head")
+
+    def __init__(self, ip: str, process_id: int, *, clock: Milliseconds, random: randomness.Random) -> None:
+        self._clock = clock
+        self._month_started_ms = 0
+        self._month_ends_ms = 0
+        self._counter = 0
+        self._last_ms = -1
+        self._timed_head = ""
+        instance_hash = random.randrange(-(2**31), 2**31)
+        first = UniqueKeys(
+            ip=ip_address(ip).packed, process_id=process_id, instance_hash=instance_hash, elapsed_ms=lambda: 0
+        ).create_unique_key()
+        self._head = first[:-_TAIL_CHARS]
+
+    def create(self) -> str:
+        """The next id."""
+        return self.create_at(self._clock())
+
+    def create_at(self, now_ms: int) -> str:
+        """The next id, for a caller that has looked at the clock already."""
+        # As UniqueKeys packs its tail; text at once, since one is made for every message.
+        if now_ms != self._last_ms:
+            if not self._month_started_ms <= now_ms < self._month_ends_ms:
+                self._month_started_ms, self._month_ends_ms = month_of(now_ms)
+            self._last_ms = now_ms
+            self._timed_head = f"{self._head}{now_ms - self._month_started_ms:08X}"
+        counter = self._counter
+        self._counter = counter + 1
+        return f"{self._timed_head}{counter & 0xFFFF:04X}"
+
+
+def month_of(now_ms: int) -> tuple[int, int]:
+    """When the local month of a moment began and ends, milliseconds since the epoch."""
+    now = datetime.fromtimestamp(now_ms / 1000)
+    begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    end = begin.replace(year=begin.year + 1, month=1) if begin.month == 12 else begin.replace(month=begin.month + 1)
+    return int(begin.timestamp() * 1000), int(end.timestamp() * 1000)

@@ -1,0 +1,73 @@
+"""A few daemon threads that run blocking calls of the user, handed to them one by one.
+
+Not ``concurrent.futures.ThreadPoolExecutor``: that one is waited for at the end of the interpreter, so a callback that
+never returns would keep the process from ending. A thread is started when there is work and no idle one.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextvars import Context, copy_context
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class WorkerThreads:
+    """At most ``limit`` threads; how much may wait for them is the caller's business.
+
+    :param name: what the threads are called in a debugger.
+    """
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._work: queue.SimpleQueue[tuple[Future[Any], Context, Callable[[], Any]] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._unfinished = 0
+        self._closed = False
+
+    def submit(self, call: Callable[[], T]) -> Future[T]:
+        """Run ``call`` in one of the threads, with the context variables of the caller.
+
+        :raises RuntimeError: after ``close``.
+        """
+        future: Future[T] = Future()
+        with self._lock:
+            if self._closed:
+                raise RuntimeError(f"{self._name} is closed")
+            self._unfinished += 1
+            start = self._threads < min(self._limit, self._unfinished)
+            self._threads += start
+            number = self._threads
+        self._work.put((future, copy_context(), call))
+        if start:
+            threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+        return future
+
+    def close(self) -> None:
+        """Take no more; threads end when they have done what was submitted. Does not wait."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            threads = self._threads
+        for _ in range(threads):
+            self._work.put(None)
+
+    def _run(self) -> None:
+        while (item := self._work.get()) is not None:
+            future, context, call = item
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(context.run(call))
+                # Whatever the user's code raises belongs to who waits for it.
+                except BaseException as error:  # noqa: BLE001
+                    future.set_exception(error)
+            with self._lock:
+                self._unfinished -= 1
+            del item, future, context, call
