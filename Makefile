@@ -88,7 +88,7 @@ test-unit: setup-test
 
 test-accelerated: accelerate
 	@find wire gateway -type d -name tests -exec cp -r --parents {} $(ACCELERATED) \;
-	@cd $(ACCELERATED) && $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider wire gateway
+	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider wire gateway
 
 compat-machine:
 	@.ci/install-java
@@ -100,7 +100,8 @@ compat-images: setup-test compat-machine
 	@$(BIN)/python -m compat_tests.images
 
 test-compat: setup-test compat-machine
-	@$(BIN)/pytest compat_tests
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not alone" compat_tests
+	@$(BIN)/pytest -m alone compat_tests
 
 check: setup-test
 	@$(BIN)/ruff format --check --quiet .

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
@@ -116,14 +116,10 @@ def newest_client(clients: Callable[[str], JavaClient]) -> JavaClient:
     return clients(CLIENT_VERSIONS[-1])
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note what ran; the process that prints the summary is told of the tests of all workers."""
     if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
-        _LINES.append(f"{report.outcome:8}{report.duration:7.1f} s  {item.nodeid.removeprefix('compat_tests/')}")
-    return report
+        _LINES.append(f"{report.outcome:8}{report.duration:7.1f} s  {report.nodeid.removeprefix('compat_tests/')}")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -219,6 +219,8 @@ class ApacheContainer:
 
     `advertise_port` makes it tell clients this machine's bridge address with that port, not published:
     whoever listens there (a proxy of the test) is what the clients talk to.
+
+    `ports`, broker's and name server's, are taken on this machine: clients of a `GatewayProcess` that had them go on.
     """
 
     def __init__(
@@ -229,10 +231,12 @@ class ApacheContainer:
         store: Path | None = None,
         advertise_port: int | None = None,
         orderly: bool = False,
+        ports: tuple[int, int] | None = None,
     ) -> None:
         self.name = f"rocketmq-{version}"
         self._orderly = orderly
-        self._port = advertise_port or 10911
+        self._port = ports[0] if ports is not None else advertise_port or 10911
+        self._nameserver_port = 9876 if ports is None else ports[1]
         self._container = (
             DockerContainer(image("rocketmq", version))
             .with_env("BROKER_EXTRA", ";".join(f"{k}={v}" for k, v in {**(settings or {}), **APACHE_ONLY}.items()))
@@ -240,7 +244,11 @@ class ApacheContainer:
             .with_kwargs(labels={LABEL: owner()})
             .waiting_for(LogMessageWaitStrategy(r"The broker\[.*boot success").with_startup_timeout(120))
         )
-        if advertise_port is not None:
+        if ports is not None:
+            self._container.with_env("NAMESERVER_PORT", str(ports[1]))
+            for port in ports:
+                self._container.with_bind_ports(port, port)
+        if advertise_port is not None or ports is not None:
             self._container.with_env("BROKER_IP", bridge_gateway())
         if store is not None:
             self._container.with_volume_mapping(str(store), "/app/store", "rw")
@@ -258,10 +266,10 @@ class ApacheContainer:
             boots = container.logs().count(b"The broker[")
             container.start()
             wait_until(lambda: container.logs().count(b"The broker[") > boots, "a boot", timeout_s=120)
-            assert self.nameserver == f"{container_address(self._container)}:9876"
+            assert self.nameserver == f"{container_address(self._container)}:{self._nameserver_port}"
             return
         self._container.start()
-        self.nameserver = f"{container_address(self._container)}:9876"
+        self.nameserver = f"{container_address(self._container)}:{self._nameserver_port}"
 
     def kill(self) -> None:
         self._container.get_wrapped_container().kill()

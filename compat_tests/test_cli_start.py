@@ -17,6 +17,8 @@ from compat_tests import frames
 from compat_tests.environment import wait_until
 from compat_tests.peers import GatewayProcess, free_ports, gateway_command
 
+pytestmark = pytest.mark.alone  # it takes times
+
 _MIB = 1 << 20
 _CONNECTIONS = 1000
 

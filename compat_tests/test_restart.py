@@ -19,6 +19,9 @@ from compat_tests.java_client import Answer, JavaClient
 from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess, Peer
 from compat_tests.scenarios import Scene, run_name
 
+# A container that is killed and started again has its address only if no other one was started meanwhile.
+pytestmark = pytest.mark.alone
+
 # Load per round before the kill: enough to be in the middle of things.
 _NEW_MESSAGES = 300
 

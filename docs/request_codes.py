@@ -72,6 +72,7 @@ TO_OTHERS = frozenset(
         Code.ADD_BROKER,
         Code.REMOVE_BROKER,
         Code.REGISTER_MESSAGE_FILTER_CLASS,
+        Code.REGISTER_FILTER_SERVER,
         # Nobody answers these, Apache RocketMQ included.
         Code.QUERY_BROKER_OFFSET,
         Code.GET_TOPIC_CONFIG_LIST,
@@ -83,6 +84,7 @@ TO_OTHERS = frozenset(
         Code.RESET_CONSUMER_OFFSET_IN_BROKER,
         Code.ADJUST_CONSUMER_THREAD_POOL,
         Code.WHO_CONSUME_THE_MESSAGE,
+        Code.GET_CLIENT_CONFIG,
     }
 )
 

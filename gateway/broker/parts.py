@@ -17,6 +17,8 @@ from twisted.internet.defer import Deferred
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.expiry import Expiry
+from gateway.broker.flows import FLOW_SAMPLE_MS, Flows
+from gateway.broker.last_save import LastSave, TablesNotSaved, save_all
 from gateway.broker.requests.awaiting import thread_result
 from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
@@ -27,12 +29,14 @@ from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
 from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
+from gateway.broker.requests.reply import ReplyMessage
 from gateway.broker.requests.send import SendLimits, SendMessage
 from gateway.broker.requests.send_back import SendBack
 from gateway.broker.requests.throughput import SAMPLE_MS, Throughput, Totals
 from gateway.broker.requests.topics import TopicRequests
 from gateway.broker.traffic import Traffic
 from gateway.broker.upkeep import Job
+from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.delivery.long_poll import TICK_MS, HeldPulls
 from gateway.errors import GatewayError
 from gateway.membership.consumers import Consumers
@@ -54,14 +58,14 @@ from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.metrics_file import MetricsFile
+from gateway.transaction.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.errors import WireError
 from wire.message.flags import Permission
-from wire.message.message_id import UniqueKeys, pack_host
+from wire.message.message_id import UniqueKeys, pack_host, unpack_host
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -72,6 +76,23 @@ if TYPE_CHECKING:
 
 log = EventLog("broker")
 
+GROUP_OFFSET_CODES = (
+    RequestCode.GET_ALL_CONSUMER_OFFSET,
+    RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.QUERY_CORRECTION_OFFSET,
+    RequestCode.CLONE_GROUP_OFFSET,
+)
+CONSUMPTION_CODES = (
+    RequestCode.QUERY_CONSUME_TIME_SPAN,
+    RequestCode.GET_BROKER_CONSUME_STATS,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+    RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+)
+CONSUMER_STATE_CODES = (
+    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+    RequestCode.GET_CONSUMER_RUNNING_INFO,
+    RequestCode.CONSUME_MESSAGE_DIRECTLY,
+)
 STATISTICS_CODES = (
     RequestCode.GET_TOPIC_STATS_INFO,
     RequestCode.GET_CONSUME_STATS,
@@ -129,6 +150,7 @@ class BrokerParts:
         self._listen_port = listen_port
         self._store_hosts: dict[bytes, bytes] = {}
         self._traffic = Traffic()
+        self._flows = Flows(clock)
         self.registry = Registry()
         config = settings.store_path_root_dir / "config"
         self._levels = DelayLevels.parse(settings.message_delay_level)
@@ -159,6 +181,7 @@ class BrokerParts:
         self.producers = Producers()
         self.consumers = Consumers(groups=self.groups)
         self._locks = QueueLocks(clock)
+        self._filters = SubscribedFilters()
         self._heartbeats = Heartbeats(
             producers=self.producers,
             consumers=self.consumers,
@@ -189,6 +212,7 @@ class BrokerParts:
             files=files,
             choice=StateChoice.from_settings(settings, files),
             broker_name=settings.broker_name,
+            has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
         )
 
     # -- life -----------------------------------------------------------------------------------------------
@@ -234,6 +258,13 @@ class BrokerParts:
         for requests in self._requests():
             requests.register(dispatch)
         dispatch.loads(STATISTICS_CODES, self._statistics)
+        dispatch.loads((RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,), self._reset_offsets)
+        dispatch.loads(GROUP_OFFSET_CODES, self._group_offsets)
+        dispatch.loads(CONSUMPTION_CODES, self._consumption)
+        dispatch.loads(CONSUMER_STATE_CODES, self._consumer_state)
+        dispatch.loads((RequestCode.VIEW_BROKER_STATS_DATA,), self._counts)
+        dispatch.loads((RequestCode.QUERY_CONSUME_QUEUE,), self._queue_units)
+        dispatch.loads((RequestCode.GET_BROKER_HA_STATUS,), self._replication)
         dispatch.loads(BROKER_INFO_CODES, self._broker_info)
         dispatch.loads(TRANSACTION_CODES, self._transaction_control)
 
@@ -252,25 +283,52 @@ class BrokerParts:
         await waiting
 
     def close(self) -> None:
-        """Save the tables, flush and close the store; blocks."""
-        transaction_counts = MetricsFile(
-            self._settings.store_path_root_dir / "config", self.transactions.counts, self._clock
-        )
+        """Save the tables, flush and close the store; blocks.
+
+        :raises TablesNotSaved: some could not be; everything else is saved and closed.
+        """
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
-        for table in (self.topics, self.groups, self.offsets, self._delay_offsets, transaction_counts):
-            try:
-                table.persist_now()
-            except OSError as error:  # the others, and above all the messages, must not suffer for one file
-                log.error("table not saved", table=type(table).__name__, failure=error)
+        failed = save_all(self._last_saves())
         self.store.close()
+        if failed:
+            raise TablesNotSaved(failed)
+
+    def _last_saves(self) -> list[LastSave]:
+        config = self._settings.store_path_root_dir / "config"
+        counts = MetricsFile(config, self.transactions.counts, self._clock)
+        return [
+            LastSave(self.topics, config / "topics.json", "topics created or changed since it was saved last"),
+            LastSave(self.groups, config / "subscriptionGroup.json", "groups made or changed since it was saved last"),
+            LastSave(
+                self.offsets,
+                config / "consumerOffset.json",
+                "consumers go on at the offsets saved last: messages acknowledged since come again",
+            ),
+            LastSave(
+                self._delay_offsets,
+                config / "delayOffset.json",
+                "delay levels go on at the offsets saved last: delayed messages released since come again",
+            ),
+            LastSave(
+                counts, config / FILE_NAME, "nothing here: counts of transactions that only Apache RocketMQ reads"
+            ),
+        ]
 
     # -- requests -------------------------------------------------------------------------------------------
 
     def _requests(self) -> list[Any]:
         settings, store = self._settings, self.store
         topics, groups, offsets = self.topics, self.groups, self.offsets
+        send = self._send()
         return [
-            self._send(),
+            send,
+            ReplyMessage(
+                send=send,
+                store=store,
+                producers=self.producers,
+                clock_ms=self._clock,
+                stores=settings.store_reply_message_enable,
+            ),
             EndTransaction(transactions=self.transactions, store=store, clock_ms=self._steady_ms),
             SendBack(
                 store=store,
@@ -281,7 +339,11 @@ class BrokerParts:
                 random_below=randbelow,
             ),
             self._pull(),
-            HeartbeatRequests(heartbeats=self._heartbeats),
+            HeartbeatRequests(
+                heartbeats=self._heartbeats,
+                filters=self._filters,
+                property_filter_enabled=settings.enable_property_filter,
+            ),
             ConnectedClients(producers=self.producers, consumers=self.consumers),
             OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=self._cold_reads),
             LockRequests(locks=self._locks),
@@ -300,7 +362,74 @@ class BrokerParts:
             offsets=self.offsets,
             consumers=self.consumers,
             broker_name=self._settings.broker_name,
+            flows=self._flows,
         )
+
+    def _reset_offsets(self) -> RequestGroup:
+        from gateway.broker.requests.admin.reset_offsets import ResetOffsets
+
+        return ResetOffsets(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            consumers=self.consumers,
+            held=self._held,
+            cold_reads=self._cold_reads,
+            broker_name=self._settings.broker_name,
+            by_server=self._settings.use_server_side_reset_offset,
+        )
+
+    def _group_offsets(self) -> RequestGroup:
+        from gateway.broker.requests.admin.group_offsets import GroupOffsets
+
+        return GroupOffsets(
+            store=self.store, offsets=self.offsets, consumers=self.consumers, delay_offsets=self._delays.offsets
+        )
+
+    def _consumption(self) -> RequestGroup:
+        from gateway.broker.requests.admin.consumption import Consumption
+
+        return Consumption(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            consumers=self.consumers,
+            flows=self._flows,
+            cold_reads=self._cold_reads,
+            clock_ms=self._clock,
+            broker_name=self._settings.broker_name,
+            address=lambda request: "{}:{}".format(*unpack_host(self._store_host(request.channel))),
+        )
+
+    def _consumer_state(self) -> RequestGroup:
+        from gateway.broker.requests.admin.consumer_state import ConsumerState
+
+        return ConsumerState(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            consumers=self.consumers,
+            cold_reads=self._cold_reads,
+        )
+
+    def _counts(self) -> RequestGroup:
+        from gateway.broker.requests.admin.counts import Counts
+
+        return Counts(flows=self._flows, clock_ms=self._clock, cluster=self._settings.broker_cluster_name)
+
+    def _queue_units(self) -> RequestGroup:
+        from gateway.broker.requests.admin.queue_units import QueueUnitRequests
+
+        return QueueUnitRequests(
+            store=self.store, topics=self.topics, consumers=self.consumers, cold_reads=self._cold_reads
+        )
+
+    def _replication(self) -> RequestGroup:
+        from gateway.broker.requests.admin.replication import Replication
+
+        return Replication(store=self.store)
 
     def _broker_info(self) -> RequestGroup:
         from gateway.broker.requests.broker_info import BrokerInfo
@@ -365,6 +494,7 @@ class BrokerParts:
                 max_count_cold=settings.max_transfer_count_on_message_in_disk,
                 max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
                 lite_pull_enabled=True,
+                property_filter_enabled=settings.enable_property_filter,
                 long_polling=settings.long_polling_enable,
                 short_polling_ms=settings.short_polling_time_ms,
                 longest_hold_ms=LONGEST_HOLD_MS,
@@ -372,6 +502,8 @@ class BrokerParts:
             clock=self._clock,
             cold_reads=self._cold_reads,
             traffic=self._traffic,
+            flows=self._flows,
+            filters=self._filters,
         )
 
     # -- jobs -----------------------------------------------------------------------------------------------
@@ -398,6 +530,7 @@ class BrokerParts:
             ),
             Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=self._persist_tables),
             Job(name="throughput", interval_ms=SAMPLE_MS, run=self._throughput.sample),
+            Job(name="flows", interval_ms=FLOW_SAMPLE_MS, run=self._flows.sample),
             Job(
                 name="commit log flush",
                 interval_ms=settings.flush_interval_commit_log_ms,
@@ -425,6 +558,7 @@ class BrokerParts:
     def _dispatched(self, messages: list[Dispatched]) -> None:
         """New messages can be read: tell everyone who waits for some."""
         self._traffic.stored_messages += len(messages)
+        self._flows.stored(messages)
         self.transactions.half_stored(messages)
         self._delays.arrived(messages)
         self._held.arrived(messages)

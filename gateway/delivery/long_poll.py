@@ -8,16 +8,24 @@ not need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from gateway.clock import Milliseconds
+from gateway.delivery.filters.sql92 import PropertyFilter
 from gateway.delivery.filters.tags import TagFilter
 
 TICK_MS = 250
 """How fine the deadlines are: a held pull is resumed at most this much late."""
 
 QueueKey = tuple[str, int]
+
+
+class HasProperties(Protocol):
+    """The message itself."""
+
+    @property
+    def property_map(self) -> Mapping[str, str]: ...  # noqa: D102
 
 
 class Arrival(Protocol):
@@ -28,17 +36,26 @@ class Arrival(Protocol):
     queue_offset: int
     tags_code: int
 
+    @property
+    def message(self) -> HasProperties: ...  # noqa: D102
+
 
 class HeldPull:
     """One waiting pull request. A plain class: thousands are made and dropped a second."""
 
-    __slots__ = ("accepts", "deadline_ms", "next_offset", "resume", "woken")
+    __slots__ = ("accepts", "accepts_properties", "deadline_ms", "next_offset", "resume", "woken")
 
     def __init__(
-        self, next_offset: int, accepts: TagFilter | None, deadline_ms: int, resume: Callable[[], None]
+        self,
+        next_offset: int,
+        accepts: TagFilter | None,
+        deadline_ms: int,
+        resume: Callable[[], None],
+        accepts_properties: PropertyFilter | None = None,
     ) -> None:
         self.next_offset = next_offset
         self.accepts = accepts
+        self.accepts_properties = accepts_properties
         self.deadline_ms = deadline_ms
         self.resume = resume
         self.woken = False
@@ -90,6 +107,14 @@ class HeldPulls:
                 touched.add(key)
         self._resume(ready, touched)
 
+    def wake(self, topic: str, queue_id: int) -> None:
+        """Resume everything that waits at a queue: what a pull would be answered there has changed."""
+        key = (topic, queue_id)
+        waiting = [pull for pull in self._by_queue.get(key, ()) if not pull.woken]
+        for pull in waiting:
+            pull.woken = True
+        self._resume(waiting, {key})
+
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
         now_tick = self._clock() // TICK_MS
@@ -124,6 +149,8 @@ def _wakes(pull: HeldPull, message: Arrival) -> bool:
     if pull.woken or message.queue_offset < pull.next_offset:
         return False
     if pull.accepts is not None and not pull.accepts(message.tags_code):
+        return False
+    if pull.accepts_properties is not None and not pull.accepts_properties(message.message.property_map):
         return False
     pull.woken = True
     return True

@@ -16,7 +16,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.names import SYSTEM_GROUP_PREFIX, group_name_fault
+from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
 from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
 from gateway.telemetry.logs import EventLog
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -39,9 +39,12 @@ SYSTEM_GROUPS = (
     "CID_ONSAPI_PULL",
     "CID_ONSAPI_PERMISSION",
     "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
+    TRANSACTION_GROUP,
 )
 """What upstream creates at start."""
+
+NOT_READABLE = 4
+"""The bit of a forbidden group and topic, upstream's permission to read. Never change: it is on disk."""
 
 log = EventLog("groups")
 
@@ -69,7 +72,7 @@ class Groups:
         self._max_groups = max_groups
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
-        self._forbidden: Mapping[str, Mapping[str, int]] = {}
+        self._forbidden: dict[str, dict[str, int]] = {}
         self._extra: Mapping[str, Any] = {}
         self._file = JsonFile(path, disk)
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
@@ -103,6 +106,34 @@ class Groups:
     def data_version(self) -> DataVersion:
         """Rises with every change."""
         return self._version
+
+    def forbidden(self) -> Mapping[str, Mapping[str, int]]:
+        """Group → topic → bits of what the group may not do there; a view that changes with the table."""
+        return MappingProxyType(self._forbidden)
+
+    def may_read(self, group: str, topic: str) -> bool:
+        """Whether nobody forbade a group to read a topic."""
+        topics = self._forbidden.get(group)
+        return topics is None or not topics.get(topic, 0) & NOT_READABLE
+
+    def set_readable(self, group: str, topic: str, readable: bool) -> None:
+        """Forbid a group to read a topic, or allow it again.
+
+        :raises RequestRefused: SYSTEM_BUSY, as many topics as groups may exist are forbidden to this group.
+        """
+        topics = self._forbidden.get(group, {})
+        bits = topics.get(topic, 0)
+        changed = bits & ~NOT_READABLE if readable else bits | NOT_READABLE
+        if changed == bits:
+            return
+        if topic not in topics and sum(map(len, self._forbidden.values())) >= self._max_groups:
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{self._max_groups} topics are forbidden, the limit")
+        self._forbidden.setdefault(group, {})[topic] = changed
+        if not changed:
+            del self._forbidden[group][topic]
+        if not self._forbidden[group]:
+            del self._forbidden[group]
+        self._changed()
 
     def is_system(self, group: str) -> bool:
         """Whether no request may delete this group."""
@@ -141,6 +172,7 @@ class Groups:
         if group not in self._table:
             return False
         del self._table[group]
+        self._forbidden.pop(group, None)
         self._changed()
         log.info("subscription group deleted", group=group)
         return True
@@ -158,7 +190,7 @@ class Groups:
         if content is not None:
             self._table.update(content.configs)
             self._version = content.data_version
-            self._forbidden = content.forbidden_table
+            self._forbidden = {group: dict(topics) for group, topics in content.forbidden_table.items()}
             self._extra = content.extra
 
     @property
@@ -180,7 +212,8 @@ class Groups:
 
     def _frozen(self) -> Callable[[], bytes]:
         """What makes the file from a copy of the table, in any thread."""
-        return GroupsFile(dict(self._table), self._version, self._forbidden, self._extra).build
+        forbidden = {group: dict(topics) for group, topics in self._forbidden.items()}
+        return GroupsFile(dict(self._table), self._version, forbidden, self._extra).build
 
     def _with_kept(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
         """A new configuration with the members of other versions that the present one carries."""

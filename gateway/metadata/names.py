@@ -31,6 +31,8 @@ OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
+"""Its offsets in the two half topics say where the transactions stand: only the broker moves them."""
 CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
@@ -75,6 +77,19 @@ def check_group_name(group: str) -> None:
     fault = group_name_fault(group)
     if fault is not None:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, fault)
+
+
+def check_movable(group: str) -> None:
+    """Let a group pass whose offsets requests may move; those of the transactions are the broker's own.
+
+    :raises RequestRefused: INVALID_PARAMETER.
+    """
+    if group == TRANSACTION_GROUP:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"The group[{group}] is a system group, its offsets cannot be changed: "
+            "they say which transactions are pending",
+        )
 
 
 def reply_topic(cluster: str) -> str:

@@ -51,6 +51,8 @@ class ConsumerOffsets:
         self._clock_ms = clock_ms
         self._max_offsets = max_offsets
         self._table: dict[str, dict[int, int]] = {}
+        self.resets: dict[tuple[str, str, int], int] = {}
+        """Queues set back whose consumer does not know it yet: group, topic and queue to offset."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
         self._count = 0
@@ -58,10 +60,26 @@ class ConsumerOffsets:
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the next offset of a queue; it may also go back.
+        """Remember the next offset of a queue; it may also go back. Ignored while the queue is in ``resets``.
 
         :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the limit.
         """
+        if not self.resets or (group, topic, queue_id) not in self.resets:
+            self._put(group, topic, queue_id, offset)
+
+    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Set a queue to an offset against its consumer's will: the next pull elsewhere is sent there.
+
+        :raises RequestRefused: as ``commit``.
+        """
+        self._put(group, topic, queue_id, offset)
+        self.resets[group, topic, queue_id] = offset
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset that a queue was set to, told once; None when it was not, or its consumer already knows it."""
+        return self.resets.pop((group, topic, queue_id), None)
+
+    def _put(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         key = f"{topic}{SEPARATOR}{group}"
         queues = self._table.get(key)
         if queues is None or queue_id not in queues:
@@ -151,6 +169,10 @@ class ConsumerOffsets:
 
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
-            self._count -= len(self._table.pop(key))
+            queues = self._table.pop(key)
+            self._count -= len(queues)
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id in queues:
+                self.resets.pop((group, topic, queue_id), None)
         if keys:
             self._writer.touch()

@@ -170,6 +170,21 @@ class Topics:
         log.info("topic created by a send", topic=topic, queues=queues, like=default_topic)
         return config
 
+    def find_or_create(self, topic: str, queue_id: int) -> TopicConfig | None:
+        """The topic of a message that is committed: once deleted, it is created again as a send would.
+
+        None when it does not exist, and automatic creation is off or does not give it this queue.
+
+        :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached.
+        """
+        config = self._table.get(topic)
+        if config is not None:
+            return config
+        default = self._table.get(names.DEFAULT_TOPIC)
+        if default is None or queue_id >= default.write_queue_nums or names.topic_name_fault(topic) is not None:
+            return None
+        return self.create_from_default(topic, names.DEFAULT_TOPIC, default.write_queue_nums, 0)
+
     def adopt(self, topic: str, queue_count: int) -> TopicConfig | None:
         """A topic for queues that recovery found in the store but not in ``topics.json``.
 

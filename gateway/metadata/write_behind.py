@@ -95,7 +95,14 @@ class WriteBehind:
         self._writing = False
         if failure is not None:
             self.dirty = True
-            log.error("configuration file not written", path=self._file.path, failure=failure)
+            # A full or failing disk is told in one line; a traceback is for what should not happen.
+            known = isinstance(failure, OSError)
+            log.error(
+                "configuration file not written",
+                path=self._file.path,
+                reason=str(failure),
+                failure=None if known else failure,
+            )
         waiting, self._riding = self._riding, []
         for saved in waiting:
             saved(failure)

@@ -134,6 +134,19 @@ class BrokerSettings:
         minimum=0,
         maximum=600_000,
     )
+    use_server_side_reset_offset: bool = setting(
+        True,
+        "useServerSideResetOffset",
+        "Set groups back by the answers to their pulls, online or not; false: by telling their clients, as before 5.x.",
+    )
+    store_reply_message_enable: bool = setting(
+        True, "storeReplyMessageEnable", "Store the replies of request-reply calls besides passing them on."
+    )
+    enable_property_filter: bool = setting(
+        True,
+        "enablePropertyFilter",
+        "Let consumers filter by SQL92 expressions over the properties of messages (Apache: off).",
+    )
     held_pulls_limit: int = setting(
         100_000,
         "gateway.heldPullsLimit",

@@ -204,7 +204,9 @@ def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) 
     if settings.max_message_size + 65_536 > settings.mapped_file_size_commit_log:
         refuse(
             ["maxMessageSize", "mappedFileSizeCommitLog"],
-            "a commit log file must hold the largest message and 65536 bytes more",
+            "a commit log file must hold the largest message and 65536 bytes more: "
+            f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least "
+            f"{settings.max_message_size + 65_536} is needed",
         )
     name_server, broker = settings.nameserver_port, settings.listen_port
     vip = broker - 2 if settings.vip_channel_enable and broker > 2 else 0

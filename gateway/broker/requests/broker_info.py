@@ -131,12 +131,12 @@ class BrokerInfo:
         """Upstream's thread pools and timer; here requests wait in no queue and there is no timer wheel."""
         waiting = {
             f"{kind}ThreadPoolQueue{figure}": 0
-            for kind in ("send", "pull", "query")
+            for kind in ("send", "pull", "litePull", "query", "ack")
             for figure in ("Size", "HeadWaitTimeMills")
         }
         timer = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), 0)
         rates = dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), 0.0)
-        return {**waiting, **timer, **rates, "pageCacheLockTimeMills": 0}
+        return {**waiting, **timer, **rates, "EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0}
 
 
 def _duration(elapsed_ms: int) -> str:

@@ -63,22 +63,37 @@ class EndTransaction:
         header = read_header(EndTransactionRequest, request.command)
         kind = header.commit_or_rollback
         knows = kind in OUTCOMES
-        if header.from_transaction_check:
-            self._transactions.checked(header.tran_state_table_offset, knows=knows)
         if not knows:
-            if kind != SysFlag.TRANSACTION_NONE:
-                refused = not_an_outcome(kind)
-                self._log_refusal(header, request, refused)
-                raise refused
-            log.debug("no outcome yet", half_offset=header.tran_state_table_offset, group=header.producer_group)
+            self._unknown(header, request)
             return
         half = self._checked_half(header, request)
+        if header.from_transaction_check:
+            self._transactions.checked(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
         answer = None if request.answered else lambda reply: _answer(request, reply)
         if kind == SysFlag.TRANSACTION_COMMIT:
             self._transactions.commit(half, source, answer)
         else:
             self._transactions.roll_back(half, source, answer)
+
+    def _unknown(self, header: EndTransactionRequest, request: Request) -> None:
+        """A producer does not know yet. What it names is looked up in memory only: one settled meanwhile is nothing."""
+        kind, offset, group = header.commit_or_rollback, header.tran_state_table_offset, header.producer_group
+        refused: RequestRefused | None = None
+        if kind != SysFlag.TRANSACTION_NONE:
+            refused = not_an_outcome(kind)
+        elif header.from_transaction_check and self._transactions.is_pending(offset):
+            if self._transactions.is_pending_of(offset, header.commit_log_offset, group):
+                self._transactions.checked(offset, knows=False)
+            else:
+                refused = RequestRefused(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"half message {offset} is not at commit log offset {header.commit_log_offset} or of another group",
+                )
+        if refused is not None:
+            self._log_refusal(header, request, refused)
+            raise refused
+        log.debug("no outcome yet", half_offset=offset, group=group)
 
     def resume(self, request: Request) -> None:
         """Check a given-up half message again.

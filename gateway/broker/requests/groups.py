@@ -68,7 +68,9 @@ class GroupRequests:
         table = self._groups.table()
         names = page(table, header.group_seq, header.max_group_num)
         body = SubscriptionGroupTable(
-            configs={name: table[name] for name in names}, data_version=self._groups.data_version
+            configs={name: table[name] for name in names},
+            data_version=self._groups.data_version,
+            forbidden_table=self._groups.forbidden(),
         )
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=len(table)), body=body.build())
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG
+from gateway.delivery.filters.sql92 import ExpressionError
+from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
+from gateway.delivery.filters.tags import is_tag_type
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from wire.bodies.consumers import CheckClientRequest
@@ -21,10 +23,17 @@ if TYPE_CHECKING:
 
 
 class HeartbeatRequests:
-    """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46)."""
+    """Answers HEART_BEAT (34), UNREGISTER_CLIENT (35) and CHECK_CLIENT_CONFIG (46).
 
-    def __init__(self, *, heartbeats: Heartbeats) -> None:
+    :param property_filter_enabled: whether consumers may filter by more than tags.
+    """
+
+    def __init__(
+        self, *, heartbeats: Heartbeats, filters: SubscribedFilters, property_filter_enabled: bool = True
+    ) -> None:
         self._heartbeats = heartbeats
+        self._filters = filters
+        self._property_filter_enabled = property_filter_enabled
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -41,6 +50,9 @@ class HeartbeatRequests:
         command = request.command
         data = HeartbeatData.parse(command.body)
         moved = self._heartbeats.receive(request.channel, command.language, command.version, data)
+        if self._property_filter_enabled:
+            for consumer in data.consumers:
+                self._filters.register(consumer.group, consumer.subscriptions)
         return Answer(
             header=HeartbeatResponse(
                 is_support_heart_beat_v2=True, is_sub_change=moved if data.fingerprint != 0 else None
@@ -57,10 +69,12 @@ class HeartbeatRequests:
     def check_client_config(self, request: Request, _header: None) -> Answer:
         """Whether the broker can filter what a push consumer is about to subscribe."""
         subscription = CheckClientRequest.parse(request.command.body).subscription
-        if subscription is not None and subscription.expression_type not in (None, "", EXPRESSION_TYPE_TAG):
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                f"The broker does not support consumer to filter message by {subscription.expression_type}: "
-                "it filters by tags only",
-            )
+        if subscription is None or is_tag_type(subscription.expression_type):
+            return Answer()
+        if not self._property_filter_enabled:
+            check_expression_type(subscription.expression_type)
+        try:
+            compiled(subscription.expression_type, subscription.sub_string)
+        except ExpressionError as error:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
         return Answer()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
+from gateway.metadata.names import check_movable
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
@@ -76,6 +77,7 @@ class OffsetRequests:
         except FieldError as error:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
         group, topic = header.consumer_group, header.topic
+        check_movable(group)
         if self._groups.get(group) is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"

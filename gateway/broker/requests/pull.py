@@ -11,9 +11,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, TagFilter, tag_filter
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.sql92 import ExpressionError
+from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
+from gateway.delivery.filters.tags import is_tag_type, tag_filter
 from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
+from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
@@ -26,6 +30,7 @@ from wire.message.tags import TagExpression, parse_tag_expression
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.flows import Flows
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.membership.consumers import Consumers
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.store.message_store import MessageStore
+    from wire.bodies.subscriptions import SubscriptionData
 
 log = EventLog("pull")
 
@@ -60,6 +66,7 @@ class PullLimits:
     max_count_cold: int
     max_bytes_cold: int
     lite_pull_enabled: bool
+    property_filter_enabled: bool
     long_polling: bool
     short_polling_ms: int
     longest_hold_ms: int
@@ -81,6 +88,8 @@ class PullMessage:
         clock: Milliseconds,
         cold_reads: ColdReads,
         traffic: Traffic,
+        flows: Flows,
+        filters: SubscribedFilters,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -92,6 +101,8 @@ class PullMessage:
         self._clock = clock
         self._cold_reads = cold_reads
         self._traffic = traffic
+        self._flows = flows
+        self._filters = filters
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -102,37 +113,52 @@ class PullMessage:
         """Check, read, and answer or hold."""
         header = read_header(PullMessageRequest, request.command)
         accepts = self._checked(request, header)
-        if header.sys_flag & PullFlag.COMMIT_OFFSET:
+        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.consumer_group != TRANSACTION_GROUP:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         may_hold = bool(header.sys_flag & PullFlag.SUSPEND)
         self._read(request, header, accepts, may_hold)
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def _read(self, request: Request, header: PullMessageRequest, accepts: TagFilter | None, may_hold: bool) -> None:
+    def _read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits = self._limits
         wanted_bytes = header.max_msg_bytes or limits.max_bytes
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
+        if self._offsets.resets and self._is_reset(request, header):
+            return
         count = max(1, min(header.max_msg_nums, limits.max_count))
         size = min(wanted_bytes, limits.max_bytes)
-        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts)
+        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
+        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
         if result is None:
             self._cold_read(request, header, accepts, may_hold)
         else:
             self._answer_or_hold(request, header, accepts, may_hold, result)
 
-    def _cold_read(
-        self, request: Request, header: PullMessageRequest, accepts: TagFilter | None, may_hold: bool
-    ) -> None:
+    def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
+        """Whether the queue was set to another offset than the one asked for; then that is the answer."""
+        topic, queue_id = header.topic, header.queue_id
+        offset = self._offsets.take_reset(header.consumer_group, topic, queue_id)
+        if offset is None or offset == header.queue_offset:
+            return False
+        store = self._store
+        bounds = max(store.min_offset(topic, queue_id), 0), store.max_offset(topic, queue_id)
+        self._answer(
+            request, header, ResponseCode.PULL_OFFSET_MOVED, GetResult(GetStatus.OFFSET_RESET, offset, *bounds)
+        )
+        return True
+
+    def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits, store = self._limits, self._store
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         count = max(1, min(header.max_msg_nums, limits.max_count_cold))
         size = min(header.max_msg_bytes or limits.max_bytes, limits.max_bytes_cold)
+        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
 
         def read() -> GetResult | None:
             if request.channel.closed:  # it may have waited for a thread for a while
                 return None
-            result = store.get_messages(topic, queue_id, offset, count, size, accepts)
+            result = store.get_messages(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
             if result.status is GetStatus.FOUND:
                 store.read_ahead(topic, queue_id, result.next_begin_offset)
             return result
@@ -143,7 +169,7 @@ class PullMessage:
         self,
         request: Request,
         header: PullMessageRequest,
-        accepts: TagFilter | None,
+        accepts: MessageFilter,
         may_hold: bool,
         result: GetResult | BaseException | None,
     ) -> None:
@@ -160,7 +186,7 @@ class PullMessage:
         self,
         request: Request,
         header: PullMessageRequest,
-        accepts: TagFilter | None,
+        accepts: MessageFilter,
         may_hold: bool,
         result: GetResult,
     ) -> None:
@@ -169,7 +195,7 @@ class PullMessage:
             return
         self._answer(request, header, code, result)
 
-    def _hold(self, request: Request, header: PullMessageRequest, accepts: TagFilter | None) -> bool:
+    def _hold(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> bool:
         limits = self._limits
         hold_ms = header.suspend_timeout_millis if limits.long_polling else limits.short_polling_ms
         hold_ms = min(hold_ms, limits.longest_hold_ms)
@@ -186,7 +212,8 @@ class PullMessage:
             except RequestRefused as refusal:
                 request.answer(refusal.code, remark=refusal.remark)
 
-        held = HeldPull(header.queue_offset, accepts, self._clock() + hold_ms, resume)
+        deadline_ms = self._clock() + hold_ms
+        held = HeldPull(header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.accepts_properties)
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
@@ -204,6 +231,7 @@ class PullMessage:
         if code == ResponseCode.SUCCESS:
             self._traffic.found_pulls += 1
             self._traffic.given_messages += result.count
+            self._flows.given(asked.topic, asked.consumer_group, result.count, result.total_bytes)
             request.send_parts([build_frame_head(response, result.total_bytes), *result.parts])
         else:
             self._traffic.missed_pulls += 1
@@ -211,7 +239,7 @@ class PullMessage:
 
     # -- checks ---------------------------------------------------------------------------------------------
 
-    def _checked(self, request: Request, header: PullMessageRequest) -> TagFilter | None:
+    def _checked(self, request: Request, header: PullMessageRequest) -> MessageFilter:
         """The filter of a pull that is allowed.
 
         :raises RequestRefused: with upstream's code for the first check that fails.
@@ -231,9 +259,21 @@ class PullMessage:
                 ResponseCode.NO_PERMISSION, f"subscription group no permission, {header.consumer_group}"
             )
         self._check_queue(header)
+        if not self._groups.may_read(header.consumer_group, header.topic):
+            raise RequestRefused(
+                ResponseCode.NO_PERMISSION,
+                f"the consumer group[{header.consumer_group}] is forbidden to read topic[{header.topic}]",
+            )
         if header.sys_flag & PullFlag.SUBSCRIPTION:
-            return _posted_filter(header.subscription or "", header.expression_type or EXPRESSION_TYPE_TAG)
-        return self._subscribed_filter(header, group.consume_broadcast_enable)
+            expression_type: str | None = header.expression_type
+            accepts = _posted_filter(header.subscription or "", expression_type)
+        else:
+            subscription = self._subscription(header, group.consume_broadcast_enable)
+            expression_type = subscription.expression_type
+            accepts = self._subscribed_filter(header, subscription)
+        if not self._limits.property_filter_enabled:
+            check_expression_type(expression_type)
+        return accepts
 
     def _check_queue(self, header: PullMessageRequest) -> None:
         topic = self._topics.get(header.topic)
@@ -248,8 +288,8 @@ class PullMessage:
                 f"readQueueNums[{topic.read_queue_nums}]",
             )
 
-    def _subscribed_filter(self, header: PullMessageRequest, broadcast_enabled: bool) -> TagFilter | None:
-        """The filter that the group's heartbeats told of."""
+    def _subscription(self, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
+        """What the group's heartbeats told of."""
         member = self._consumers.group(header.consumer_group)
         if member is None:
             raise RequestRefused(
@@ -272,12 +312,19 @@ class PullMessage:
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
                 "the consumer's subscription not latest; a heartbeat brings it",
             )
-        _check_expression_type(subscription.expression_type)
-        return tag_filter(
+        return subscription
+
+    def _subscribed_filter(self, header: PullMessageRequest, subscription: SubscriptionData) -> MessageFilter:
+        by_tags = is_tag_type(subscription.expression_type)
+        if not by_tags:
+            accepts = self._filters.find(header.consumer_group, subscription, header.sub_version)
+            return EVERYTHING if subscription.class_filter_mode else MessageFilter(None, accepts)
+        accepts_code = tag_filter(
             subscription.sub_string,
             subscription.code_set,
             class_filter_mode=subscription.class_filter_mode,
         )
+        return EVERYTHING if accepts_code is None else MessageFilter(accepts_code)
 
 
 def _code(result: GetResult, asked_offset: int) -> ResponseCode:
@@ -288,24 +335,18 @@ def _code(result: GetResult, asked_offset: int) -> ResponseCode:
     return ResponseCode.PULL_NOT_FOUND if asked_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
 
 
-def _check_expression_type(expression_type: str | None) -> None:
-    if expression_type not in (None, "", EXPRESSION_TYPE_TAG):
-        raise RequestRefused(
-            ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type}",
-        )
-
-
-def _posted_filter(expression: str, expression_type: str) -> TagFilter | None:
+def _posted_filter(expression: str, expression_type: str | None) -> MessageFilter:
     """The filter that a pull carries itself, as lite pull and DefaultMQPullConsumer do."""
-    _check_expression_type(expression_type)
     try:
+        if not is_tag_type(expression_type):
+            return MessageFilter(None, compiled(expression_type, expression))
         parsed = _parsed_expression(expression)
-    except WireError as error:
+    except (WireError, ExpressionError) as error:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
         ) from error
-    return tag_filter(expression, parsed.codes, class_filter_mode=False)
+    accepts_code = tag_filter(expression, parsed.codes, class_filter_mode=False)
+    return EVERYTHING if accepts_code is None else MessageFilter(accepts_code)
 
 
 @lru_cache(maxsize=1024)

@@ -159,6 +159,33 @@ class SendMessage:
         except RequestRefused as refused:
             request.send(command.response(refused.code, refused.remark, dict(self._answer_ext)))
 
+    def answer_ext(self) -> dict[str, str]:
+        """What every answer about a message carries."""
+        return dict(self._answer_ext)
+
+    def as_it_came(self, request: Request, header: SendMessageRequest) -> OutgoingMessage:
+        """A message that is checked as every send is, but to whose properties nothing is added: a reply.
+
+        :raises RequestRefused: as for a send.
+        """
+        topic, body, channel = self._topic(header), request.command.body, request.channel
+        if len(body) > self._limits.max_message_bytes:
+            raise self._too_large(body)
+        store_host = self._store_host(channel)
+        return OutgoingMessage(
+            topic=header.topic,
+            queue_id=self._queue_id(header, topic),
+            flag=header.flag,
+            sys_flag=_sys_flag(header.sys_flag, channel.remote_host, store_host),
+            born_at_ms=header.born_timestamp,
+            born_host=channel.remote_host,
+            store_host=store_host,
+            reconsume_times=header.reconsume_times or 0,
+            prepared_transaction_offset=0,
+            body=body,
+            properties=(header.properties or "").encode("utf-8", "replace"),
+        )
+
     # -- single ---------------------------------------------------------------------------------------------
 
     def _send_single(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:

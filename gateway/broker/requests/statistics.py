@@ -21,6 +21,7 @@ from wire.headers.topics import (
 )
 
 if TYPE_CHECKING:
+    from gateway.broker.flows import Flows
     from gateway.membership.consumers import Consumers
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
@@ -41,12 +42,14 @@ class StatisticsRequests:
         offsets: ConsumerOffsets,
         consumers: Consumers,
         broker_name: str,
+        flows: Flows,
     ) -> None:
         self._store = store
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
         self._broker_name = broker_name
+        self._flows = flows
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -71,6 +74,7 @@ class StatisticsRequests:
         group = header.consumer_group
         connected = self._consumers.group(group)
         table: dict[MessageQueue, OffsetWrapper] = {}
+        per_second = 0.0
         for topic in self._stats_topics(header):
             config = self._topics.get(topic)
             if config is None:
@@ -79,7 +83,8 @@ class StatisticsRequests:
                 continue
             for queue_id in range(config.read_queue_nums):
                 table[self._queue(topic, queue_id)] = self._progress(group, topic, queue_id)
-        return Answer(body=ConsumeStats(offset_table=table).build())
+            per_second += self._flows.given_per_second(topic, group)
+        return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
     def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
         """The groups that subscribe a topic now, or have offsets in it."""

@@ -88,10 +88,15 @@ class TransactionControl:
         if self._access is OperatorAccess.EVERYWHERE or (self._access is OperatorAccess.LOOPBACK and is_loopback(host)):
             return
         log.warning("operator refused", remote=request.channel.remote_text, access=self._access.value)
+        advice = "set gateway.operatorAccess=LOOPBACK or EVERYWHERE"
+        if self._access is OperatorAccess.LOOPBACK:
+            advice = (
+                "run the command on the broker's machine, against a loopback address, "
+                "or set gateway.operatorAccess=EVERYWHERE"
+            )
         raise RequestRefused(
             ResponseCode.NO_PERMISSION,
-            f"gateway.operatorAccess={self._access.value} does not admit {host}: run the command on the broker's "
-            "machine, against a loopback address, or set gateway.operatorAccess=EVERYWHERE",
+            f"gateway.operatorAccess={self._access.value} does not admit {host}: {advice}",
         )
 
     # -- looking ----------------------------------------------------------------------------------------------

@@ -14,6 +14,11 @@ TagFilter = Callable[[int], bool]
 EXPRESSION_TYPE_TAG = "TAG"
 
 
+def is_tag_type(expression_type: str | None) -> bool:
+    """Whether a subscription of this type names tags; old clients send no type at all."""
+    return expression_type in (None, "", EXPRESSION_TYPE_TAG)
+
+
 def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filter_mode: bool) -> TagFilter | None:
     """The filter of one subscription, or None when every message matches.
 

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
+from gateway.broker.last_save import TablesNotSaved
 from gateway.broker.service import BrokerService
 from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
@@ -308,19 +309,25 @@ def test_a_topic_whose_file_was_lost_is_restored_from_its_queues(tmp_path: Path)
     assert answer.code == ResponseCode.SUCCESS
 
 
+def full() -> None:
+    raise OSError(28, "No space left on device")
+
+
 def test_a_table_that_cannot_be_saved_keeps_no_message_from_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = WholeBroker(tmp_path / "store")
     broker.send(broker.connect(), body=b"x")
-
-    def full() -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr(broker.parts.topics, "persist_now", full)
-    with caplog.at_level(logging.ERROR, "gateway"):
+    monkeypatch.setattr(broker.parts.offsets, "persist_now", full)
+    with caplog.at_level(logging.ERROR, "gateway"), pytest.raises(TablesNotSaved) as told:
         broker.stop()
-    assert [record.message for record in caplog.records] == ["table not saved"]
+    config = tmp_path / "store" / "config"
+    assert told.value.paths == (config / "topics.json", config / "consumerOffset.json")
+    assert told.value.exit_code == 1
+    assert [record.message for record in caplog.records] == ["table not saved"] * 2
+    assert [record.failure for record in caplog.records] == [None, None]  # type: ignore[attr-defined]
+    assert "come again" in caplog.records[1].facts["lost"]  # type: ignore[attr-defined]
     assert not (tmp_path / "store" / "abort").exists()
     assert [message.body for message in WholeBroker(tmp_path / "store").messages("orders")] == [b"x"]
 

@@ -148,6 +148,17 @@ def test_a_stop_that_fails_is_an_exit_code_and_the_others_are_stopped(process: P
     assert process.exit_codes == [1]
 
 
+def test_a_stop_that_loses_something_says_what_in_one_line(process: Process, caplog: pytest.LogCaptureFixture) -> None:
+    process.broker.on_stop = raising(GatewayError("not saved at the stop: a.json"))
+    process.begin()
+    with caplog.at_level(logging.ERROR, "gateway"):
+        process.lifetime.ask_to_stop("SIGTERM")
+    assert process.exit_codes == [1]
+    [told] = caplog.records
+    assert told.facts == {"server": "broker", "reason": "not saved at the stop: a.json"}  # type: ignore[attr-defined]
+    assert told.failure is None  # type: ignore[attr-defined]
+
+
 def test_a_start_that_fails_stops_what_runs_and_says_why(process: Process, capsys: pytest.CaptureFixture[str]) -> None:
     process.broker.on_start = raising(GatewayError("the data directory /d is in use"))
     process.begin()

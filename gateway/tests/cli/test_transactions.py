@@ -81,9 +81,19 @@ def test_a_list_is_continued_where_the_last_one_ended(broker: WholeBroker) -> No
 
 def test_filters_narrow_a_list_and_an_empty_one_says_so(broker: WholeBroker) -> None:
     half(broker, broker.connect(), "k0")
-    assert "No half message is pending." in run("list", "--group", "x").stderr
-    assert "No half message is pending." in run("list", "--older-than", "1h").stderr
+    assert run("list", "--given-up").stderr == "Nothing was given up.\n"
+    for filters in (["--group", "x"], ["--topic", "x"], ["--older-than", "3600000ms"], ["--after", "7"]):
+        result = run("list", *filters)
+        assert result.exit_code == 0
+        assert result.stderr == f"No pending half message matches {' '.join(filters)}; there may be others.\n"
     assert len(run("list", "--topic", "orders", "--older-than", "0s").stdout.splitlines()) == 2
+
+
+@pytest.mark.parametrize("wrong", [("--older-than", "999999999999d"), ("--after", "99999999999999999999")])
+def test_a_number_that_no_request_can_carry_is_a_wrong_command(broker: WholeBroker, wrong: tuple[str, str]) -> None:
+    result = run("list", *wrong)
+    assert result.exit_code == 2
+    assert wrong[0] in result.stderr
 
 
 def test_keys_cannot_move_the_cursor(broker: WholeBroker) -> None:
@@ -101,7 +111,7 @@ def test_what_is_committed_says_so_and_a_contradiction_ends_with_exit_code_1(bro
     result = run("rollback", "0", "1", "--json")
     assert result.exit_code == 1
     assert [entry["code"] for entry in json.loads(result.stdout)["results"]] == [604, 604]
-    assert result.stderr.count("is COMMITTED (by operator alice@") == 2
+    assert result.stderr.count("is COMMITTED, by operator alice@") == 2
 
 
 def test_a_discard_needs_a_reason_and_can_be_resumed(broker: WholeBroker) -> None:

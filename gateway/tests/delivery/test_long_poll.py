@@ -1,6 +1,7 @@
 """Held pulls wake for their queue, offset and tags, each exactly once, or when their time is over."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,11 +18,17 @@ class Clock:
 
 
 @dataclass
+class Sent:
+    property_map: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass
 class Message:
     topic: str = "orders"
     queue_id: int = 0
     queue_offset: int = 7
     tags_code: int = 0
+    message: Sent = field(default_factory=Sent)
 
 
 class Pulls:
@@ -41,9 +48,11 @@ class Pulls:
         offset: int = 7,
         wait_ms: int = 15_000,
         tags: frozenset[int] | None = None,
+        colour: str | None = None,
     ) -> bool:
         accepts = None if tags is None else tags.__contains__
-        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name))
+        by_colour = None if colour is None else lambda properties: properties.get("colour") == colour
+        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour)
         return self.held.hold(topic, queue, pull)
 
     def advance(self, ms: int) -> None:
@@ -77,6 +86,15 @@ def test_a_pull_sleeps_on_when_only_other_tags_arrive() -> None:
     assert pulls.resumed == []
     pulls.held.arrived([Message(queue_offset=8, tags_code=5)])
     assert pulls.resumed == ["tagged"]
+
+
+def test_a_pull_sleeps_on_when_only_other_properties_arrive() -> None:
+    pulls = Pulls()
+    pulls.hold("red", colour="red")
+    pulls.held.arrived([Message(), Message(queue_offset=8, message=Sent({"colour": "blue"}))])
+    assert pulls.resumed == []
+    pulls.held.arrived([Message(queue_offset=9, message=Sent({"colour": "red"}))])
+    assert pulls.resumed == ["red"]
 
 
 def test_a_message_below_the_offset_asked_for_wakes_nobody() -> None:
@@ -155,3 +173,17 @@ def test_every_pull_is_resumed_exactly_once(steps: list[tuple[str, int, int]]) -
     pulls.advance(10_000)
     assert sorted(pulls.resumed) == sorted(names)
     assert len(pulls.held) == 0
+
+
+def test_a_queue_can_be_woken_whatever_its_pulls_wait_for() -> None:
+    pulls = Pulls()
+    pulls.hold("far ahead", offset=99)
+    pulls.hold("tagged", tags=frozenset({1}))
+    pulls.hold("other queue", queue=1)
+    pulls.held.wake("orders", 0)
+    assert sorted(pulls.resumed) == ["far ahead", "tagged"]
+    assert len(pulls.held) == 1
+    pulls.held.wake("orders", 0)
+    pulls.held.wake("other", 7)
+    pulls.advance(16_000)
+    assert sorted(pulls.resumed) == ["far ahead", "other queue", "tagged"]

@@ -102,3 +102,36 @@ def test_what_apache_wrote_and_we_do_not_know_survives_a_change(open_groups: Ope
     assert written["later"] == [1]
     assert written["subscriptionGroupTable"]["g"]["newThing"] == {"a": 1}
     assert written["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 6
+
+
+def test_a_forbidden_topic_stays_forbidden_until_it_is_allowed(open_groups: Open) -> None:
+    groups = open_groups()
+    assert groups.may_read("g", "t")
+    groups.set_readable("g", "t", False)
+    groups.set_readable("g", "t", False)
+    again = open_groups()
+    assert (again.may_read("g", "t"), again.may_read("g", "u"), again.may_read("h", "t")) == (False, True, True)
+    assert again.forbidden() == {"g": {"t": 4}}
+    again.set_readable("g", "t", True)
+    assert open_groups().forbidden() == {}
+
+
+def test_what_else_is_forbidden_to_a_group_stays(open_groups: Open) -> None:
+    groups = open_groups()
+    groups.set_readable("g", "t", False)
+    groups.path.write_text(groups.path.read_text().replace('"t":4', '"t":6'))
+    again = open_groups()
+    again.set_readable("g", "t", True)
+    assert again.forbidden() == {"g": {"t": 2}}
+    assert again.may_read("g", "t")
+
+
+def test_a_deleted_group_is_forbidden_nothing_and_there_is_a_limit(open_groups: Open) -> None:
+    groups = open_groups(max_groups=2)
+    groups.find("g")
+    groups.set_readable("g", "t", False)
+    groups.set_readable("g", "u", False)
+    with pytest.raises(RequestRefused):
+        groups.set_readable("g", "v", False)
+    groups.delete("g")
+    assert groups.forbidden() == {}

@@ -121,3 +121,33 @@ def test_the_last_commit_of_a_queue_is_its_offset(commits: list[tuple[str, str, 
         last[group, topic, queue_id] = offset
     assert {key: offsets.query(*key) for key in last} == last
     assert sum(len(queues) for queues in offsets.all().values()) == len(last)
+
+
+def test_a_queue_that_was_set_back_is_told_once_and_commits_until_then_are_ignored(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.commit("g", "t", 0, 10)
+    offsets.reset("g", "t", 0, 3)
+    offsets.commit("g", "t", 0, 11)
+    offsets.commit("g", "t", 1, 5)
+    assert offsets.of_topic("g", "t") == {0: 3, 1: 5}
+    assert (offsets.take_reset("g", "t", 0), offsets.take_reset("g", "t", 0)) == (3, None)
+    offsets.commit("g", "t", 0, 4)
+    assert offsets.query("g", "t", 0) == 4
+
+
+def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    for group, topic in (("g", "t"), ("g", "u"), ("h", "t")):
+        offsets.reset(group, topic, 0, 1)
+    offsets.remove_group("g")
+    assert list(offsets.resets) == [("h", "t", 0)]
+    offsets.remove_topic("t")
+    assert offsets.resets == {}
+
+
+def test_a_reset_counts_against_the_limit_of_offsets(open_offsets: Open) -> None:
+    offsets = open_offsets(max_offsets=1)
+    offsets.reset("g", "t", 0, 1)
+    with pytest.raises(RequestRefused):
+        offsets.reset("g", "t", 1, 1)
+    assert list(offsets.resets) == [("g", "t", 0)]

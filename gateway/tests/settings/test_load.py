@@ -180,7 +180,7 @@ def test_our_own_variable_wins_over_apaches() -> None:
     ("assignments", "text"),
     [
         (["maxMessageSize=99999", "gateway.maxFrameBytes=65536"], "the largest message must fit"),
-        (["mappedFileSizeCommitLog=1000000"], "a commit log file must hold the largest message"),
+        (["mappedFileSizeCommitLog=1000000"], "mappedFileSizeCommitLog is 1000000, at least 4259840 is needed"),
         (["listenPort=9876"], "both need the same port"),
         (["listenPort=9878"], r"both need the same port \(listenPort-2 is open too\)"),
     ],

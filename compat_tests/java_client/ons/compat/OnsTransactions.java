@@ -8,6 +8,7 @@ import java.util.Properties;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageConst;
 
 /** Alibaba's ons-client: its own names, requests signed with any key, a time before the first check in each message. */
 final class OnsTransactions implements TransactionApi {
@@ -48,6 +49,11 @@ final class OnsTransactions implements TransactionApi {
     public boolean send(Message message, int number) {
         com.aliyun.openservices.ons.api.Message sent = new com.aliyun.openservices.ons.api.Message(
             message.getTopic(), message.getTags(), message.getKeys(), message.getBody());
+        message.getProperties().forEach((name, value) -> {
+            if (!MessageConst.STRING_HASH_SET.contains(name)) {
+                sent.putUserProperties(name, value);
+            }
+        });
         sent.putUserProperties(PropertyKeyConst.CheckImmunityTimeInSeconds, Integer.toString(immunityS));
         AtomicReference<LocalTransactionState> state = new AtomicReference<>();
         try {

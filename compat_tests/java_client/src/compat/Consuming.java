@@ -22,8 +22,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
- * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [tags=*]
- * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)]. A verb ends linger_ms after "count" different messages were seen (so that
+ * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [deliveries=] [tags=*]
+ * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
  * "strangers" (messages of other runs), "corrupt" bodies.
  */
@@ -53,6 +53,7 @@ final class Consuming {
                 all &= tally.distinct() >= o.number("count", 0);
                 now += tally.total();
             }
+            all &= now >= o.number("deliveries", 0);
             if (now != total) {
                 total = now;
                 changed = System.nanoTime();

@@ -16,7 +16,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  * Transactions as a database would answer for them: what becomes of a number is drawn from it once and for all, when that is said is
  * random. Any producer of the group, in any process, can answer for all numbers.
  *
- * transact-random ns= topic= run= group= first= ledger=NAME epoch_ms= [threads=4] [pause_ms=0] [until=NAME] [timeout_s=60]: sends first, first + 1, …
+ * transact-random ns= topic= run= group= first= ledger=NAME epoch_ms= [threads=4] [pause_ms=0] [until=NAME] [timeout_s=60] [unknown_percent=30 (of the
+ * answers)] [undecided=true (every first answer is unknown, so that only checks decide)]: sends first, first + 1, …
  * until it is told to stop, and then goes on answering checks until "NAME-checks" is stopped too. The ledger holds what happened: number, {@link Event}, milliseconds since epoch_ms.
  */
 final class RandomTransactions {
@@ -24,7 +25,6 @@ final class RandomTransactions {
     enum Event { STORED, COMMIT_SENT, ROLLBACK_SENT, UNKNOWN_SENT, CHECKED }
 
     private static final int NEVER_PERCENT = 1;
-    private static final int UNKNOWN_PERCENT = 30;
 
     private RandomTransactions() { }
 
@@ -48,8 +48,8 @@ final class RandomTransactions {
         return drawn < 60 ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
     }
 
-    private static LocalTransactionState answer(int number) {
-        boolean unknown = ThreadLocalRandom.current().nextInt(100) < UNKNOWN_PERCENT;
+    private static LocalTransactionState answer(int number, int unknownPercent) {
+        boolean unknown = ThreadLocalRandom.current().nextInt(100) < unknownPercent;
         return unknown ? LocalTransactionState.UNKNOW : fate(number);
     }
 
@@ -68,13 +68,14 @@ final class RandomTransactions {
         String run = o.text("run");
         Tally tally = new Tally(run);
         Ledger ledger = Ledger.of(o);
+        int unknownPercent = o.number("unknown_percent", 30);
         long epochMs = Long.parseLong(o.text("epoch_ms"));
         TransactionMQProducer producer = new TransactionMQProducer(o.text("group"));
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object arg) {
                 int number = (Integer) arg;
-                LocalTransactionState state = answer(number);
+                LocalTransactionState state = answer(number, o.has("undecided") ? 100 : unknownPercent);
                 note(number, Event.STORED);
                 note(number, sent(state));
                 return state;
@@ -83,7 +84,7 @@ final class RandomTransactions {
             @Override
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
                 int number = tally.numberOf(message);
-                LocalTransactionState state = answer(number);
+                LocalTransactionState state = answer(number, unknownPercent);
                 note(number, Event.CHECKED);
                 note(number, sent(state));
                 return state;

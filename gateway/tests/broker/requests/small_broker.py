@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from gateway.broker.cold_reads import ColdReads
+from gateway.broker.flows import Flows
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
@@ -17,6 +18,7 @@ from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
 from gateway.broker.requests.statistics import StatisticsRequests
 from gateway.broker.requests.topics import TopicRequests
+from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
@@ -153,7 +155,7 @@ class SmallBroker:
 
     def _register(self) -> None:
         for requests in (
-            HeartbeatRequests(heartbeats=self.heartbeats),
+            HeartbeatRequests(heartbeats=self.heartbeats, filters=SubscribedFilters()),
             ConnectedClients(producers=self.producers, consumers=self.consumers),
             OffsetRequests(
                 store=self.store,
@@ -171,6 +173,7 @@ class SmallBroker:
                 offsets=self.offsets,
                 consumers=self.consumers,
                 broker_name=self.settings.broker_name,
+                flows=Flows(self.clock),
             ),
         ):
             requests.register(self.server.dispatch)

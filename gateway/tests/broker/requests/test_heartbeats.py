@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
+from gateway.broker.requests.heartbeats import HeartbeatRequests
+from gateway.delivery.filters.subscribed import SubscribedFilters
+from gateway.membership.heartbeats import Heartbeats
 from gateway.tests.broker.requests.small_broker import SmallBroker
-from gateway.tests.remoting.conversation import Peer
+from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
@@ -82,10 +86,45 @@ def test_a_tag_subscription_passes_the_check(broker: SmallBroker, expression_typ
     assert broker.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body).code == ResponseCode.SUCCESS
 
 
-def test_a_sql_subscription_fails_the_check_with_the_reason(broker: SmallBroker) -> None:
-    subscription = SubscriptionData("t", "a > 5", expression_type="SQL92")
+def checked(peer: Peer, expression: str | None, expression_type: str = "SQL92") -> RemotingCommand:
+    subscription = SubscriptionData("t", expression or "", expression_type=expression_type)
     body = CheckClientRequest("c1", "g", None, subscription).build()
-    answer = broker.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+    return peer.ask(RequestCode.CHECK_CLIENT_CONFIG, body=body)
+
+
+def test_a_sql_subscription_passes_the_check(broker: SmallBroker) -> None:
+    assert checked(broker.connect(), "a > 5").code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("expression", "expression_type", "reason"),
+    [
+        ("a >", "SQL92", 'Encountered "<EOF>" at line 1, column 3'),
+        ("a > 'x'", "SQL92", "Value ''x'' cannot be compared."),
+        ("", "SQL92", "Expression can't be null! SQL92"),
+        ("(" * 1_000 + "a", "SQL92", "nested deeper than"),
+        ("a > 5", "JAVA", "there are no expressions of type JAVA"),
+    ],
+)
+def test_what_is_no_expression_fails_the_check_with_the_reason(
+    broker: SmallBroker, expression: str, expression_type: str, reason: str
+) -> None:
+    answer = checked(broker.connect(), expression, expression_type)
+    assert answer.code == ResponseCode.SUBSCRIPTION_PARSE_FAILED
+    assert reason in (answer.remark or "")
+
+
+def test_a_check_without_a_subscription_passes(broker: SmallBroker) -> None:
+    body = CheckClientRequest("c1", "g", None, None).build()
+    assert broker.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, body=body).code == ResponseCode.SUCCESS
+
+
+def test_a_sql_subscription_fails_the_check_while_the_filter_is_off() -> None:
+    heartbeats = HeartbeatRequests(
+        heartbeats=cast("Heartbeats", None), filters=SubscribedFilters(), property_filter_enabled=False
+    )
+    conversation = Conversation()
+    heartbeats.register(conversation.dispatch)
+    answer = checked(conversation.connect(), "a > 5")
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert answer.remark is not None
-    assert "does not support consumer to filter message by SQL92" in answer.remark
+    assert "does not support consumer to filter message by SQL92" in (answer.remark or "")

@@ -13,7 +13,7 @@ from gateway.store.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import SubscriptionGroupConfig, subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig, subscription_to_tags
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -131,7 +131,14 @@ def test_a_write_only_broker_gives_nothing(tmp_path: Path) -> None:
         ({"queue_id": 4}, {}, ResponseCode.INVALID_PARAMETER),
         ({"queue_id": -1}, {}, ResponseCode.INVALID_PARAMETER),
         ({"subscription": "||"}, {}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
-        ({"expression_type": "SQL92", "subscription": "a > 1"}, {}, ResponseCode.SYSTEM_ERROR),
+        ({"expression_type": "SQL92", "subscription": "a >"}, {}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"expression_type": "SQL92", "subscription": ""}, {}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        ({"expression_type": "JAVA", "subscription": "a > 1"}, {}, ResponseCode.SUBSCRIPTION_PARSE_FAILED),
+        (
+            {"expression_type": "SQL92", "subscription": "a > 1"},
+            {"enable_property_filter": False},
+            ResponseCode.SYSTEM_ERROR,
+        ),
         ({"sys_flag": 0}, {}, ResponseCode.SUBSCRIPTION_NOT_EXIST),
     ],
 )
@@ -192,6 +199,92 @@ def test_only_messages_with_the_tags_come_and_the_others_are_passed_over(broker:
     assert place(answer)[2] == 5
     nothing = broker.ask(client, PULL, pulling(subscription="d", sys_flag=SUSPEND))
     assert place(nothing) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 5)
+
+
+# -- SQL92 ------------------------------------------------------------------------------------------------------
+
+COLOURS: dict[str, Any] = {"expression_type": "SQL92", "subscription": "colour = 'red' OR size > 5"}
+
+
+def coloured(broker: WholeBroker, *colours: str, queue_id: int = 0) -> Peer:
+    """A client that has sent a message of each colour."""
+    client = broker.connect()
+    for colour in colours:
+        broker.send(client, "orders", colour.encode(), properties={"colour": colour}, queue_id=queue_id)
+    return client
+
+
+def subscribe_to_colours(broker: WholeBroker, client: Peer, expression: str, version: int) -> None:
+    wanted = SubscriptionData("orders", expression, sub_version=version, expression_type="SQL92")
+    data = HeartbeatData("client-1", consumers=(ConsumerData("group", subscriptions=(wanted,)),))
+    broker.ask_all(client, RequestCode.HEART_BEAT, body=data.build())
+
+
+@pytest.mark.parametrize("code", [PULL, LITE_PULL])
+def test_only_messages_whose_properties_match_come(broker: WholeBroker, code: RequestCode) -> None:
+    client = coloured(broker, "red", "blue", "red", "green")
+    broker.send(client, "orders", b"large", properties={"size": "6"})
+    answer = broker.ask(client, code, pulling(**COLOURS))
+    assert bodies(answer) == [b"red", b"red", b"large"]
+    assert place(answer)[2] == 5
+    assert bodies(broker.ask(client, code, pulling(max_msg_nums=2, **COLOURS))) == [b"red", b"red"]
+    assert place(broker.ask(client, code, pulling(max_msg_nums=2, **COLOURS)))[2] == 3
+    nothing = broker.ask(client, code, pulling(3, **{**COLOURS, "subscription": "colour = 'black'"}))
+    assert place(nothing) == (ResponseCode.PULL_RETRY_IMMEDIATELY, "NO_MATCHED_MESSAGE", 5)
+
+
+def test_what_has_to_be_read_from_the_disk_is_filtered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = coloured(broker, "red", "blue", "red")
+    monkeypatch.setattr(broker.parts.store, "get_messages_now", lambda *_: None)
+    assert bodies(broker.ask(client, PULL, pulling(**COLOURS))) == [b"red", b"red"]
+
+
+def test_a_pull_without_its_own_expression_uses_the_heartbeat_s(broker: WholeBroker) -> None:
+    client = coloured(broker, "red", "blue")
+    subscribe_to_colours(broker, client, "colour = 'blue'", 5)
+    assert bodies(broker.ask(client, PULL, pulling(sys_flag=0, sub_version=5))) == [b"blue"]
+    subscribe_to_colours(broker, client, "colour =", 6)
+    wrong = broker.ask(client, PULL, pulling(sys_flag=0, sub_version=6))
+    assert wrong.code == ResponseCode.FILTER_DATA_NOT_LATEST
+    subscribe_to_colours(broker, client, "colour = 'red'", 7)
+    assert bodies(broker.ask(client, PULL, pulling(sys_flag=0, sub_version=7))) == [b"red"]
+
+
+def test_an_expression_of_a_heartbeat_that_is_none_is_told_to_the_pull(broker: WholeBroker) -> None:
+    client = coloured(broker, "red")
+    subscribe_to_colours(broker, client, "colour > 'red'", 5)
+    answer = broker.ask(client, PULL, pulling(sys_flag=0, sub_version=5))
+    assert answer.code == ResponseCode.FILTER_DATA_NOT_EXIST
+    assert "Value ''red'' cannot be compared." in (answer.remark or "")
+
+
+def test_a_heartbeat_s_expression_is_refused_while_the_filter_is_off(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_property_filter=False)
+    client = coloured(broker, "red")
+    subscribe_to_colours(broker, client, "colour = 'red'", 5)
+    assert broker.ask(client, PULL, pulling(sys_flag=0, sub_version=5)).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_a_filter_of_class_mode_lets_everything_through(broker: WholeBroker) -> None:
+    client = coloured(broker, "red", "blue")
+    wanted = SubscriptionData(
+        "orders", "colour = 'red'", sub_version=1, expression_type="SQL92", class_filter_mode=True
+    )
+    data = HeartbeatData("client-1", consumers=(ConsumerData("group", subscriptions=(wanted,)),))
+    broker.ask_all(client, RequestCode.HEART_BEAT, body=data.build())
+    assert bodies(broker.ask(client, PULL, pulling(sys_flag=0))) == [b"red", b"blue"]
+
+
+def test_a_held_pull_is_woken_by_properties_it_wants_only(broker: WholeBroker) -> None:
+    client, producer = coloured(broker, "red"), broker.connect()
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND, **COLOURS)) == []
+    broker.send(producer, properties={"colour": "blue"})
+    broker.send(producer, properties={"size": "many"})
+    assert client.received() == []
+    broker.send(producer, properties={"size": "7"}, body=b"large")
+    [answer] = client.received()
+    assert (bodies(answer), place(answer)[2]) == ([b"large"], 4)
 
 
 # -- offsets ----------------------------------------------------------------------------------------------------

@@ -270,4 +270,5 @@ def test_the_setting_says_from_where_operators_are_admitted(
     answer = broker.ask(peer, RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest())
     assert answer.code == (ResponseCode.SUCCESS if admitted else ResponseCode.NO_PERMISSION)
     assert admitted or "gateway.operatorAccess" in (answer.remark or "")
+    assert ("a loopback address" in (answer.remark or "")) == (not admitted and access is OperatorAccess.LOOPBACK)
     broker.stop()

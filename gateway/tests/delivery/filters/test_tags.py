@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.delivery.filters.tags import tag_filter
+from gateway.delivery.filters.tags import is_tag_type, tag_filter
 
 
 @pytest.mark.parametrize("expression", [None, "", "*"])
@@ -20,3 +20,8 @@ def test_only_the_codes_of_the_subscription_match() -> None:
 
 def test_class_filter_mode_leaves_all_filtering_to_others() -> None:
     assert tag_filter("TagA", (2598919,), class_filter_mode=True) is None
+
+
+@pytest.mark.parametrize(("expression_type", "is_tags"), [(None, True), ("", True), ("TAG", True), ("SQL92", False)])
+def test_no_type_means_tags(expression_type: str | None, is_tags: bool) -> None:
+    assert is_tag_type(expression_type) is is_tags

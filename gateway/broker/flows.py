@@ -1,0 +1,171 @@
+"""Messages in by topic and out by topic and group, over the last minute, hour and day.
+
+Fed by the data path with running totals; a job takes samples of them. The windows are those of upstream's
+``StatsItem``: a minute in steps of 10 s, an hour in steps of 10 min, a day in steps of an hour. What had no traffic for
+a day is forgotten.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+
+FLOW_SAMPLE_MS = 10_000
+MAX_FLOWS = 10_000
+"""Topics, and pairs of topic and group, that are counted; about 2 KB each. Further ones are not."""
+MINUTE, HOUR, DAY = range(3)
+_STEPS_MS = (10_000, 600_000, 3_600_000)
+_KEPT = (7, 7, 25)
+_FIELDS = 4
+"""Of a sample: its time, and the totals of messages, bytes and calls."""
+
+log = EventLog("flows")
+
+
+class Stored(Protocol):
+    """What is asked of a stored message."""
+
+    topic: str
+    size: int
+
+
+class Amount(NamedTuple):
+    """What passed within a window.
+
+    ``elapsed_ms`` is how much of the window has been seen yet; ``calls`` are sends or pulls.
+    """
+
+    messages: int
+    bytes: int
+    calls: int
+    elapsed_ms: int
+
+
+class Flow:
+    """The totals of one topic, or of one topic and group. A plain class: the data path adds to it."""
+
+    __slots__ = ("_samples", "bytes", "calls", "messages")
+
+    def __init__(self, now_ms: int) -> None:
+        self.messages = 0
+        self.bytes = 0
+        self.calls = 0
+        self._samples = tuple(array("q", (now_ms, 0, 0, 0)) for _ in _STEPS_MS)
+
+    def sample(self, window: int, now_ms: int) -> None:
+        """Note the totals for MINUTE, HOUR or DAY; to be called once for each step of the window."""
+        samples = self._samples[window]
+        samples.extend((now_ms, self.messages, self.bytes, self.calls))
+        if len(samples) > _KEPT[window] * _FIELDS:
+            del samples[:_FIELDS]
+
+    def within(self, window: int, now_ms: int) -> Amount:
+        """What passed within MINUTE, HOUR or DAY."""
+        samples = self._samples[window]
+        since_ms, messages, size, calls = samples[:_FIELDS]
+        return Amount(self.messages - messages, self.bytes - size, self.calls - calls, now_ms - since_ms)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """Whether nothing passed for a day, all of which has been seen."""
+        amount = self.within(DAY, now_ms)
+        return amount.calls == 0 and amount.elapsed_ms >= _STEPS_MS[DAY] * (_KEPT[DAY] - 1)
+
+
+class Flows:
+    """All flows of a broker."""
+
+    def __init__(self, clock_ms: Milliseconds, max_flows: int = MAX_FLOWS) -> None:
+        self._clock_ms = clock_ms
+        self._max_flows = max_flows
+        self._in: dict[str, Flow] = {}
+        self._out: dict[tuple[str, str], Flow] = {}
+        self._sampled_ms = [clock_ms()] * len(_STEPS_MS)
+        self._is_full = False
+
+    def stored(self, messages: Iterable[Stored]) -> None:
+        """Messages were stored. Neighbours mostly have the same topic, and are added up first."""
+        topic, count, size = "", 0, 0
+        for message in messages:
+            if message.topic != topic:
+                if count:
+                    self._add(topic, count, size)
+                topic, count, size = message.topic, 0, 0
+            count += 1
+            size += message.size
+        if count:
+            self._add(topic, count, size)
+
+    def given(self, topic: str, group: str, messages: int, size: int) -> None:
+        """A pull of a group was answered with messages."""
+        flow = self._out.get((topic, group))
+        if flow is None:
+            flow = self._new()
+            if flow is None:
+                return
+            self._out[topic, group] = flow
+        flow.messages += messages
+        flow.bytes += size
+        flow.calls += 1
+
+    def into(self, topic: str) -> Flow | None:
+        """What came in to a topic; None when nothing did."""
+        return self._in.get(topic)
+
+    def out_of(self, topic: str, group: str) -> Flow | None:
+        """What a group got of a topic; None when it got nothing."""
+        return self._out.get((topic, group))
+
+    def given_per_second(self, topic: str, group: str) -> float:
+        """Messages a second that a group got of a topic within the last minute."""
+        flow = self._out.get((topic, group))
+        if flow is None:
+            return 0.0
+        amount = flow.within(MINUTE, self._clock_ms())
+        return round(amount.messages * 1000 / amount.elapsed_ms, 2) if amount.elapsed_ms > 0 else 0.0
+
+    def all_in(self) -> Iterator[Flow]:
+        """Every topic's."""
+        return iter(self._in.values())
+
+    def all_out(self) -> Iterator[Flow]:
+        """Every topic's and group's."""
+        return iter(self._out.values())
+
+    def sample(self) -> None:
+        """Take samples and forget what is idle; to be called every ``FLOW_SAMPLE_MS``."""
+        now_ms = self._clock_ms()
+        for window, step_ms in enumerate(_STEPS_MS):
+            # Half a sample early counts: the job is not called to the millisecond.
+            if now_ms - self._sampled_ms[window] >= step_ms - FLOW_SAMPLE_MS // 2:
+                self._sampled_ms[window] = now_ms
+                for flow in (*self._in.values(), *self._out.values()):
+                    flow.sample(window, now_ms)
+                if window == DAY:
+                    self._in = {name: flow for name, flow in self._in.items() if not flow.is_idle(now_ms)}
+                    self._out = {names: flow for names, flow in self._out.items() if not flow.is_idle(now_ms)}
+
+    def _add(self, topic: str, messages: int, size: int) -> None:
+        flow = self._in.get(topic)
+        if flow is None:
+            flow = self._new()
+            if flow is None:
+                return
+            self._in[topic] = flow
+        flow.messages += messages
+        flow.bytes += size
+        flow.calls += messages
+
+    def _new(self) -> Flow | None:
+        if len(self._in) + len(self._out) < self._max_flows:
+            self._is_full = False
+            return Flow(self._clock_ms())
+        if not self._is_full:
+            self._is_full = True
+            log.warning("no more topics and groups are counted for tools", limit=self._max_flows)
+        return None

@@ -1,0 +1,122 @@
+"""What running consumers know of themselves: their state, their offsets, and how they like a message.
+
+The broker only passes the question on, and the client's answer back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import DeferredList, ensureDeferred
+
+from gateway.broker.client_calls import ask_client, check_version, find_consumer, members_of
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from wire.bodies.consumers import GetConsumerStatusBody
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
+from wire.headers.offsets import GetConsumerStatusRequest
+from wire.message.message_id import parse_offset_message_id
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+    from wire.bodies.message_queue import MessageQueue
+    from wire.command import RemotingCommand
+
+STATE_SINCE_VERSION = 62
+"""V3_1_8_SNAPSHOT: the first client with GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
+OFFSETS_SINCE_VERSION = 28
+"""V3_0_7_SNAPSHOT: the first client with GET_CONSUMER_STATUS_FROM_CLIENT."""
+OFFSETS_TIMEOUT_S = 5.0
+
+
+class ConsumerState:
+    """Answers INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223), GET_CONSUMER_RUNNING_INFO (307) and
+    CONSUME_MESSAGE_DIRECTLY (309).
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        cold_reads: ColdReads,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._cold_reads = cold_reads
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, self.offsets)
+        dispatch.answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, self.running_info)
+        dispatch.answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, self.consume)
+
+    async def offsets(self, _request: Request, header: GetConsumerStatusRequest) -> Answer:
+        """The offsets that the clients of a group, or one of them, have in memory; those that do not answer are left
+        out.
+        """
+        members = members_of(self._consumers, header.group)
+        if not members:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"No Any Consumer online in the consumer group: [{header.group}]"
+            )
+        asked = [client for client in members if header.client_addr in (None, "", client.client_id)]
+        for client in asked:
+            check_version(client, OFFSETS_SINCE_VERSION)
+        question = GetConsumerStatusRequest(topic=header.topic, group=header.group)
+        code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
+        calls = [ensureDeferred(ask_client(each, code, question, timeout_s=OFFSETS_TIMEOUT_S)) for each in asked]
+        table: dict[str, Mapping[MessageQueue, int]] = {}
+        for client, (has_answered, answer) in zip(asked, await DeferredList(calls, consumeErrors=True), strict=True):
+            if has_answered and answer.code == ResponseCode.SUCCESS and answer.body:
+                table[client.client_id] = GetConsumerStatusBody.parse(answer.body).message_queue_table
+        return Answer(body=GetConsumerStatusBody(consumer_table=table).build())
+
+    async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
+        """A consumer's settings, queues and statistics, and its thread dump when it is asked for."""
+        client = find_consumer(
+            self._consumers, header.consumer_group, header.client_id, since_version=STATE_SINCE_VERSION
+        )
+        return _passed_on(await ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
+
+    async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
+        """Let a consumer's listener have one message now, whatever its offset; the outcome changes nothing here."""
+        client = find_consumer(
+            self._consumers, header.consumer_group, header.client_id or "", since_version=STATE_SINCE_VERSION
+        )
+        record = b"" if header.msg_id is None else await self._record(header.msg_id)
+        topic = self._topics.get(header.topic or "")
+        group = self._groups.get(header.consumer_group)
+        question = ConsumeMessageDirectlyResultRequest(
+            consumer_group=header.consumer_group,
+            client_id=header.client_id,
+            msg_id=header.msg_id,
+            broker_name=header.broker_name,
+            topic=header.topic,
+            topic_sys_flag=None if topic is None else topic.topic_sys_flag,
+            group_sys_flag=None if group is None else group.group_sys_flag,
+        )
+        return _passed_on(await ask_client(client, RequestCode.CONSUME_MESSAGE_DIRECTLY, question, record))
+
+    async def _record(self, message_id: str) -> bytes:
+        _, offset = parse_offset_message_id(message_id)
+        record = await self._cold_reads.result(lambda: self._store.record_at(offset))
+        if record is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
+        return bytes(record)
+
+
+def _passed_on(answer: RemotingCommand) -> Answer:
+    return Answer(code=answer.code, body=answer.body, remark=answer.remark)

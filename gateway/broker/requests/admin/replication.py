@@ -1,0 +1,29 @@
+"""The state of the replicas: a gateway is a master without any."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.remoting.dispatch import Answer
+from wire.bodies.replication import ReplicationState
+from wire.codes import RequestCode
+
+if TYPE_CHECKING:
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+
+class Replication:
+    """Answers GET_BROKER_HA_STATUS (907)."""
+
+    def __init__(self, *, store: MessageStore) -> None:
+        self._store = store
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.GET_BROKER_HA_STATUS, None, self.state)
+
+    def state(self, _request: Request, _header: None) -> Answer:
+        """Where the log ends; there is nobody to compare it with."""
+        end = self._store.max_commit_log_offset
+        return Answer(body=ReplicationState(master_commit_log_max_offset=end).build())

@@ -1,0 +1,173 @@
+"""Setting a group back, or forward: to a time, to an offset, or to the end.
+
+The broker's own way, upstream's since 5.x: the offsets are set here, for a group that is online or not, and the next
+pull of a running consumer is answered that its offset moved (``ConsumerOffsets.resets``). The older way
+(useServerSideResetOffset=false): the running clients are told their new offsets and commit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from gateway.broker.client_calls import check_version, members_of
+from gateway.broker.requests.awaiting import saved
+from gateway.errors import RequestRefused
+from gateway.metadata.names import check_movable
+from gateway.remoting.dispatch import Answer
+from gateway.telemetry.logs import EventLog
+from wire.bodies.message_queue import MessageQueue
+from wire.bodies.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
+from wire.codes import LanguageCode, RequestCode, ResponseCode
+from wire.headers.offsets import ResetOffsetRequest
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.delivery.long_poll import HeldPulls
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+    from wire.bodies.topics import TopicConfig
+
+ALL_QUEUES = -1
+TOLD_SINCE_VERSION = 28
+"""V3_0_7_SNAPSHOT: older clients do not know RESET_CONSUMER_CLIENT_OFFSET."""
+
+log = EventLog("offsets")
+
+
+class ResetOffsets:
+    """Answers INVOKE_BROKER_TO_RESET_OFFSET (222).
+
+    :param by_server: whether the broker resets by itself (useServerSideResetOffset).
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        consumers: Consumers,
+        held: HeldPulls,
+        cold_reads: ColdReads,
+        broker_name: str,
+        by_server: bool,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._held = held
+        self._cold_reads = cold_reads
+        self._broker_name = broker_name
+        self._by_server = by_server
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, self.reset)
+
+    async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
+        """Set the queues of a topic, or one of them, and say where they are now."""
+        check_movable(header.group)
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
+        if self._by_server:
+            table = await self._set(header, topic)
+        else:
+            table = await self._tell(header, topic)
+        log.info(
+            "consumer offsets reset",
+            group=header.group,
+            topic=header.topic,
+            queues=len(table),
+            by=request.channel.remote_text,
+        )
+        return Answer(body=ResetOffsetBody(self._by_queue(header.topic, table)).build())
+
+    # -- by the broker --------------------------------------------------------------------------------------
+
+    async def _set(self, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
+        group = header.group
+        if self._groups.get(group) is None:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
+        table = await self._targets(header, topic)
+        if not table:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
+        for queue_id, offset in table.items():
+            self._offsets.reset(group, header.topic, queue_id, offset)
+        for queue_id in table:
+            self._held.wake(header.topic, queue_id)
+        await saved(self._offsets.persist, f"reset of the offsets of group {group}")
+        return table
+
+    async def _targets(self, header: ResetOffsetRequest, topic: TopicConfig) -> dict[int, int]:
+        """Queue to its new offset."""
+        if header.queue_id == ALL_QUEUES:
+            return await self._at_time(header, range(topic.read_queue_nums))
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic[{header.topic}] has {topic.read_queue_nums} queues",
+            )
+        if header.offset is None:
+            return await self._at_time(header, range(header.queue_id, header.queue_id + 1))
+        first = max(0, self._store.min_offset(header.topic, header.queue_id))
+        end = self._store.max_offset(header.topic, header.queue_id)
+        if not first <= header.offset <= end:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
+            )
+        return {header.queue_id: header.offset}
+
+    async def _at_time(self, header: ResetOffsetRequest, queue_ids: range) -> dict[int, int]:
+        """The offsets that belong to the header's time, or the ends of the queues when it is negative."""
+        store, topic, timestamp = self._store, header.topic, header.timestamp
+        if timestamp < 0:
+            return {queue_id: store.max_offset(topic, queue_id) for queue_id in queue_ids}
+        return await self._cold_reads.result(
+            lambda: {queue_id: store.offset_at_time(topic, queue_id, timestamp) for queue_id in queue_ids}
+        )
+
+    # -- by the clients -------------------------------------------------------------------------------------
+
+    async def _tell(self, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
+        group = header.group
+        committed = self._offsets.of_topic(group, header.topic)
+        for queue_id in range(topic.write_queue_nums):
+            if queue_id not in committed:
+                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"THe consumer group <{group}> not exist")
+        targets = await self._at_time(header, range(topic.write_queue_nums))
+        # Without force a group is only ever set back: what it has not consumed yet is not lost to it.
+        table = {
+            queue_id: target if header.is_force or target < committed[queue_id] else committed[queue_id]
+            for queue_id, target in targets.items()
+        }
+        members = members_of(self._consumers, group)
+        if not members:
+            raise RequestRefused(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"Consumer not online, so can not reset offset, Group: {group} Topic: {header.topic} "
+                f"Timestamp: {header.timestamp}",
+            )
+        for client in members:
+            check_version(client, TOLD_SINCE_VERSION)
+        for client in members:
+            body = self._body(client.language, header.topic, table)
+            client.channel.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
+        return table
+
+    def _body(self, language: int, topic: str, table: Mapping[int, int]) -> bytes:
+        if language != LanguageCode.CPP:
+            return ResetOffsetBody(self._by_queue(topic, table)).build()
+        rows = [QueueOffset(topic, self._broker_name, queue_id, offset) for queue_id, offset in table.items()]
+        return ResetOffsetBodyForC(rows).build()
+
+    def _by_queue(self, topic: str, table: Mapping[int, int]) -> dict[MessageQueue, int]:
+        return {MessageQueue(topic, self._broker_name, queue_id): offset for queue_id, offset in table.items()}

@@ -1,0 +1,111 @@
+"""Numbers as Java reads them from a property: what ``Integer.valueOf``, ``Long.valueOf`` and ``Double.valueOf`` accept.
+
+A property is text. Compared with a number it is read as that number's Java type, and a text that is none ends the whole
+evaluation. Python's own ``int`` and ``float`` accept both more (underscores, spaces) and less (``1d``, hexadecimal).
+"""
+
+from __future__ import annotations
+
+import re
+
+INT_MIN, INT_MAX = -(2**31), 2**31 - 1
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+LONG_DIGITS = 19
+"""Of the largest value, without leading zeros."""
+MAX_SHOWN_CHARACTERS = 64
+
+_TRIMMED = "".join(map(chr, range(33)))
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_NAMED = {
+    sign + name: float(sign + value) for sign in ("", "+", "-") for name, value in (("NaN", "nan"), ("Infinity", "inf"))
+}
+_BEYOND_BMP = 0x1_0000
+
+
+class EvaluationError(Exception):
+    """An expression has no value for these properties: the message does not match, whatever else it says."""
+
+    def __init__(self, text: str, wanted: str) -> None:
+        super().__init__(f"{text[:MAX_SHOWN_CHARACTERS]!r} is no {wanted}")
+
+
+def java_int(text: str) -> int:
+    """``Integer.valueOf``.
+
+    :raises EvaluationError: not digits with at most one sign, or outside −2^31 … 2^31−1.
+    """
+    value = int(text) if text.isdigit() and text.isascii() and len(text) <= LONG_DIGITS else _long(text, "int")
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvaluationError(text, "int")
+
+
+def java_long(text: str) -> int:
+    """``Long.valueOf``.
+
+    :raises EvaluationError: not digits with at most one sign, or outside −2^63 … 2^63−1.
+    """
+    value = int(text) if text.isdigit() and text.isascii() and len(text) <= LONG_DIGITS else _long(text, "long")
+    if LONG_MIN <= value <= LONG_MAX:
+        return value
+    raise EvaluationError(text, "long")
+
+
+def _long(text: str, wanted: str) -> int:
+    """Signs, leading zeros, and the decimal digits of other scripts, which Java takes as long as they are one char."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdecimal() or ord(max(digits)) >= _BEYOND_BMP:
+        raise EvaluationError(text, wanted)
+    start = next((at for at, digit in enumerate(digits) if int(digit)), len(digits) - 1)
+    if len(digits) - start > LONG_DIGITS:
+        raise EvaluationError(text, wanted)
+    value = int(digits[start:])
+    return -value if text[0] == "-" else value
+
+
+def java_double(text: str) -> float:
+    """``Double.valueOf``: also ``NaN``, ``Infinity``, a trailing ``d`` or ``f``, hexadecimal, and space around it.
+
+    :raises EvaluationError: anything else.
+    """
+    if text and not text.strip("0123456789."):  # what nearly all are
+        try:
+            return float(text)
+        except ValueError:
+            raise EvaluationError(text, "double") from None
+    trimmed = text.strip(_TRIMMED)
+    decimal = _DECIMAL.fullmatch(trimmed)
+    if decimal is not None:
+        return float(decimal[1])
+    if trimmed in _NAMED:
+        return _NAMED[trimmed]
+    hexadecimal = _HEXADECIMAL.fullmatch(trimmed)
+    if hexadecimal is None:
+        raise EvaluationError(text, "double")
+    try:
+        return float.fromhex(hexadecimal[1])
+    except OverflowError:
+        return float("-inf" if trimmed[0] == "-" else "inf")
+
+
+def compare_doubles(left: float, right: float) -> int:
+    """``Double.compare``: NaN is equal to itself and above all others, 0.0 is above −0.0."""
+    if left < right:
+        return -1
+    if left > right:
+        return 1
+    first, second = _rank(left), _rank(right)
+    return (first > second) - (first < second)
+
+
+def _rank(value: float) -> int:
+    """Orders what ``<`` and ``>`` call neither less nor more."""
+    if value != value:
+        return 2
+    return 0 if value == 0.0 and str(value)[0] == "-" else 1
+
+
+def java_boolean(text: str) -> bool:
+    """``Boolean.valueOf``: "true" in any case; every other text is false."""
+    return text.lower() == "true"

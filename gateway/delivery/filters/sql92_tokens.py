@@ -1,0 +1,126 @@
+"""The words of an SQL92 expression, taken one at a time.
+
+Lazily, because upstream's parser stops at the end of the first whole expression and never looks at what follows the
+word after it: ``a = 1 or so #`` is an error, ``a = 1 so #`` is ``a = 1``.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+
+from gateway.delivery.filters.sql92_tree import ExpressionError, shown
+
+KEYWORDS = frozenset(
+    "NOT AND OR BETWEEN IN TRUE FALSE NULL IS CONTAINS STARTSWITH ENDSWITH".split()  # noqa: SIM905 - reads as a list
+)
+"""In any case; none of them can name a property."""
+LONGEST_KEYWORD = max(map(len, KEYWORDS))
+
+# A line comment needs its line end. Nothing is skipped in a string, and a string may hold line ends.
+_SKIPPED = re.compile(r"(?:[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)+")
+_TOKEN = re.compile(
+    r"""
+      (?P<double> [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)? | [0-9]+[eE][+-]?[0-9]+ )
+    | (?P<decimal> 0 | [1-9][0-9]*[lL]? )
+    | (?P<string> ' (?: [^'] | '' )* ' )
+    | (?P<word> [A-Za-z_$][A-Za-z0-9_$]* )
+    | (?P<symbol> <> | >= | <= | [=<>(),+-] )
+    """,
+    re.VERBOSE,
+)
+
+
+class TokenKind(Enum):
+    """What a token is; keywords and symbols are told apart by their text."""
+
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    STRING = "string"
+    WORD = "word"
+    SYMBOL = "symbol"
+    KEYWORD = "keyword"
+    END = "end"
+
+
+_KINDS: dict[str | None, TokenKind] = {kind.value: kind for kind in TokenKind}
+
+
+class Tokens:
+    """The token at hand, and a step to the next.
+
+    ``text`` is that token as written, of keywords in capitals, of strings without quotes; ``mark`` is the same for a
+    keyword or a symbol and empty for others. A plain class without an object for each token: an expression may have
+    tens of thousands, and they are read while others wait.
+    """
+
+    __slots__ = ("_at", "_end", "_source", "kind", "mark", "text")
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._at = self._end = 0
+        self.kind = TokenKind.END
+        self.text = self.mark = ""
+        self._step()
+
+    def take(self) -> str:
+        """The text of the token at hand; the next one comes to hand.
+
+        :raises ExpressionError: what follows begins no token.
+        """
+        taken = self.text
+        if self.kind is not TokenKind.END:
+            self._step()
+        return taken
+
+    def take_mark(self, mark: str) -> bool:
+        """Take this keyword or symbol if it is at hand."""
+        if self.mark != mark:
+            return False
+        self._step()
+        return True
+
+    def expect(self, mark: str) -> None:
+        """Take this keyword or symbol.
+
+        :raises ExpressionError: something else is at hand.
+        """
+        if not self.take_mark(mark):
+            raise self.unexpected(mark)
+
+    def unexpected(self, wanted: str) -> ExpressionError:
+        """The error for the token at hand."""
+        is_end = self.kind is TokenKind.END
+        found = "<EOF>" if is_end else shown(self._source[self._at : self._end])
+        at = len(self._source) - 1 if is_end else self._at  # as upstream counts
+        return ExpressionError(f'Encountered "{found}" at {self._place(at)}. Was expecting {wanted}')
+
+    def _step(self) -> None:
+        source = self._source
+        skipped = _SKIPPED.match(source, self._end)
+        at = self._at = self._end if skipped is None else skipped.end()
+        if at == len(source):
+            self._end, self.kind, self.text, self.mark = at, TokenKind.END, "", ""
+            return
+        found = _TOKEN.match(source, at)
+        if found is None:
+            character = source[at]
+            raise ExpressionError(
+                f'Lexical error at {self._place(at)}.  Encountered: "{character}" ({ord(character)})'
+                + (", a string without its end" if character == "'" else "")
+            )
+        self._end = found.end()
+        self._classify(_KINDS[found.lastgroup], found[0])
+
+    def _classify(self, kind: TokenKind, text: str) -> None:
+        if kind is TokenKind.STRING:
+            text = text[1:-1].replace("''", "'")
+        elif kind is TokenKind.WORD and len(text) <= LONGEST_KEYWORD and text.upper() in KEYWORDS:
+            kind, text = TokenKind.KEYWORD, text.upper()
+        self.kind, self.text = kind, text
+        self.mark = text if kind is TokenKind.SYMBOL or kind is TokenKind.KEYWORD else ""
+
+    def _place(self, at: int) -> str:
+        """Line and column, both from 1."""
+        before = self._source[: max(at, 0)].replace("\r\n", "\n").replace("\r", "\n")
+        return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"

@@ -1,0 +1,318 @@
+"""The parts of an SQL92 expression, and which of them may stand where.
+
+Values are Java's: Integer, Long, Double, String, Boolean and null. A property is a String or null. What upstream's
+``ComparisonExpression`` and ``SelectorParser`` refuse while they parse is refused here, with the same sentence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from gateway.delivery.filters.java_numbers import INT_MAX, LONG_MAX
+
+MAX_DEPTH = 128
+"""Parts within parts, and brackets within brackets. Upstream has no number; it ends with Java's stack."""
+MAX_SHOWN_CHARACTERS = 200
+_DOUBLE_MAX = 1.7976931348623157e308
+
+
+class ExpressionError(Exception):
+    """The text is no SQL92 expression, or one that goes beyond a limit: the only error of this parser."""
+
+
+class Kind(Enum):
+    """Java's type of a constant."""
+
+    INTEGER = "Integer"
+    LONG = "Long"
+    DOUBLE = "Double"
+    STRING = "String"
+    BOOLEAN = "Boolean"
+    NULL = "null"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it can be ordered."""
+        return self in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal."""
+
+    kind: Kind
+    value: str | int | float | bool | None
+    depth: int = 1
+
+    def __str__(self) -> str:
+        if self.kind is Kind.STRING:
+            return "'" + str(self.value).replace("'", "''") + "'"
+        if self.value is None or isinstance(self.value, bool):
+            return str(self.value).replace("None", "NULL").upper()
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """The text of a message's property, null when it has none of that name."""
+
+    name: str
+    depth: int = 1
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """A minus: of a number that number negated, of anything else null."""
+
+    operand: Part
+    depth: int
+
+    def __str__(self) -> str:
+        return f"(- {self.operand})"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """NOT; null stays null."""
+
+    operand: Part
+    depth: int
+
+    def __str__(self) -> str:
+        return f"(NOT {self.operand})"
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A property where a truth value is wanted: false for any text, also for "true"; null without one."""
+
+    operand: Property
+    depth: int
+
+    def __str__(self) -> str:
+        return str(self.operand)
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """Operands joined by AND or by OR, from left to right until one decides."""
+
+    is_or: bool
+    operands: tuple[Part, ...]
+    depth: int
+
+    def __str__(self) -> str:
+        return f"({(' || ' if self.is_or else ' && ').join(map(str, self.operands))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``==``, ``<``, ``<=``, ``>`` or ``>=`` of two values."""
+
+    symbol: str
+    left: Part
+    right: Part
+    depth: int
+
+    def __str__(self) -> str:
+        return f"({self.left} {self.symbol} {self.right})"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """IS NULL; never null itself."""
+
+    operand: Part
+    depth: int
+
+    def __str__(self) -> str:
+        return f"({self.operand} == NULL)"
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """IN or NOT IN; null when the property is missing."""
+
+    operand: Property
+    texts: frozenset[str]
+    negated: bool
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.operand} {'NOT ' if self.negated else ''}IN ( {', '.join(sorted(self.texts))} )"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """CONTAINS, STARTSWITH or ENDSWITH. Never null: false, also when negated, where there is no text to look at."""
+
+    how: str
+    operand: Part
+    text: str
+    negated: bool
+    depth: int
+
+    def __str__(self) -> str:
+        return f"({'NOT ' if self.negated else ''}{self.how} {self.operand})"
+
+
+Part: TypeAlias = Constant | Property | Negation | Not | Truth | Junction | Comparison | IsNull | In | Search
+
+TRUE = Constant(Kind.BOOLEAN, True)
+FALSE = Constant(Kind.BOOLEAN, False)
+NULL = Constant(Kind.NULL, None)
+
+
+def names(part: Part) -> frozenset[str]:
+    """The properties that are looked at."""
+    found: set[str] = set()
+    waiting = [part]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Property):
+            found.add(each.name)
+        elif isinstance(each, Junction):
+            waiting.extend(each.operands)
+        elif isinstance(each, Comparison):
+            waiting += (each.left, each.right)
+        elif not isinstance(each, Constant):
+            waiting.append(each.operand)
+    return frozenset(found)
+
+
+def shown(part: Part | str) -> str:
+    """A part for an error's sentence."""
+    text = str(part)
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…"
+
+
+def decimal_constant(text: str) -> Constant:
+    """A whole number, with or without the ``l`` of a long."""
+    digits = text.rstrip("lL")
+    if len(digits) > len(str(LONG_MAX)) or int(digits) > LONG_MAX:
+        raise ExpressionError(f'For input string: "{shown(digits)}"')
+    value = int(digits)
+    return Constant(Kind.INTEGER if value <= INT_MAX else Kind.LONG, value)
+
+
+def double_constant(text: str) -> Constant:
+    """A number with a point or an exponent; zero is refused, as upstream refuses it."""
+    value = float(text)
+    if value > _DOUBLE_MAX:
+        raise ExpressionError(f"{shown(text)} is greater than 1.7976931348623157E308")
+    if value == 0.0:
+        raise ExpressionError(f"{shown(text)} is less than 4.9E-324")
+    return Constant(Kind.DOUBLE, value)
+
+
+def negation(operand: Part) -> Negation:
+    """``- operand``."""
+    return Negation(operand, _around(operand))
+
+
+def negated(operand: Part) -> Not:
+    """``NOT operand``."""
+    truth = as_truth(operand)
+    return Not(truth, _around(truth))
+
+
+def as_truth(part: Part) -> Part:
+    """The part where a truth value is wanted.
+
+    :raises ExpressionError: it can never be one.
+    """
+    if isinstance(part, Property):
+        return Truth(part, _around(part))
+    if isinstance(part, Negation) or (isinstance(part, Constant) and part.kind not in (Kind.BOOLEAN, Kind.NULL)):
+        raise ExpressionError(f"Expression will not result in a boolean value: {shown(part)}")
+    return part
+
+
+def junction(operands: list[Part], *, is_or: bool) -> Part:
+    """The operands joined; one alone stays what it is."""
+    if len(operands) == 1:
+        return operands[0]
+    truths = tuple(map(as_truth, operands))
+    return Junction(is_or, truths, _around(*truths))
+
+
+def equal(left: Part, right: Part) -> Comparison:
+    """``left = right``."""
+    for part in (left, right):
+        if isinstance(part, Constant) and part.kind is Kind.NULL:
+            raise ExpressionError(f"'{part}' cannot be compared.")
+    constants = isinstance(left, Constant) and isinstance(right, Constant)
+    if constants and left.kind is Kind.BOOLEAN and right.kind is not Kind.BOOLEAN:  # type: ignore[union-attr]
+        raise ExpressionError(f"'{shown(left)}' cannot be compared with '{shown(right)}'")
+    return Comparison("==", left, right, _around(left, right))
+
+
+def ordered(symbol: str, left: Part, right: Part) -> Comparison:
+    """``left < right`` and its like: for numbers, and properties that hold some."""
+    for part in (left, right):
+        number = part.kind.is_number if isinstance(part, Constant) else isinstance(part, Property | Negation)
+        if not number:
+            raise ExpressionError(f"Value '{shown(part)}' cannot be compared.")
+    return Comparison(symbol, left, right, _around(left, right))
+
+
+def between(value: Part, low: Part, high: Part, *, outside: bool) -> Junction:
+    """``value BETWEEN low AND high``, or NOT."""
+    if outside:
+        sides: tuple[Part, ...] = (ordered("<", value, low), ordered(">", value, high))
+        return Junction(True, sides, _around(*sides))
+    if isinstance(low, Constant) and isinstance(high, Constant):
+        _check_bounds(low, high)
+    sides = (ordered(">=", value, low), ordered("<=", value, high))
+    return Junction(False, sides, _around(*sides))
+
+
+def _check_bounds(low: Constant, high: Constant) -> None:
+    if low.value is None or high.value is None:
+        raise ExpressionError("Illegal values of between, values can not be null!")
+    if low.kind.is_number and high.kind.is_number and _as_numbers_greater(low, high):
+        raise ExpressionError(
+            f"Illegal values of between, left value({low}) must less than or equal to right value({high})"
+        )
+
+
+def _as_numbers_greater(left: Constant, right: Constant) -> bool:
+    first, second = left.value, right.value
+    assert isinstance(first, int | float), "a number"
+    assert isinstance(second, int | float), "a number"
+    if Kind.DOUBLE in (left.kind, right.kind):
+        return float(first) > float(second)
+    return first > second
+
+
+def is_null(operand: Part) -> IsNull:
+    """``operand IS NULL``."""
+    return IsNull(operand, _around(operand))
+
+
+def one_of(operand: Part, texts: frozenset[str], *, negated: bool) -> In:
+    """``operand IN (texts)``."""
+    if not isinstance(operand, Property):
+        raise ExpressionError(f"Expected a property for In expression, got: {shown(operand)}")
+    return In(operand, texts, negated, _around(operand))
+
+
+def search(how: str, operand: Part, text: str, *, negated: bool) -> Search:
+    """``operand CONTAINS text`` and its like."""
+    return Search(how, operand, text, negated, _around(operand))
+
+
+def _around(*parts: Part) -> int:
+    """The depth of a part made of others.
+
+    :raises ExpressionError: too deep.
+    """
+    depth = max(part.depth for part in parts) + 1
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"the expression is nested deeper than {MAX_DEPTH} levels")
+    return depth

@@ -1,0 +1,141 @@
+"""The SQL92 filters of consumer groups, compiled from their heartbeats and asked for by their pulls.
+
+A group's filter belongs to the version of the subscription it came with: a pull that names a newer one than could be
+compiled is told so. Nothing is lost when an entry goes, for the subscription it is made of stays with the group.
+Upstream: ``ConsumerFilterManager``, which also saves its filters to serve the bit maps of ``enableCalcFilterBitMap``;
+there are none here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
+from gateway.delivery.filters.tags import is_tag_type
+from gateway.errors import RequestRefused
+from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from wire.bodies.subscriptions import SubscriptionData
+
+log = EventLog("filters")
+
+MAX_SUBSCRIBED_FILTERS = 10_000
+"""Filters of groups kept at once; beyond it the oldest goes, to be compiled anew when it is pulled with."""
+MAX_HEARTBEAT_CHARACTERS = 65_536
+"""Expressions compiled at once for a heartbeat; those beyond are compiled by their first pull."""
+
+
+def compiled(expression_type: str | None, expression: str | None) -> Sql92Filter:
+    """The filter of an expression that is not of tags.
+
+    :raises ExpressionError: there is no such type, or the expression is not of it.
+    """
+    if expression_type != EXPRESSION_TYPE_SQL92:
+        raise ExpressionError(f"there are no expressions of type {expression_type}, only TAG and SQL92")
+    if not expression:
+        raise ExpressionError(f"Expression can't be null! {expression_type}")
+    return sql92_filter(expression)
+
+
+def check_expression_type(expression_type: str | None) -> None:
+    """Only tags, because ``enableSql92Filter`` is off.
+
+    :raises RequestRefused: SYSTEM_ERROR: an expression of another type.
+    """
+    if not is_tag_type(expression_type):
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"The broker does not support consumer to filter message by {expression_type} (enableSql92Filter=false)",
+        )
+
+
+Expression = tuple[str | None, str]
+"""Type and text."""
+
+
+@dataclass(slots=True)
+class _Subscribed:
+    """The last expression that could be compiled, and the one since then that could not."""
+
+    expression: Expression | None = None
+    version: int = -1
+    accepts: Sql92Filter | None = None
+    refused: Expression | None = None
+    refusal: str = ""
+
+
+class SubscribedFilters:
+    """The filters by group and topic.
+
+    :param limit: how many are kept.
+    """
+
+    def __init__(self, limit: int = MAX_SUBSCRIBED_FILTERS) -> None:
+        self._limit = limit
+        self._filters: dict[tuple[str, str], _Subscribed] = {}
+
+    def __len__(self) -> int:
+        return len(self._filters)
+
+    def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
+        """Compile what a heartbeat brought; what is wrong is logged, and told to those who pull with it."""
+        left = MAX_HEARTBEAT_CHARACTERS
+        for subscription in subscriptions:
+            if not is_tag_type(subscription.expression_type):
+                left -= len(subscription.sub_string)
+                if left < 0:
+                    return
+                self._subscribed(group, subscription)
+
+    def find(self, group: str, subscription: SubscriptionData, asked_version: int) -> Sql92Filter:
+        """The filter for a pull that knows the subscription's version ``asked_version`` (ms).
+
+        :raises RequestRefused: FILTER_DATA_NOT_EXIST when no expression of the group could be compiled,
+            FILTER_DATA_NOT_LATEST when only an older one could.
+        """
+        known = self._subscribed(group, subscription)
+        if known.accepts is None:
+            raise RequestRefused(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                f"the consumer's filter data not exist: {group} subscribes to {subscription.topic} with an expression "
+                f"that cannot be used: {known.refusal}",
+            )
+        if known.version < asked_version:
+            raise RequestRefused(
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+                f"the consumer's filter data not latest: the newest expression of {group} for {subscription.topic} "
+                f"cannot be used: {known.refusal}",
+            )
+        return known.accepts
+
+    def _subscribed(self, group: str, subscription: SubscriptionData) -> _Subscribed:
+        """What is known of the expression, which is compiled unless it was the last time.
+
+        What it says decides, not its version: a group that comes back may have a clock that was set back.
+        """
+        key = group, subscription.topic
+        known = self._filters.get(key)
+        if known is None:
+            if len(self._filters) >= self._limit:
+                del self._filters[next(iter(self._filters))]
+            known = self._filters[key] = _Subscribed()
+        expression = subscription.expression_type, subscription.sub_string
+        if expression not in (known.expression, known.refused):
+            self._compile(known, expression, group, subscription)
+        elif expression == known.expression:
+            known.version = subscription.sub_version
+        return known
+
+    def _compile(self, known: _Subscribed, expression: Expression, group: str, subscription: SubscriptionData) -> None:
+        try:
+            known.accepts = compiled(*expression)
+        except ExpressionError as error:
+            known.refused, known.refusal = expression, str(error)
+            log.warning("filter expression refused", group=group, topic=subscription.topic, reason=known.refusal)
+        else:
+            known.expression, known.version = expression, subscription.sub_version
+            known.refused = None

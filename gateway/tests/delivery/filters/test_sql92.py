@@ -1,0 +1,139 @@
+"""SQL92 filters say what Java's evaluation says, and fail with one kind of error only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from gateway.delivery.filters.java_numbers import EvaluationError
+from gateway.delivery.filters.sql92 import ExpressionError, sql92_filter
+from gateway.delivery.filters.sql92_closures import closure
+from gateway.delivery.filters.sql92_grammar import parse_expression
+from gateway.tests.delivery.filters import plain_evaluation
+from gateway.tests.delivery.filters.expressions import expressions, properties, word_heaps
+from wire.message.properties import build_properties, parse_properties
+
+# Recorded from Apache RocketMQ's own classes; see "origin" in the file.
+VALUES: Any = json.loads(Path(__file__).with_name("sql92_values.json").read_text())
+
+
+def letter(expression: str, given_properties: dict[str, str]) -> str:
+    try:
+        value = closure(parse_expression(expression))(given_properties)
+    except EvaluationError:
+        return "X"
+    assert value is None or isinstance(value, bool)
+    return "N" if value is None else "T" if value else "F"
+
+
+@pytest.mark.parametrize("expression", VALUES["values"])
+def test_an_expression_has_the_values_it_has_in_java(expression: str) -> None:
+    found = "".join(letter(expression, each) for each in VALUES["properties"])
+    assert found == VALUES["values"][expression]
+
+
+@pytest.mark.parametrize("expression", VALUES["values"])
+def test_only_true_matches(expression: str) -> None:
+    matches = sql92_filter(expression).matches
+    found = [matches(each) for each in VALUES["properties"]]
+    assert found == [each == "T" for each in VALUES["values"][expression]]
+
+
+@pytest.mark.parametrize("expression", VALUES["refused"])
+def test_what_java_refuses_is_refused_with_its_sentence(expression: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        sql92_filter(expression)
+    recorded = VALUES["refused"][expression]
+    if not recorded.startswith(("Encountered", "Lexical error")):  # these name Java's tokens, see test_sql92_tokens
+        assert str(caught.value) == recorded
+
+
+def test_an_expression_is_compiled_once() -> None:
+    assert sql92_filter("a = 5 AND b = 'once'") is sql92_filter("a = 5 AND b = 'once'")
+
+
+@given(expressions, properties)
+def test_the_closures_say_what_the_plain_evaluation_says(expression: str, given_properties: dict[str, str]) -> None:
+    try:
+        part = parse_expression(expression)
+    except ExpressionError:
+        return
+    assert letter(expression, given_properties) == plain_evaluation.letter(part, given_properties)
+
+
+@given(word_heaps, properties)
+def test_any_row_of_words_is_an_expression_or_an_error_of_one_kind(
+    expression: str, given_properties: dict[str, str]
+) -> None:
+    try:
+        matches = sql92_filter(expression).matches
+    except ExpressionError:
+        return
+    assert matches(given_properties) in (True, False)
+
+
+@given(expressions, properties)
+def test_of_a_property_string_only_what_the_expression_names_is_taken(
+    expression: str, given_properties: dict[str, str]
+) -> None:
+    try:
+        wanted = sql92_filter(expression)
+    except ExpressionError:
+        return
+    for raw in (
+        build_properties(given_properties),
+        build_properties(given_properties)[:-1],
+        b"a\x01\x02\x01x\x02b\x011",
+    ):
+        every = parse_properties(raw)
+        assert wanted.properties_of(raw).items() <= every.items()
+        assert wanted.matches(wanted.properties_of(raw)) == wanted.matches(every)
+
+
+def test_of_several_properties_with_one_name_the_last_counts() -> None:
+    wanted = sql92_filter("a = '2' AND ab IS NULL")
+    assert wanted.properties_of(b"a\x011\x02b\x01a\x01x\x02a\x012\x02a\x01\x02xa\x013\x02") == {"a": "2"}
+    assert sql92_filter("TRUE").properties_of(b"a\x011\x02") == {}
+
+
+# -- three-valued logic ---------------------------------------------------------------------------------------------
+
+# NULL of a comparison with a missing property, and the constants.
+TRUTH = {"T": "TRUE", "F": "FALSE", "N": "missing = 'x'"}
+
+
+@pytest.mark.parametrize("left", TRUTH)
+@pytest.mark.parametrize("right", TRUTH)
+def test_and_or_and_not_of_null(left: str, right: str) -> None:
+    one, other = TRUTH[left], TRUTH[right]
+    both = "F" if "F" in left + right else "N" if "N" in left + right else "T"
+    either = "T" if "T" in left + right else "N" if "N" in left + right else "F"
+    inverted = {"T": "F", "F": "T", "N": "N"}
+    assert letter(f"({one}) AND ({other})", {}) == both
+    assert letter(f"({one}) OR ({other})", {}) == either
+    assert letter(f"NOT ({one})", {}) == inverted[left]
+    assert letter(f"({one}) AND ({other}) AND ({one})", {}) == both
+    assert letter(f"({one}) OR ({other}) OR ({other})", {}) == either
+    assert letter(f"NOT (({one}) AND ({other}))", {}) == inverted[both]
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("'x' = 5 AND FALSE", "X"),
+        ("FALSE AND 'x' = 5", "F"),
+        ("'x' = 5 OR TRUE", "X"),
+        ("TRUE OR 'x' = 5", "T"),
+        ("('x' = 5) CONTAINS 'a'", "X"),
+        ("('x' = 5) CONTAINS ''", "F"),
+        ("-('x' = 5) IS NULL", "X"),
+        ("missing > -('x' = 5)", "N"),
+        ("missing = -('x' = 5)", "X"),
+    ],
+)
+def test_a_part_without_a_value_ends_the_evaluation_when_it_is_reached(expression: str, value: str) -> None:
+    assert letter(expression, {}) == value
