@@ -57,7 +57,8 @@ def clients(engine: None) -> Iterator[Callable[[str], JavaClient]]:
         yield functools.cache(lambda version: stack.enter_context(java_client(version)))
 
 
-@pytest.fixture(scope="session", params=PAIRS, ids=lambda pair: f"{pair[0]}-client-{pair[1]}")
+# Not for the whole session: Apache RocketMQ 5.5.0 takes a whole core from its first transaction on.
+@pytest.fixture(scope="module", params=PAIRS, ids=lambda pair: f"{pair[0]}-client-{pair[1]}")
 def scene(
     request: pytest.FixtureRequest,
     clients: Callable[[str], JavaClient],
