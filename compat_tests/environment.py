@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http import HTTPStatus
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,18 @@ def remove_leftovers() -> None:
     with engine() as client:
         for container in client.containers.list(all=True, filters={"label": LABEL}, ignore_removed=True):
             if _abandoned(container.labels[LABEL]):
-                container.remove(force=True, v=True)
+                _remove(container)
+
+
+def _remove(container: Any) -> None:
+    from docker.errors import APIError
+
+    try:
+        container.remove(force=True, v=True)
+    except APIError as error:
+        # Another worker of this run found it too: it has removed it, or is just doing so.
+        if error.status_code not in (HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT):
+            raise
 
 
 def bridge_gateway() -> str:
