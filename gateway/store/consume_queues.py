@@ -268,7 +268,8 @@ class ConsumeQueues:
         changed.update(removed)
         directories.update(queue.directory for queue in removed)
         try:
-            for queue, start in dirty:
+            # In one order, the same in every run: what a crash leaves can be played again.
+            for queue, start in sorted(dirty, key=lambda file: (_name(file[0]), file[1])):
                 self._sync_file(queue.path(start))
             for directory in _with_parents(directories, self._directory):
                 self._sync_directory(directory)
@@ -289,7 +290,8 @@ class ConsumeQueues:
         """
         journal = self.journal
         if journal.is_current:
-            journal.add(commit_log_end, lambda: self._known(self._unlisted, commit_log_end))
+            unlisted = sorted(self._unlisted, key=_name)
+            journal.add(commit_log_end, lambda: self._known(unlisted, commit_log_end))
         else:
             journal.write_all(commit_log_end, self._shared.file_bytes, lambda: self._known(self, commit_log_end))
         self._unlisted = set()
@@ -335,3 +337,7 @@ def _with_parents(directories: Iterable[Path], top: Path) -> list[Path]:
     if found:
         found |= {directory.parent for directory in found} | {top, top.parent}
     return sorted(found)
+
+
+def _name(queue: ConsumeQueue) -> tuple[str, int]:
+    return queue.topic, queue.queue_id

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +33,16 @@ from wire.message.record_layout import (
 TELL_BYTES = 8 << 20
 """Progress is told this often."""
 _MAGIC_AT = FILLER_HEAD.offset("magic")
-_MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
-_BLANK_MAGIC = (MAGIC_BLANK & 0xFFFFFFFF).to_bytes(4, "big")
+
+
+def _spelled(magic: int) -> re.Pattern[bytes]:
+    # Not mmap.find: that of Python before 3.11.5 reads beyond the end of the map (python/cpython issue 105235), and
+    # the process dies when nothing lies there.
+    return re.compile(re.escape((magic & 0xFFFFFFFF).to_bytes(4, "big")), re.DOTALL)
+
+
+_MAGICS = (_spelled(MAGIC_V1), _spelled(MAGIC_V2))
+_BLANK_MAGIC = _spelled(MAGIC_BLANK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,7 @@ class _Walk:
         return "the topic is not UTF-8, or queue id or offset are negative"
 
 
-def next_intact(data: mmap.mmap, position: int, size: int, start: int) -> int:
+def next_intact(data: mmap.mmap | memoryview, position: int, size: int, start: int) -> int:
     """Where the first intact record or filler of a file at or after ``position`` starts; ``size`` when there is none.
 
     Found by the magic number and the offset a record says it lies at.
@@ -171,15 +180,15 @@ def next_intact(data: mmap.mmap, position: int, size: int, start: int) -> int:
     end = size
     for magic in _MAGICS:
         at = position
-        while (found := data.find(magic, at + _MAGIC_AT, end)) >= 0:
-            candidate = found - _MAGIC_AT
+        while found := magic.search(data, at + _MAGIC_AT, end):
+            candidate = found.start() - _MAGIC_AT
             if end - candidate >= MIN_RECORD_BYTES and _is_intact(data, candidate, start):
                 end = candidate
                 break
             at = candidate + 1
     at = position
-    while (found := data.find(_BLANK_MAGIC, at + _MAGIC_AT, end)) >= 0:
-        candidate = found - _MAGIC_AT
+    while found := _BLANK_MAGIC.search(data, at + _MAGIC_AT, end):
+        candidate = found.start() - _MAGIC_AT
         (filler_bytes, _) = FILLER_HEAD.unpack_from(data, candidate)
         if filler_bytes == size - candidate:
             return candidate
@@ -187,7 +196,7 @@ def next_intact(data: mmap.mmap, position: int, size: int, start: int) -> int:
     return end
 
 
-def _is_intact(data: mmap.mmap, position: int, start: int) -> bool:
+def _is_intact(data: mmap.mmap | memoryview, position: int, start: int) -> bool:
     try:
         return check_record(cast("bytes", data), position, start + position) != BLANK
     except RecordError:

@@ -29,10 +29,6 @@ class SavedOffsets:
     def __init__(self, table: Mapping[str, Mapping[int, int]]) -> None:
         self._table = table
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Not asked for."""
-        raise NotImplementedError
-
     def query(self, group: str, topic: str, queue_id: int) -> int:
         """The next offset, -1 when there is none."""
         return self._table.get(f"{topic}@{group}", {}).get(queue_id, -1)

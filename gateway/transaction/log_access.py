@@ -76,14 +76,18 @@ class LogAccess(Protocol):
         """Messages of a topic by key."""
 
 
-class OffsetTable(Protocol):
+class KnownOffsets(Protocol):
+    """Offsets that can be asked for."""
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The next offset, -1 when there is none."""
+
+
+class OffsetTable(KnownOffsets, Protocol):
     """The part of ``ConsumerOffsets`` that is used here."""
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember the next offset."""
-
-    def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The next offset, -1 when there is none."""
 
 
 class Asked(Protocol):

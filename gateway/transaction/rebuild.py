@@ -24,7 +24,7 @@ from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.check_journal import Check
 from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
-from gateway.transaction.log_access import LogAccess, OffsetTable
+from gateway.transaction.log_access import KnownOffsets, LogAccess
 from gateway.transaction.op_messages import OP_QUEUE_ID, OUTCOMES, parse_op
 from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
@@ -136,7 +136,7 @@ class Rebuild:
         self,
         *,
         store: LogAccess,
-        offsets: OffsetTable,
+        offsets: KnownOffsets,
         mark: int,
         outcomes: Outcomes,
         ops: OpPositions,

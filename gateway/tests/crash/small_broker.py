@@ -10,6 +10,7 @@ from collections.abc import Callable, Container
 from pathlib import Path
 from random import Random
 from typing import Any, cast
+from unittest.mock import patch
 
 from twisted.internet import task
 
@@ -35,6 +36,7 @@ from gateway.transaction.transactions import Transactions
 ROOT = Path("/data/store")
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
+PROCESS_ID = 4711
 SETTINGS = BrokerSettings(broker_name="crash")
 LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, remembered_outcomes=4096)
 LEVELS = DelayLevels.parse("1s 5s")
@@ -191,7 +193,8 @@ class SmallBroker:
 
         :raises GatewayError: something on disk cannot be used.
         """
-        report = self.store.open()
+        with patch("os.getpid", return_value=PROCESS_ID):  # it is written into files: every run has the same
+            report = self.store.open()
         self.topics.load()
         self.groups.load()
         self.offsets.load()
