@@ -1,7 +1,7 @@
-"""The tables' last save when a broker stops: one that cannot be written is told in one line, with what that costs.
+"""The last save when a broker stops: a table that cannot be written is told in one line, with what that costs.
 
 The others are written all the same, and the messages are not touched by it; but the process must not end as if all
-had gone well (exit code 0): whoever restarts or moves the broker relies on that.
+had gone well (exit code 0): whoever restarts or moves the broker relies on that. The same holds for the store.
 """
 
 from __future__ import annotations
@@ -34,13 +34,25 @@ class LastSave(NamedTuple):
     lost: str
 
 
-class TablesNotSaved(GatewayError):  # noqa: N818 (a fact, not a failure of ours)
-    """Files of tables are as they were at an earlier save."""
+class NotAllSaved(GatewayError):  # noqa: N818 (a fact, not a failure of ours)
+    """Files of tables are as they were at an earlier save, or the store was not closed properly.
 
-    def __init__(self, paths: Iterable[Path]) -> None:
+    :param paths: the tables' files; :param store: the store's directory, if it is the one.
+    """
+
+    def __init__(self, paths: Iterable[Path], store: Path | None = None) -> None:
         self.paths = tuple(paths)
-        names = ", ".join(str(path) for path in self.paths)
-        super().__init__(f"not saved at the stop, and as they were saved last: {names}")
+        self.store = store
+        what = []
+        if self.paths:
+            names = ", ".join(str(path) for path in self.paths)
+            what.append(f"not saved at the stop, and as they were saved last: {names}")
+        if store is not None:
+            what.append(
+                f"not everything in {store} could be flushed at the stop (the reason stands above): start a broker on "
+                "it, which recovers it from the log, before it is copied or handed over"
+            )
+        super().__init__("; ".join(what))
 
 
 def save_all(saves: Iterable[LastSave]) -> list[Path]:

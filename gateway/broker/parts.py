@@ -18,7 +18,7 @@ from twisted.internet.defer import Deferred
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.expiry import Expiry
 from gateway.broker.flows import FLOW_SAMPLE_MS, Flows
-from gateway.broker.last_save import LastSave, TablesNotSaved, save_all
+from gateway.broker.last_save import LastSave, NotAllSaved, save_all
 from gateway.broker.requests.awaiting import thread_result
 from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
@@ -285,13 +285,13 @@ class BrokerParts:
     def close(self) -> None:
         """Save the tables, flush and close the store; blocks.
 
-        :raises TablesNotSaved: some could not be; everything else is saved and closed.
+        :raises NotAllSaved: something could not be; everything else is saved, and all is closed.
         """
         self.store.flush()  # what tables say of the log is saved no further than that is on disk
         failed = save_all(self._last_saves())
-        self.store.close()
-        if failed:
-            raise TablesNotSaved(failed)
+        is_flushed = self.store.close()
+        if failed or not is_flushed:
+            raise NotAllSaved(failed, None if is_flushed else self._settings.store_path_root_dir)
 
     def _last_saves(self) -> list[LastSave]:
         config = self._settings.store_path_root_dir / "config"

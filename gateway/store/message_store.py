@@ -245,22 +245,24 @@ class MessageStore:
             log_end=end_offset,
         )
 
-    def close(self) -> None:
+    def close(self) -> bool:
         """Bring everything to the disk and give the directory back; blocks.
 
-        To be called when ``when_idle`` has come. Without a failure the next start needs no recovery.
+        To be called when ``when_idle`` has come. Whether everything is there: if not, the next start recovers.
         """
         if not self._lock.is_held:
-            return
+            return True
         self._group.stop_watching()
         self._group.write_now()
         self._admission.close()
         self._publication.catch_up()
-        if self.flush() and self._publication.is_complete:
+        is_complete = self.flush() and self._publication.is_complete
+        if is_complete:
             self._log.remove_files_ahead()
             self._queues.journal.sync()
             self._lock.mark_closed()
         self._give_back()
+        return is_complete
 
     def _give_back(self) -> None:
         """Close what is open; the lock last."""

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.checkpoint import CheckpointFile
+from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.config_check import ConfigState
@@ -234,7 +235,7 @@ def rebuild(
 
     The lock must be given back before: the store takes its own.
 
-    :raises StoreError: it cannot be opened.
+    :raises StoreError: it cannot be opened, or what was rebuilt cannot be brought to the disk.
     """
     directory = plan.directory
     # All that is cut is kept: here a person waits, and asked for it.
@@ -251,6 +252,8 @@ def rebuild(
             turns.popleft()()
         outcomes = lost_outcomes(store, directory.root, plan.lost_messages)
     finally:
-        store.close()
+        is_flushed = store.close()
         progress.end()
+    if not is_flushed:
+        raise StoreError(f"what was rebuilt in {directory.root} could not be flushed to the disk; repair it again")
     return [*report.remarks, *outcomes]

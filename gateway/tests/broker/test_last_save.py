@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.last_save import LastSave, TablesNotSaved, save_all
+from gateway.broker.last_save import LastSave, NotAllSaved, save_all
 
 
 class Saved:
@@ -35,6 +35,6 @@ def test_each_table_that_cannot_be_written_is_a_line_without_a_traceback(caplog:
 
 
 def test_the_error_names_the_files_and_ends_the_process_with_1() -> None:
-    error = TablesNotSaved([Path("a.json"), Path("b.json")])
+    error = NotAllSaved([Path("a.json"), Path("b.json")])
     assert str(error) == "not saved at the stop, and as they were saved last: a.json, b.json"
     assert error.exit_code == 1

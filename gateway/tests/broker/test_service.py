@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, ensureDeferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
-from gateway.broker.last_save import TablesNotSaved
+from gateway.broker.last_save import NotAllSaved
 from gateway.broker.service import BrokerService
 from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
@@ -320,7 +320,7 @@ def test_a_table_that_cannot_be_saved_keeps_no_message_from_the_disk(
     broker.send(broker.connect(), body=b"x")
     monkeypatch.setattr(broker.parts.topics, "persist_now", full)
     monkeypatch.setattr(broker.parts.offsets, "persist_now", full)
-    with caplog.at_level(logging.ERROR, "gateway"), pytest.raises(TablesNotSaved) as told:
+    with caplog.at_level(logging.ERROR, "gateway"), pytest.raises(NotAllSaved) as told:
         broker.stop()
     config = tmp_path / "store" / "config"
     assert told.value.paths == (config / "topics.json", config / "consumerOffset.json")
@@ -329,6 +329,19 @@ def test_a_table_that_cannot_be_saved_keeps_no_message_from_the_disk(
     assert [record.failure for record in caplog.records] == [None, None]  # type: ignore[attr-defined]
     assert "come again" in caplog.records[1].facts["lost"]  # type: ignore[attr-defined]
     assert not (tmp_path / "store" / "abort").exists()
+    assert [message.body for message in WholeBroker(tmp_path / "store").messages("orders")] == [b"x"]
+
+
+def test_a_store_that_cannot_be_flushed_at_the_stop_ends_it_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    broker.send(broker.connect(), body=b"x")
+    monkeypatch.setattr(broker.parts.store, "flush", lambda: False)
+    with pytest.raises(NotAllSaved, match="could be flushed") as told:
+        broker.stop()
+    assert (told.value.paths, told.value.store, told.value.exit_code) == ((), tmp_path / "store", 1)
+    assert (tmp_path / "store" / "abort").exists()
     assert [message.body for message in WholeBroker(tmp_path / "store").messages("orders")] == [b"x"]
 
 

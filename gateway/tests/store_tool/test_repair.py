@@ -12,6 +12,7 @@ import pytest
 
 from gateway.store.errors import LogBeginsLate, LogCutShort, LogDamaged
 from gateway.store.files import DiskSpace, RealFiles
+from gateway.store.message_store import MessageStore
 from gateway.store_tool.stand_in import HIDDEN_TOPIC, STAND_IN_TAG
 from gateway.tests.store.small_store import LOG_FILE_BYTES, Clock, opened, put, read_all, small_store
 from gateway.tests.store_tool import test_verification as damages
@@ -151,6 +152,17 @@ def test_what_stood_in_no_queue_is_filled_with_what_no_queue_shows(directory: Pa
     message = parse_record(content, last_of_file)
     assert message.topic in (HIDDEN_TOPIC, *TOPICS, "SCHEDULE_TOPIC_XXXX")
     assert not (directory / "consumequeue" / HIDDEN_TOPIC).exists()
+    assert run("verify", directory).exit_code == 0
+
+
+def test_a_repair_that_is_not_on_the_disk_in_the_end_says_so(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(directory / "consumequeue")
+    monkeypatch.setattr(MessageStore, "flush", lambda self: False)
+    result = run("repair", directory, "--apply")
+    assert result.exit_code == 1
+    assert "could not be flushed to the disk; repair it again" in result.stderr
+    monkeypatch.undo()
+    assert run("repair", directory, "--apply").exit_code == 0
     assert run("verify", directory).exit_code == 0
 
 
