@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import mmap
 import os
 import stat
 from collections.abc import Sequence
@@ -118,9 +117,6 @@ class FileLayer(Protocol):
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
         """The parts of [start, end) that are not holes; may contain zeros."""
-
-    def map_read(self, fd: int, size: int) -> mmap.mmap:
-        """The file as memory, read only."""
 
     def lock(self, fd: int) -> bool:
         """Lock against other processes (Apache's broker included) until closed; False when it is taken."""
@@ -302,10 +298,6 @@ class RealFiles:
             start = min(os.lseek(fd, data, os.SEEK_HOLE), end)
             ranges.append((data, start))
         return ranges
-
-    def map_read(self, fd: int, size: int) -> mmap.mmap:
-        """See ``FileLayer``."""
-        return mmap.mmap(fd, size, prot=mmap.PROT_READ)
 
     def lock(self, fd: int) -> bool:
         """See ``FileLayer``."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from gateway.store.log_window import LogWindow
+from gateway.store.mapped_file import MappedFile
 from gateway.store.mapped_file_queue import MappedFileQueue
 from wire.errors import RecordError
 from wire.message.record import (
@@ -16,9 +19,12 @@ from wire.message.record import (
     parse_record,
 )
 
-_MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
+_MAGICS = [re.compile(re.escape((magic & 0xFFFFFFFF).to_bytes(4, "big"))) for magic in (MAGIC_V1, MAGIC_V2)]
 _MAGIC_AT = 4
 _UNWRITTEN = b"\x00" * 8
+_CHUNK_BYTES = 1024 * 1024
+_SPLIT_MAGIC_BYTES = 3
+"""So much of a magic number can lie in one chunk and its end in the next."""
 
 
 class LogScan:
@@ -39,23 +45,23 @@ class LogScan:
 
     def __iter__(self) -> Iterator[StoredMessage]:
         while self.end < self.limit and (file := self._files.find(self.end)) is not None:
-            view = file.view()
-            yield from self._walk(view, file.start_offset)
+            yield from self._walk(file)
             if self.end < file.start_offset + file.size:
                 return
 
-    def _walk(self, view: memoryview, start: int) -> Iterator[StoredMessage]:
-        check_crc = self._check_crc
+    def _walk(self, file: MappedFile) -> Iterator[StoredMessage]:
+        check_crc, start, window = self._check_crc, file.start_offset, LogWindow(file)
         position = self.end - start
-        last = min(self.limit - start, len(view))
+        last = min(self.limit - start, file.size)
         while position < last:
             try:
-                message = parse_record(view, position, check_crc=check_crc)
+                data, at = window.record(position)
+                message = parse_record(data, at, check_crc=check_crc)
             except RecordError as error:
-                if _is_filler(view, position):
-                    self.end = start + len(view)
+                if _is_filler(window, position):
+                    self.end = start + file.size
                 else:
-                    self.problem = "" if view[position : position + 8] == _UNWRITTEN else str(error)
+                    self.problem = "" if file.read(position, 8) == _UNWRITTEN else str(error)
                 return
             if message.commit_log_offset != start + position:
                 self.problem = f"the record says it lies at {message.commit_log_offset}"
@@ -65,9 +71,9 @@ class LogScan:
             yield message
 
 
-def _is_filler(view: memoryview, position: int) -> bool:
+def _is_filler(window: LogWindow, position: int) -> bool:
     try:
-        return check_record(view, position, None) == BLANK
+        return check_record(*window.record(position), None) == BLANK
     except RecordError:
         return False
 
@@ -75,10 +81,12 @@ def _is_filler(view: memoryview, position: int) -> bool:
 def is_record_at(files: MappedFileQueue, offset: int) -> bool:
     """Whether an intact record, or a filler, starts at an offset of the log."""
     file = files.find(offset)
-    if file is None:
-        return False
+    return file is not None and _is_intact(LogWindow(file), offset - file.start_offset, offset)
+
+
+def _is_intact(window: LogWindow, position: int, offset: int) -> bool:
     try:
-        check_record(file.view(), offset - file.start_offset, offset)
+        check_record(*window.record(position), offset)
     except RecordError:
         return False
     return True
@@ -88,27 +96,22 @@ def next_record(files: MappedFileQueue, after: int) -> int | None:
     """The offset of the first intact record above ``after``, found by its magic number; None when there is none."""
     offset = after + 1
     while (file := files.find(offset)) is not None:
-        position = offset - file.start_offset
-        end = file.data_end(position)
-        view = file.view()
-        found = _next_in_file(view, position, min(end, len(view)), file.start_offset)
+        found = _next_in_file(file, offset - file.start_offset)
         if found is not None:
-            return found
+            return file.start_offset + found
         offset = file.start_offset + file.size
     return None
 
 
-def _next_in_file(view: memoryview, position: int, end: int, start: int) -> int | None:
-    data = view.obj
+def _next_in_file(file: MappedFile, position: int) -> int | None:
+    window, end = LogWindow(file), file.data_end(position)
     while end - position >= MIN_RECORD_BYTES:
-        found = [at for magic in _MAGICS if (at := data.find(magic, position + _MAGIC_AT, end)) >= 0]  # type: ignore[attr-defined]
-        if not found:
+        chunk = file.read(position, min(_CHUNK_BYTES, end - position))
+        for place in sorted(found.start() for magic in _MAGICS for found in magic.finditer(chunk, _MAGIC_AT)):
+            candidate = position + place - _MAGIC_AT
+            if _is_intact(window, candidate, file.start_offset + candidate):
+                return candidate
+        if len(chunk) < MIN_RECORD_BYTES:  # it was cut meanwhile
             return None
-        candidate: int = min(found) - _MAGIC_AT
-        try:
-            check_record(view, candidate, start + candidate)
-        except RecordError:
-            position = candidate + 1
-            continue
-        return start + candidate
+        position += len(chunk) - _MAGIC_AT - _SPLIT_MAGIC_BYTES
     return None

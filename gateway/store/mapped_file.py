@@ -1,8 +1,7 @@
 """One file of the commit log: sparse, of a fixed size, made when first needed.
 
 Written with positioned writes and served with positioned reads: a read error is an exception instead of a signal,
-the interpreter lock is free while the disk works, and pages of the log do not count as memory of the process. The
-read-only map is for recovery, which walks through whole files.
+the interpreter lock is free while the disk works, and pages of the log do not count as memory of the process.
 """
 
 from __future__ import annotations
@@ -69,12 +68,18 @@ class MappedFile:
         self._files.pwritev(self.open(create=True), buffers, position)
 
     def read(self, position: int, count: int) -> bytes:
-        """A copy of ``count`` bytes; none when the file was deleted before it was ever opened."""
+        """A copy of ``count`` bytes; none when the file was deleted before it was ever opened.
+
+        :raises OSError: it cannot be read; with the name of the file.
+        """
         try:
             fd = self.open()
         except FileNotFoundError:
             return b""
-        return self._files.pread(fd, count, position)
+        try:
+            return self._files.pread(fd, count, position)
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror} at byte {position}", str(self.path)) from error
 
     def read_now(self, position: int, count: int) -> bytes | None:
         """As ``read`` of what is in memory; None when it would wait for the disk, to open the file or to read it."""
@@ -107,10 +112,6 @@ class MappedFile:
             files.truncate(fd, position)
             files.truncate(fd, self.size)
         files.fdatasync(fd)
-
-    def view(self) -> memoryview:
-        """The whole file as read-only memory; for scans, to be dropped soon."""
-        return memoryview(self._files.map_read(self.open(), self.size))
 
     def data_end(self, start: int) -> int:
         """The position after the last byte that is not zero, ``start`` when there is none from there on."""

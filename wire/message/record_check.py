@@ -66,6 +66,11 @@ def checksum_text(stated: int, found: int) -> str:
     return f"body checksum is {found:#010x}, the record says {stated:#010x}"
 
 
+def cut_off_text(left: int, size: int) -> str:
+    """The reason when fewer bytes are there than a record says it has."""
+    return f"cut off: {left} bytes left of {size}"
+
+
 def damage_error(buffer: Readable, offset: int) -> RecordError:
     """The error for a record that could not be read."""
     return RecordError(find_damage(buffer, offset) or "the record is damaged")
@@ -84,7 +89,7 @@ def find_damage(buffer: Readable, offset: int) -> str | None:
     if size < MIN_RECORD_BYTES:
         return f"size {size} is below the least, {MIN_RECORD_BYTES}"
     if size > left:
-        return f"cut off: {left} bytes left of {size}"
+        return cut_off_text(left, size)
     head = HEAD_BY_BYTE[buffer[offset + FLAGS_AT]]
     if size < head.size + MIN_TAIL_BYTES:
         return f"size {size} is below the least with these hosts, {head.size + MIN_TAIL_BYTES}"

@@ -7,13 +7,12 @@ disks share the files of one image.
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from gateway.store.files import Buffer, DiskSpace, EntryKind
 
@@ -228,13 +227,6 @@ class RecordingFiles:
         """See ``FileLayer``."""
         end = min(end, len(self._open[fd].data))
         return [(start, end)] if start < end else []
-
-    def map_read(self, fd: int, size: int) -> mmap.mmap:
-        """See ``FileLayer``."""
-        data = bytes(self._open[fd].data)
-        if len(data) < size:
-            raise ValueError("mmap length is greater than file size")
-        return cast("mmap.mmap", data)
 
     def lock(self, fd: int) -> bool:
         """See ``FileLayer``."""

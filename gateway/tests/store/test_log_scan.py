@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from gateway.store.files import RealFiles
 from gateway.store.log_scan import LogScan, is_record_at, next_record
 from gateway.store.put_result import PutResult
-from gateway.tests.store.small_store import LOG_FILE_BYTES, log_file, message, opened, overwrite, put
+from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, log_file, message, opened, overwrite, put
+
+LARGE = replace(SMALL, mapped_file_size_commit_log=4 << 20, max_message_size=2 << 20)
+MEMORY = Path("/dev/shm")
+"""A tmpfs, where touching a hole through a map takes room, and kills the process when there is none."""
 
 
 def _results(directory: Path, count: int) -> tuple[list[PutResult], LogScan]:
@@ -55,3 +65,53 @@ def test_a_body_that_looks_like_a_record_is_none(tmp_path: Path) -> None:
     last = put(store, b"last")
     assert next_record(store._log.files, 0) is not None
     assert next_record(store._log.files, len(inner)) == last.commit_log_offset
+
+
+def test_records_larger_than_what_is_read_at_once_are_walked_and_found(tmp_path: Path) -> None:
+    store = opened(tmp_path, LARGE)
+    results = [put(store, message(b"x" * size)) for size in (10, 65_000, 70_000, 1_200_000, 10)]
+    files = store._log.files
+    scan = LogScan(files, 0)
+    assert [found.commit_log_offset for found in scan] == [result.commit_log_offset for result in results]
+    assert [next_record(files, result.commit_log_offset) for result in results[:-1]] == [
+        result.commit_log_offset for result in results[1:]
+    ]
+
+
+@pytest.mark.parametrize("split", range(-3, 12))
+def test_a_record_is_found_wherever_a_chunk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int) -> None:
+    results, scan = _results(tmp_path, 3)
+    monkeypatch.setattr("gateway.store.log_scan._CHUNK_BYTES", results[0].size - 1 + split)
+    assert next_record(scan._files, 0) == results[1].commit_log_offset
+
+
+def test_a_record_that_reaches_beyond_its_file_is_cut_off_by_the_end_of_the_file(tmp_path: Path) -> None:
+    results, scan = _results(tmp_path, 3)
+    at = results[1].commit_log_offset
+    overwrite(log_file(tmp_path), at, (LOG_FILE_BYTES * 2).to_bytes(4, "big"))
+    assert len(list(scan)) == 1
+    assert scan.problem == f"cut off: {LOG_FILE_BYTES - at} bytes left of {LOG_FILE_BYTES * 2}"
+
+
+def test_what_was_never_written_takes_no_room_when_it_is_looked_at() -> None:
+    if not os.access(MEMORY, os.W_OK):
+        pytest.skip("there is no tmpfs")
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder:
+        results, scan = _results(Path(folder), 2)
+        before = log_file(Path(folder)).stat().st_blocks
+        assert len(list(scan)) == 2
+        assert next_record(scan._files, results[-1].commit_log_offset) is None
+        assert log_file(Path(folder)).stat().st_blocks == before
+
+
+def test_a_disk_that_cannot_be_read_is_an_error_with_the_name_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, scan = _results(tmp_path, 2)
+
+    def broken(files: RealFiles, fd: int, count: int, position: int) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(RealFiles, "pread", broken)
+    with pytest.raises(OSError, match=r"Input/output error at byte 0: '.*commitlog/0{20}'"):
+        list(scan)

@@ -3,17 +3,27 @@ package compat;
 import java.nio.charset.StandardCharsets;
 import java.util.BitSet;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageConst;
+import org.apache.rocketmq.common.message.MessageExt;
 
 /**
  * Which numbers of a run were seen, and how often. Messages are made so that nothing but the run's name and a number
  * determines them: key "run-number", body "run-number|xxxx…". Thread safe.
+ *
+ * A transactional message that comes again from another half message is "resent": its producer sent it again because
+ * its connection broke (4.x clients close one of two connections that their threads open at once). Otherwise it is a
+ * duplicate.
  */
 final class Tally {
     private final String prefix;
     private final BitSet seen = new BitSet();
+    private final Map<Integer, Set<Long>> halves = new HashMap<>();
     private long duplicates;
+    private long resent;
     private long strangers;
     private long corrupt;
     private final Map<String, Long> errors = new HashMap<>();
@@ -59,8 +69,20 @@ final class Tally {
         if (!java.util.Arrays.equals(expected.getBody(), message.getBody())) {
             corrupt++;
         }
-        add(number);
+        if (isResent(number, message)) {
+            resent++;
+        } else {
+            add(number);
+        }
         return number;
+    }
+
+    private boolean isResent(int number, Message message) {
+        if (message.getProperty(MessageConst.PROPERTY_PRODUCER_GROUP) == null || !(message instanceof MessageExt)) {
+            return false;
+        }
+        long half = ((MessageExt) message).getPreparedTransactionOffset();
+        return halves.computeIfAbsent(number, none -> new HashSet<>()).add(half) && seen.get(number);
     }
 
     synchronized void corrupt() {
@@ -85,7 +107,7 @@ final class Tally {
     }
 
     synchronized long total() {
-        return seen.cardinality() + duplicates;
+        return seen.cardinality() + duplicates + resent;
     }
 
     synchronized BitSet numbers() {
@@ -93,8 +115,8 @@ final class Tally {
     }
 
     synchronized Json into(Json json, String name) {
-        return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("strangers", strangers)
-            .put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
+        return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("resent", resent)
+            .put("strangers", strangers).put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
     }
 
     /** Bit n of little-endian bytes, as hex. */

@@ -1,0 +1,52 @@
+"""A part of a commit log file in memory that goes along with its reader.
+
+Read, not mapped: a bad sector is an ``OSError`` then and not the end of the process, and what was never written takes
+no room on a file system in memory.
+"""
+
+from __future__ import annotations
+
+from gateway.store.mapped_file import MappedFile
+from wire.errors import RecordError
+from wire.message.record import MAGIC_V1, MAGIC_V2
+from wire.message.record_check import cut_off_text
+from wire.message.record_layout import FILLER_HEAD
+
+WINDOW_BYTES = 64 * 1024
+"""So much is read at once, unless a record is larger."""
+
+
+class LogWindow:
+    """Whole records of one file."""
+
+    __slots__ = ("_begin", "_data", "_file")
+
+    def __init__(self, file: MappedFile) -> None:
+        self._file = file
+        self._begin = 0
+        self._data = b""
+
+    def record(self, position: int) -> tuple[bytes, int]:
+        """Bytes in which a record of the file can be looked at, and where in them it starts.
+
+        They go as far as it says that it reaches; of what is no record, to the end of the window or of the file.
+
+        :param position: of the record in the file.
+        :raises RecordError: it says that it reaches beyond the end of the file.
+        :raises OSError: it cannot be read.
+        """
+        left = self._file.size - position
+        at = position - self._begin
+        if not 0 <= at <= len(self._data) - min(FILLER_HEAD.size, left):
+            at = self._move(position, min(WINDOW_BYTES, left))
+        if left >= FILLER_HEAD.size:
+            size, magic = FILLER_HEAD.unpack_from(self._data, at)
+            if magic in (MAGIC_V1, MAGIC_V2) and at + size > len(self._data):
+                if size > left:
+                    raise RecordError(cut_off_text(left, size))
+                at = self._move(position, max(size, min(WINDOW_BYTES, left)))
+        return self._data, at
+
+    def _move(self, position: int, count: int) -> int:
+        self._begin, self._data = position, self._file.read(position, count)
+        return 0
