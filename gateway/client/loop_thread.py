@@ -26,6 +26,8 @@ class LoopThread:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        # What was submitted before the loop was told to stop is there when it stops, and is cancelled then.
+        self._ending = threading.Lock()
 
     @property
     def is_running(self) -> bool:
@@ -72,18 +74,19 @@ class LoopThread:
 
         :raises ClientClosed: the loop does not run.
         """
-        loop = self._loop
-        if loop is None:
-            coroutine.close()
-            raise ClientClosed(self._name)
-        return asyncio.run_coroutine_threadsafe(coroutine, loop)
+        with self._ending:
+            if self._loop is not None:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        coroutine.close()
+        raise ClientClosed(self._name)
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
         """Run a coroutine on the loop and wait for its result.
 
         :param timeout: seconds to wait; None: as long as it takes. After it the coroutine is cancelled.
         :raises RequestTimeout: it took longer.
-        :raises ClientClosed: the loop does not run, or this is its own thread (it would wait for itself).
+        :raises ClientClosed: the loop does not run, or another thread stopped it meanwhile, or this is its own thread
+            (it would wait for itself).
         """
         if self.is_current:
             coroutine.close()
@@ -97,17 +100,22 @@ class LoopThread:
             future.cancel()
             assert timeout is not None, "without a timeout nothing times out"
             raise RequestTimeout("call", self._name, timeout) from error
+        except concurrent.futures.CancelledError as error:
+            if self._loop is not None:
+                raise
+            raise ClientClosed(self._name) from error
         except BaseException:
             future.cancel()  # a KeyboardInterrupt must not leave it running
             raise
 
     def stop(self) -> None:
         """Cancel what runs, close the loop and wait for the thread. Does nothing when it does not run."""
-        loop, self._loop = self._loop, None
         thread = self._thread
-        if loop is None or thread is None:
-            return
-        loop.call_soon_threadsafe(loop.stop)
+        with self._ending:
+            loop, self._loop = self._loop, None
+            if loop is None or thread is None:
+                return
+            loop.call_soon_threadsafe(loop.stop)
         if not self.is_current:
             thread.join()
 

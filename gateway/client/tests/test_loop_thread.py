@@ -82,3 +82,49 @@ def test_stopping_cancels_what_runs() -> None:
     future = thread.submit(asyncio.Event().wait())
     thread.stop()
     assert future.cancelled()
+
+
+def test_a_call_that_waits_while_another_thread_stops_the_loop_is_told_that_it_is_closed() -> None:
+    thread = LoopThread("test")
+    thread.start()
+    waits = threading.Event()
+    told: list[str] = []
+
+    async def wait_for_ever() -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    def call() -> None:
+        with pytest.raises(ClientClosed) as closed:
+            thread.run(wait_for_ever())
+        told.append(str(closed.value))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    waits.wait(10)
+    thread.stop()
+    caller.join(10)
+    assert told == [str(ClientClosed("test"))]
+
+
+def _ask_for_ever(thread: LoopThread) -> None:
+    while True:
+        thread.run(_answer())
+
+
+def test_calls_made_while_the_loop_stops_end() -> None:
+    for _ in range(30):
+        thread = LoopThread("test")
+        thread.start()
+
+        def call(thread: LoopThread = thread) -> None:
+            with pytest.raises(ClientClosed):
+                _ask_for_ever(thread)
+
+        callers = [threading.Thread(target=call, daemon=True) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        thread.stop()
+        for caller in callers:
+            caller.join(10)
+        assert not any(caller.is_alive() for caller in callers)
