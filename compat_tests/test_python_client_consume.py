@@ -430,8 +430,14 @@ def test_what_was_polled_is_committed_at_the_end_of_a_with_block(server: Peer, p
                 got += len(messages)
                 if got == 20:
                     break
-        async with aio.LitePullConsumer(group, settings, subscriptions={topic: "*"}) as consumer:
-            assert await consumer.poll(1.0) == []
+        # The control may forget some of a group's very first offsets, which arrive all at once, but no later ones; see
+        # ``test_a_group_continues_where_it_stopped`` of the Java scenarios.
+        chances = 2 if server.name.startswith("rocketmq") else 1
+        left: list[ReceivedMessage] = []
+        for _ in range(chances):
+            async with aio.LitePullConsumer(group, settings, subscriptions={topic: "*"}) as consumer:
+                left = await consumer.poll(1.0)
+        assert left == []
 
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
