@@ -135,6 +135,15 @@ class ClientSettings:
                 values[key] = text.lower() == "true" if key == "tls" else text
         return cls(**{**values, **changes})
 
+    @classmethod
+    def chosen(cls, settings: Self | None, namesrv: str | Sequence[str] | None) -> Self:
+        """What a client is given: its settings or else those of the environment, with ``namesrv`` on top.
+
+        :raises ConfigurationError: a value cannot work.
+        """
+        given = settings if settings is not None else cls.from_env()
+        return given if namesrv is None else given.with_changes(namesrv=namesrv)
+
     def with_changes(self, **changes: Any) -> Self:
         """The same settings with some changed.
 

@@ -11,11 +11,7 @@ which is a ``BrokerError`` here. Names are as brokers know them: a namespace is 
 from __future__ import annotations
 
 import asyncio
-import os
-import warnings
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.aio.admin_cluster import AdminCluster
@@ -23,12 +19,12 @@ from gateway.client.aio.admin_groups import AdminGroups
 from gateway.client.aio.admin_messages import AdminMessages
 from gateway.client.aio.admin_offsets import AdminOffsets
 from gateway.client.aio.admin_topics import AdminTopics
+from gateway.client.aio.client import Client
 from gateway.client.aio.instance import ClientInstance
-from gateway.client.errors import ClientClosed, UsedAfterFork
 from gateway.client.settings import ClientSettings
 
 
-class AdminClient:
+class AdminClient(Client):
     """Administration; ``topics``, ``groups``, ``offsets``, ``messages`` and ``cluster`` hold the methods.
 
     :param settings: None: ``ClientSettings.from_env()``.
@@ -37,11 +33,9 @@ class AdminClient:
     """
 
     def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
-        chosen = settings if settings is not None else ClientSettings.from_env()
-        self.settings = chosen if namesrv is None else chosen.with_changes(namesrv=namesrv)
-        self._pid = os.getpid()
-        self._instance: ClientInstance | None = None
-        calls = AdminCalls(self._running)
+        super().__init__("AdminClient")
+        self.settings = ClientSettings.chosen(settings, namesrv)
+        calls = AdminCalls(self._running_instance)
         self.topics = AdminTopics(calls)
         self.groups = AdminGroups(calls)
         self.offsets = AdminOffsets(calls)
@@ -52,35 +46,19 @@ class AdminClient:
         """Make it ready; nothing is connected before it is needed. Idempotent.
 
         :raises ConfigurationError: there is no address of a name server.
+        :raises ClientClosed: it was closed before: make a new one.
         """
+        self._check_usable()
         if self._instance is None:
-            instance = ClientInstance(self.settings)
-            await instance.start()
-            self._instance = instance
+            self._instance = ClientInstance(self.settings)
+            await self._instance.start()
 
     async def close(self, timeout: float = 5.0) -> None:
         """Close the connections, within ``timeout`` seconds. Idempotent."""
-        instance, self._instance = self._instance, None
-        if instance is not None:
+        self._check_process()
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._instance is not None:
             async with asyncio.timeout(timeout):
-                await instance.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __del__(self) -> None:
-        if getattr(self, "_instance", None) is not None and self._pid == os.getpid():
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-
-    def _running(self) -> ClientInstance:
-        if self._pid != os.getpid():
-            raise UsedAfterFork("AdminClient")
-        if self._instance is None:
-            raise ClientClosed("AdminClient")
-        return self._instance
+                await self._instance.close()

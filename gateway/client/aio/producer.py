@@ -10,11 +10,11 @@ import asyncio
 import contextlib
 import logging
 import os
-import warnings
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Final
 
 from gateway.client import process
+from gateway.client.aio.client import Client
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sender import Sender
@@ -26,7 +26,6 @@ from gateway.client.errors import (
     MessageRefused,
     RequestTimeout,
     RocketMQError,
-    UsedAfterFork,
     broker_error,
 )
 from gateway.client.message import Message, MessageQueue, ReceivedMessage, check_group, check_topic
@@ -50,7 +49,7 @@ MAX_REQUESTS: Final = 65_535
 """Calls of ``request`` that wait for their reply at once."""
 
 
-class Producer:
+class Producer(Client):
     """Sends the messages of one producer group.
 
     Nothing is connected before the first message. Methods may be called from the loop that ``start`` ran on only;
@@ -62,37 +61,24 @@ class Producer:
     :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the group's name cannot.
     """
 
+    settings: ProducerSettings
+
     def __init__(
         self, group: str, settings: ProducerSettings | None = None, *, namesrv: str | Sequence[str] | None = None
     ) -> None:
         check_group(group)
-        chosen = settings if settings is not None else ProducerSettings.from_env()
-        self.settings = chosen if namesrv is None else chosen.with_changes(namesrv=namesrv)
+        super().__init__(f"producer {group}")
+        self.settings = ProducerSettings.chosen(settings, namesrv)
         self._group = group
-        self._pid = process.number
-        self._instance: ClientInstance | None = None
         self._sender: Sender | None = None
         self._trace: TraceSender | None = None
-        self._is_closed = False
         self._replies: dict[str, asyncio.Future[ReceivedMessage]] = {}
         self._asked_topics: set[str] = set()
-        self._plain = SendOptions(
-            timeout=self.settings.send_msg_timeout, retries=self.settings.retry_times_when_send_failed
-        )
-        self._plain_async = SendOptions(
-            timeout=self.settings.send_msg_timeout, retries=self.settings.retry_times_when_send_async_failed
-        )
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self, _warn: Any = warnings.warn) -> None:
-        if getattr(self, "_instance", None) is not None and not self._is_closed and self._pid == process.number:
-            _warn(f"producer {self._group} was not closed", ResourceWarning, source=self, stacklevel=1)
+        wait = self.settings.send_msg_timeout
+        self.plain = SendOptions(timeout=wait, retries=self.settings.retry_times_when_send_failed)
+        """The options of a ``send`` that is told nothing else."""
+        self.plain_async = SendOptions(timeout=wait, retries=self.settings.retry_times_when_send_async_failed)
+        """The options of a ``send_async`` that is told nothing else."""
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -101,23 +87,13 @@ class Producer:
         """The name of the group, without the namespace."""
         return self._group
 
-    @property
-    def client_id(self) -> str:
-        """``ip@instance``, as brokers and tools list this client.
-
-        :raises ClientClosed: it is not started.
-        """
-        return self._running_instance().client_id
-
     async def start(self) -> None:
         """Make it ready; idempotent.
 
         :raises ClientClosed: it was closed before: make a new one.
         :raises ConfigurationError: there is no name server in the settings.
         """
-        self._check_process()
-        if self._is_closed:
-            raise ClientClosed(f"producer {self._group}", "was closed")
+        self._check_usable()
         if self._instance is not None:
             return
         instance = ClientInstance(self.settings)
@@ -140,7 +116,7 @@ class Producer:
         self._is_closed = True
         for future in self._replies.values():
             if not future.done():
-                future.set_exception(ClientClosed(f"producer {self._group}", "was closed before the reply came"))
+                future.set_exception(ClientClosed(self.name, "was closed before the reply came"))
         instance = self._instance
         if instance is None or self._sender is None:
             return
@@ -174,7 +150,7 @@ class Producer:
         :raises NotSent: it is stored, but not as safely as the broker is set up for.
         :raises RocketMQError: the last try's failure; ``outcome_unknown`` tells whether it may be stored.
         """
-        options = self.send_options(queue=queue, selector=selector, timeout=timeout, accept=accept)
+        options = self.options(self.plain, queue, selector, timeout, accept)
         return await (await self._running_sender().submit(message, options))
 
     async def send_async(
@@ -194,9 +170,9 @@ class Producer:
 
         :raises MessageRefused: it cannot be sent as it is.
         """
-        options = self._plain_async
+        options = self.plain_async
         if queue is not None or selector is not None or timeout is not None or accept:
-            options = self.send_async_options(queue=queue, selector=selector, timeout=timeout, accept=accept)
+            options = self.options(options, queue, selector, timeout, accept)
         sender = self._sender
         if sender is None or self._is_closed or self._pid != process.number:
             sender = self._running_sender()
@@ -212,7 +188,7 @@ class Producer:
         :raises MessageRefused: it cannot be sent as it is.
         :raises RouteNotFound, ConnectError: there is no broker to write it to.
         """
-        options = self._options(0, queue, selector, None, ())
+        options = self.options(self.plain, queue, selector)
         await self._running_sender().send_oneway(message, options)
 
     async def send_batch(
@@ -232,7 +208,7 @@ class Producer:
         :raises MessageRefused: different topics, a delay, nothing at all: they cannot travel together.
         :raises PartlySent: some of several requests worked, and then one failed.
         """
-        options = self._options(self.settings.retry_times_when_send_failed, queue, None, timeout, accept)
+        options = self.options(self.plain, queue, None, timeout, accept)
         return await self._running_sender().send_batch(messages, options)
 
     async def request(
@@ -332,35 +308,26 @@ class Producer:
         """
         return self._running_sender()
 
-    def send_options(
+    def options(
         self,
-        *,
+        plain: SendOptions,
         queue: MessageQueue | None = None,
         selector: Selector | None = None,
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> SendOptions:
-        """The options of ``send``; its parameters."""
-        if queue is None and selector is None and timeout is None and not accept:
-            return self._plain
-        return self._options(self.settings.retry_times_when_send_failed, queue, selector, timeout, accept)
+        """The options of one call, from its parameters.
 
-    def send_async_options(
-        self,
-        *,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        timeout: float | None = None,
-        accept: Collection[SendStatus] = (),
-    ) -> SendOptions:
-        """The options of ``send_async``; its parameters."""
+        :param plain: what they are when nothing else is given: ``plain`` or ``plain_async``.
+        """
         if queue is None and selector is None and timeout is None and not accept:
-            return self._plain_async
-        return self._options(self.settings.retry_times_when_send_async_failed, queue, selector, timeout, accept)
-
-    def abandon(self) -> None:
-        """Give up without a word to anyone: the loop it ran on is gone, or about to go."""
-        self._is_closed = True
+            return plain
+        wait = plain.timeout if timeout is None else timeout
+        if not wait > 0:
+            raise ConfigurationError("timeout", timeout, "a number of seconds over 0")
+        return SendOptions(
+            timeout=wait, retries=plain.retries, queue=queue, selector=selector, accept=frozenset(accept)
+        )
 
     # --- as a member, for what brokers ask ------------------------------------------------------------------
 
@@ -384,35 +351,6 @@ class Producer:
         return {RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self._take_reply}
 
     # --- inside ---------------------------------------------------------------------------------------------
-
-    def _options(
-        self,
-        retries: int,
-        queue: MessageQueue | None,
-        selector: Selector | None,
-        timeout: float | None,
-        accept: Collection[SendStatus],
-    ) -> SendOptions:
-        wait = self.settings.send_msg_timeout if timeout is None else timeout
-        if not wait > 0:
-            raise ConfigurationError("timeout", timeout, "a number of seconds over 0")
-        return SendOptions(
-            timeout=wait,
-            retries=retries,
-            queue=queue,
-            selector=selector,
-            accept=frozenset(accept),
-        )
-
-    def _check_process(self) -> None:
-        if self._pid != process.number:
-            raise UsedAfterFork(f"producer {self._group}")
-
-    def _running_instance(self) -> ClientInstance:
-        self._check_process()
-        if self._instance is None or self._is_closed:
-            raise ClientClosed(f"producer {self._group}")
-        return self._instance
 
     def _running_sender(self) -> Sender:
         sender = self._sender

@@ -13,24 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
-import os
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
-from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.group_consumer import GroupConsumer
 from gateway.client.aio.member import Answer
-from gateway.client.aio.subscribing import check_subscription, first_routes
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.consumer_settings import SimpleSettings
-from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound, UsedAfterFork, broker_error
-from gateway.client.message import ReceivedMessage, check_group
-from gateway.client.namespaces import with_namespace
+from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound, broker_error
+from gateway.client.message import ReceivedMessage
 from gateway.client.pop_handles import NORMAL, RETRY_V1, RETRY_V2, PopReceipts, Receipt, parse_receipt
 from gateway.client.routes import TopicRoute
-from gateway.client.subscriptions import Sql, Subscription, retry_topic, subscription_of
-from wire.bodies.heartbeat import ConsumerData, ConsumeType
+from gateway.client.subscriptions import Sql, retry_topic
+from wire.bodies.heartbeat import ConsumeType
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import read_header
@@ -43,8 +38,6 @@ from wire.headers.pop import (
 )
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
-
-_log = logging.getLogger(__name__)
 
 CLOSE_TIMEOUT: Final = 5.0
 """Seconds ``close`` takes at most unless it is told otherwise."""
@@ -78,7 +71,7 @@ class _Source(NamedTuple):
     broker_name: str
 
 
-class SimpleConsumer:
+class SimpleConsumer(GroupConsumer):
     """See the module.
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
@@ -88,6 +81,9 @@ class SimpleConsumer:
     :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the name of a group or topic cannot.
     """
 
+    settings: SimpleSettings
+    _consume_type = ConsumeType.CONSUME_POP
+
     def __init__(
         self,
         group: str,
@@ -96,67 +92,12 @@ class SimpleConsumer:
         namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
-        check_group(group)
-        chosen = settings if settings is not None else SimpleSettings.from_env()
-        self.settings = chosen if namesrv is None else chosen.with_changes(namesrv=namesrv)
-        self.group = with_namespace(self.settings.namespace, group)
-        """The group's name with its namespace."""
-        self._pid = os.getpid()
-        self._wanted = dict(subscriptions or {})
-        for topic, wanted in self._wanted.items():
-            subscription_of(topic, wanted, version_ms=0)  # refuses what cannot work before anything is started
-        self._subscriptions: dict[str, Subscription] = {}
-        self._instance: ClientInstance | None = None
-        self._is_closed = False
+        super().__init__("simple consumer", group, SimpleSettings.chosen(settings, namesrv), subscriptions)
         self._pops: dict[_Source, asyncio.Task[list[PoppedMessage]]] = {}
         self._left: list[PoppedMessage] = []
         self._turn = itertools.count()
 
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __del__(self, _warn: Any = warnings.warn) -> None:
-        if getattr(self, "_instance", None) is not None and not self._is_closed and self._pid == os.getpid():
-            _warn(f"simple consumer {self.group} was not closed", ResourceWarning, source=self, stacklevel=1)
-
     # --- life -----------------------------------------------------------------------------------------------
-
-    @property
-    def client_id(self) -> str:
-        """``ip@instance``, as brokers and tools list this client; ``ClientClosed`` when it does not run."""
-        return self._running().client_id
-
-    async def start(self) -> None:
-        """Join the group. Idempotent.
-
-        :raises ConnectError: no name server can be reached.
-        :raises BrokerError: a SQL92 expression is refused.
-        :raises ConfigurationError: nothing is subscribed to, or there is no name server in the settings.
-        """
-        self._check_usable()
-        if self._instance is not None:
-            return
-        if not self._wanted:
-            raise ConfigurationError("subscriptions", {}, "at least one topic, as {'orders': '*'}")
-        self._instance = instance = ClientInstance(self.settings)
-        try:
-            await instance.start()
-            for topic, wanted in self._wanted.items():
-                name = with_namespace(self.settings.namespace, topic)
-                self._subscriptions[name] = subscription_of(name, wanted, version_ms=instance.clock())
-            await first_routes(instance, list(self._subscriptions))
-            for subscription in self._subscriptions.values():
-                await check_subscription(instance, self.group, subscription)
-            instance.join(self)
-            await instance.heartbeat()
-        except BaseException:
-            self._is_closed = True
-            await instance.close()
-            raise
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Leave the group and close the connections; what is not acknowledged comes again. Idempotent.
@@ -186,7 +127,7 @@ class SimpleConsumer:
         :raises RouteNotFound: none of the topics exists.
         :raises BrokerError: the broker refuses, or has no POP consumption.
         """
-        self._running()
+        self._running_instance()
         if not 1 <= max_messages <= MAX_MESSAGES:
             raise ConfigurationError("max_messages", max_messages, f"1 to {MAX_MESSAGES}")
         hidden = self.settings.invisible_time if invisible_time is None else invisible_time
@@ -221,7 +162,7 @@ class SimpleConsumer:
         :param invisible_time: seconds.
         :raises BrokerError: the broker does not know such a message.
         """
-        instance = self._running()
+        instance = self._running_instance()
         receipt = message.receipt
         header = ChangeInvisibleTimeRequest(
             consumer_group=self.group,
@@ -237,22 +178,6 @@ class SimpleConsumer:
         message.hidden_until = asyncio.get_running_loop().time() + invisible_time
 
     # --- a member of the client instance --------------------------------------------------------------------
-
-    def producer_data(self) -> None:
-        """Not a producer."""
-
-    def consumer_data(self) -> ConsumerData:
-        """What heartbeats say."""
-        return ConsumerData(
-            self.group,
-            ConsumeType.CONSUME_POP.value,
-            consume_from_where=self.settings.consume_from_where.value,
-            subscriptions=[subscription.data() for subscription in self._subscriptions.values()],
-        )
-
-    def topics(self) -> Collection[str]:
-        """Topics whose routes are kept fresh."""
-        return self._subscriptions.keys()
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
         """Sources are looked up for every ``receive``."""
@@ -285,11 +210,11 @@ class SimpleConsumer:
                 del self._pops[source]
         for task in done:
             if task.cancelled():
-                raise ClientClosed(f"simple consumer {self.group}", "was closed")
+                raise ClientClosed(self.name, "was closed")
             self._left += task.result()
 
     async def _sources(self) -> list[_Source]:
-        instance = self._running()
+        instance = self._running_instance()
         sources: list[_Source] = []
         missing: RouteNotFound | None = None
         for topic in self._subscriptions:
@@ -308,7 +233,7 @@ class SimpleConsumer:
         return sources
 
     async def _pop(self, source: _Source, most: int, hidden: float, hold: float) -> list[PoppedMessage]:
-        instance = self._running()
+        instance = self._running_instance()
         loop = asyncio.get_running_loop()
         subscription = self._subscriptions[source.topic]
         header = PopMessageRequest(
@@ -361,22 +286,7 @@ class SimpleConsumer:
             extra_info=str(receipt),
             offset=int(receipt.queue_offset),
         )
-        await self._running().ask(receipt.broker_name, RequestCode.ACK_MESSAGE, header)
-
-    def _running(self) -> ClientInstance:
-        self._check_process()
-        if self._instance is None or self._is_closed:
-            raise ClientClosed(f"simple consumer {self.group}")
-        return self._instance
-
-    def _check_usable(self) -> None:
-        self._check_process()
-        if self._is_closed:
-            raise ClientClosed(f"simple consumer {self.group}", "was closed")
-
-    def _check_process(self) -> None:
-        if self._pid != os.getpid():
-            raise UsedAfterFork(f"simple consumer {self.group}")
+        await self._running_instance().ask(receipt.broker_name, RequestCode.ACK_MESSAGE, header)
 
 
 async def _no_answer(_request: RemotingCommand, _address: str) -> RemotingCommand | None:

@@ -67,7 +67,7 @@ class TransactionProducer(Producer):
             raise ConfigurationError("listener", listener, "an object with a method check(message)")
         for topic in topics:
             check_topic(topic)
-        super().__init__(group, settings if settings is not None else TransactionSettings.from_env(), namesrv=namesrv)
+        super().__init__(group, TransactionSettings.chosen(settings, namesrv))
         self._listener = listener
         self._transactions: Transactions | None = None
         template = self.settings.create_topic_key

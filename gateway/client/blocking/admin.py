@@ -10,12 +10,9 @@ Usable from many threads.
 from __future__ import annotations
 
 import builtins
-import os
-import warnings
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
 from gateway.client.aio.admin import AdminClient as AioAdminClient
@@ -24,8 +21,7 @@ from gateway.client.aio.admin_groups import AdminGroups
 from gateway.client.aio.admin_messages import MAX_FOUND, AdminMessages
 from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
 from gateway.client.aio.admin_topics import DEFAULT_QUEUES, AdminTopics
-from gateway.client.errors import UsedAfterFork
-from gateway.client.loop_thread import LoopThread
+from gateway.client.blocking.face import Face
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.offset_reset import OffsetReset
 from gateway.client.routes import TopicRoute
@@ -47,7 +43,7 @@ class Run(Protocol):
         """The result of ``work``."""
 
 
-class AdminClient:
+class AdminClient(Face):
     """Administration; ``topics``, ``groups``, ``offsets``, ``messages`` and ``cluster`` hold the methods.
 
     :param settings: None: ``ClientSettings.from_env()``.
@@ -55,59 +51,17 @@ class AdminClient:
     :raises ConfigurationError: a setting cannot work.
     """
 
+    _CLOSE_TIMEOUT = 5.0
+
     def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
-        self._aio = AioAdminClient(settings, namesrv=namesrv)
-        self._thread = LoopThread("AdminClient")
-        self._process_id = os.getpid()
-        self.settings = self._aio.settings
-        self.topics = Topics(self._aio.topics, self._run)
-        self.groups = Groups(self._aio.groups, self._run)
-        self.offsets = Offsets(self._aio.offsets, self._run)
-        self.messages = Messages(self._aio.messages, self._run)
-        self.cluster = Cluster(self._aio.cluster, self._run)
-
-    def start(self) -> None:
-        """Make it ready; nothing is connected before it is needed. Idempotent."""
-        self._check_process()
-        self._thread.start()
-        try:
-            self._thread.run(self._aio.start())
-        except BaseException:
-            self._thread.stop()
-            raise
-
-    def close(self, timeout: float = 5.0) -> None:
-        """Close the connections, within ``timeout`` seconds. Idempotent."""
-        self._check_process()
-        if self._thread.is_running:
-            try:
-                self._thread.run(self._aio.close(timeout))
-            finally:
-                self._thread.stop()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def __del__(self) -> None:
-        thread = getattr(self, "_thread", None)
-        if thread is not None and thread.is_running and self._process_id == os.getpid():
-            warnings.warn(f"{self!r} was not closed", ResourceWarning, stacklevel=2, source=self)
-
-    def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        if self._process_id != os.getpid():
-            work.close()
-        self._check_process()
-        return self._thread.run(work)
-
-    def _check_process(self) -> None:
-        if self._process_id != os.getpid():
-            raise UsedAfterFork("AdminClient")
+        client = AioAdminClient(settings, namesrv=namesrv)
+        super().__init__(client)
+        self.settings = client.settings
+        self.topics = Topics(client.topics, self._run)
+        self.groups = Groups(client.groups, self._run)
+        self.offsets = Offsets(client.offsets, self._run)
+        self.messages = Messages(client.messages, self._run)
+        self.cluster = Cluster(client.cluster, self._run)
 
 
 class Topics:

@@ -10,27 +10,26 @@ The thin face of ``gateway.client.aio.LitePullConsumer``, which has the same met
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TypeVar
 
 from gateway.client.aio import lite_pull_consumer as core
-from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ClientClosed
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.subscriptions import Sql
 
-T = TypeVar("T")
 
-
-class LitePullConsumer(ConsumerFace):
+class LitePullConsumer(GroupFace):
     """Reads queues at the application's pace; parameters and promises are those of ``aio.LitePullConsumer``.
 
     ``poll`` and iteration are for one thread at a time, ``close`` for any.
     """
 
     _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+    _core: core.LitePullConsumer
+    settings: LitePullSettings
 
     def __init__(
         self,
@@ -40,13 +39,13 @@ class LitePullConsumer(ConsumerFace):
         namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
-        self._core = core.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
-        super().__init__(self._core, "lite pull consumer")
+        consumer = core.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        super().__init__(consumer)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end(self._core.close(core.CLOSE_TIMEOUT, counts_last=kind is None), core.CLOSE_TIMEOUT)
+        self._end(lambda: self._core.close(core.CLOSE_TIMEOUT, counts_last=kind is None), core.CLOSE_TIMEOUT)
 
     def __iter__(self) -> Iterator[list[ReceivedMessage]]:
         """Batches without end; it ends when another thread closes the consumer."""
@@ -59,11 +58,6 @@ class LitePullConsumer(ConsumerFace):
                 return
             if messages:
                 yield messages
-
-    @property
-    def settings(self) -> LitePullSettings:
-        """As they are in force."""
-        return self._core.settings
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
@@ -125,13 +119,3 @@ class LitePullConsumer(ConsumerFace):
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Go on with paused queues."""
         self._do(lambda: self._core.resume(queues))
-
-    def _do(self, act: Callable[[], T]) -> T:
-        """Act on the loop's thread when there is one."""
-        if not self._thread.is_running:
-            return act()
-
-        async def on_loop() -> T:
-            return act()
-
-        return self._run(on_loop())

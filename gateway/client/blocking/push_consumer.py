@@ -10,26 +10,25 @@ The thin face of ``gateway.client.aio.PushConsumer``, which has the same methods
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from gateway.client.aio import push_consumer as core
-from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import PushSettings
 from gateway.client.listeners import BatchListener, Listener
 from gateway.client.message import MessageQueue
 from gateway.client.subscriptions import Sql
 
-T = TypeVar("T")
 
-
-class PushConsumer(ConsumerFace):
+class PushConsumer(GroupFace):
     """Consumes as a member of a group; the parameters are those of ``aio.PushConsumer``.
 
     A plain function is called in up to ``consume_workers`` threads, an ``async def`` on the consumer's own loop.
     """
 
     _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+    _core: core.PushConsumer
+    settings: PushSettings
 
     def __init__(
         self,
@@ -42,7 +41,7 @@ class PushConsumer(ConsumerFace):
         subscriptions: Mapping[str, str | Sql] | None = None,
         orderly: bool = False,
     ) -> None:
-        self._core = core.PushConsumer(
+        consumer = core.PushConsumer(
             group,
             listener,
             settings,
@@ -51,12 +50,7 @@ class PushConsumer(ConsumerFace):
             subscriptions=subscriptions,
             orderly=orderly,
         )
-        super().__init__(self._core, "push consumer")
-
-    @property
-    def settings(self) -> PushSettings:
-        """As they are in force."""
-        return self._core.settings
+        super().__init__(consumer)
 
     @property
     def assignment(self) -> frozenset[MessageQueue]:
@@ -82,13 +76,3 @@ class PushConsumer(ConsumerFace):
     def commit(self) -> None:
         """Tell the brokers now how far messages are consumed; see ``aio.PushConsumer.commit``."""
         self._run(self._core.commit())
-
-    def _do(self, act: Callable[[], T]) -> T:
-        """Act on the loop's thread when there is one."""
-        if not self._thread.is_running:
-            return act()
-
-        async def on_loop() -> T:
-            return act()
-
-        return self._run(on_loop())

@@ -14,15 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.client.aio import simple_consumer as core
 from gateway.client.aio.simple_consumer import PoppedMessage
-from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import SimpleSettings
 from gateway.client.subscriptions import Sql
 
 
-class SimpleConsumer(ConsumerFace):
+class SimpleConsumer(GroupFace):
     """POP consumption; the parameters are those of ``aio.SimpleConsumer``. ``receive`` is for one thread at a time."""
 
     _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
+    _core: core.SimpleConsumer
+    settings: SimpleSettings
 
     def __init__(
         self,
@@ -32,13 +34,8 @@ class SimpleConsumer(ConsumerFace):
         namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
-        self._core = core.SimpleConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
-        super().__init__(self._core, "simple consumer")
-
-    @property
-    def settings(self) -> SimpleSettings:
-        """As they are in force."""
-        return self._core.settings
+        consumer = core.SimpleConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        super().__init__(consumer)
 
     def receive(
         self, max_messages: int = 16, *, invisible_time: float | None = None, timeout: float | None = None

@@ -18,6 +18,7 @@ from types import TracebackType
 
 from gateway.client.aio import transaction_producer as core
 from gateway.client.aio.transaction import Transaction as AioTransaction
+from gateway.client.blocking.face import GroupFace
 from gateway.client.blocking.producer import Producer
 from gateway.client.errors import RocketMQError
 from gateway.client.loop_thread import LoopThread
@@ -117,6 +118,9 @@ class TransactionProducer(Producer):
     :param namesrv: shortcut for the setting of this name.
     """
 
+    _core: core.TransactionProducer
+    settings: TransactionSettings
+
     def __init__(
         self,
         group: str,
@@ -126,10 +130,8 @@ class TransactionProducer(Producer):
         namesrv: str | Sequence[str] | None = None,
         topics: Collection[str] = (),
     ) -> None:
-        chosen = settings if settings is not None else TransactionSettings.from_env()
-        super().__init__(group, chosen, namesrv=namesrv)
-        self._transactional = core.TransactionProducer(group, listener, chosen, namesrv=namesrv, topics=topics)
-        self._core = self._transactional
+        producer = core.TransactionProducer(group, listener, settings, namesrv=namesrv, topics=topics)
+        GroupFace.__init__(self, producer)  # ``Producer`` would make a core of its own
 
     def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
         """``with producer.begin(message) as transaction``: stores the half message at its begin.
@@ -141,9 +143,7 @@ class TransactionProducer(Producer):
 
     def prepare(self, message: Message, *, timeout: float | None = None) -> Transaction:
         """Store a half message; the caller has to decide it. See ``aio.TransactionProducer.prepare``."""
-        self._check_process()
-        transaction = self._thread.run(self._transactional.prepare(message, timeout=timeout))
-        return Transaction(transaction, self._thread)
+        return Transaction(self._run(self._core.prepare(message, timeout=timeout)), self._thread)
 
     def send_in_transaction(
         self, message: Message, arg: object = None, *, timeout: float | None = None
@@ -153,7 +153,7 @@ class TransactionProducer(Producer):
         See ``aio.TransactionProducer.send_in_transaction``.
         """
         self._check_process()
-        producer, thread = self._transactional, self._thread
+        producer, thread = self._core, self._thread
         execute = producer.execute_of_listener()
         if inspect.iscoroutinefunction(execute):
             return thread.run(producer.send_in_transaction(message, arg, timeout=timeout))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from gateway.client import process
 from gateway.client.admin_results import MessageNotFound, NothingConsumed
 from gateway.client.aio.admin import AdminClient
 from gateway.client.errors import (
@@ -242,7 +243,7 @@ def test_another_process_may_not_use_it(monkeypatch: pytest.MonkeyPatch) -> None
     async def scenario() -> None:
         async with AdminClient(namesrv="127.0.0.1:9") as admin:
             with monkeypatch.context() as forked:
-                forked.setattr("os.getpid", lambda: -1)
+                forked.setattr(process, "number", -1)
                 with pytest.raises(UsedAfterFork):
                     await admin.topics.list()
 

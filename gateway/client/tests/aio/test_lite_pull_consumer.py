@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from gateway.client import process
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.consumer_settings import LitePullSettings
@@ -253,6 +253,6 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
     consumer = LitePullConsumer("g", LitePullSettings(namesrv="a:1"))
     with pytest.raises(ClientClosed):
         _ = consumer.assignment
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(process, "number", -1)
     with pytest.raises(UsedAfterFork):
         consumer.subscribe("t")

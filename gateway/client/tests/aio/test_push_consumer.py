@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.client import process
 from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.consumer_settings import MessageModel, PushSettings
@@ -347,7 +347,7 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
     consumer = PushConsumer("g", print, PushSettings(namesrv="a:1"), subscriptions={"t": "*"})
     with pytest.raises(ClientClosed):
         consumer.suspend()
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(process, "number", -1)
     with pytest.raises(UsedAfterFork):
         consumer.subscribe("t")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from typing import Any
 
 import pytest
 
+from gateway.client import process
 from gateway.client.aio.simple_consumer import SimpleConsumer
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.consumer_settings import SimpleSettings
@@ -210,6 +210,6 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
         _ = consumer.client_id
     with pytest.raises(ConfigurationError, match="subscriptions"):
         run(consumer.start())
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    monkeypatch.setattr(process, "number", -1)
     with pytest.raises(UsedAfterFork):
         run(consumer.close())

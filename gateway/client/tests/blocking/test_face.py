@@ -1,23 +1,26 @@
-"""Tests of what blocking consumers have in common."""
+"""Tests of what blocking clients have in common."""
 
 from __future__ import annotations
 
-import os
 import threading
 
 import pytest
 
-from gateway.client.blocking.consumer_face import ConsumerFace
+from gateway.client import process
+from gateway.client.blocking.face import GroupFace
 from gateway.client.errors import ClientClosed, UsedAfterFork
+from gateway.client.settings import ClientSettings
 
 
 class Core:
     """A consumer that notes what is done to it."""
 
+    settings = ClientSettings()
     group = "g"
     client_id = "10.0.0.1@1"
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "test consumer g") -> None:
+        self.name = name
         self.calls: list[str] = []
         self.threads: set[str] = set()
         self.refuses = False
@@ -31,41 +34,45 @@ class Core:
     async def close(self, timeout: float) -> None:
         self.calls.append(f"close {timeout:g}")
 
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
 
 def test_it_starts_once_and_ends_once_on_a_thread_of_its_own() -> None:
     core = Core()
-    face = ConsumerFace(core, "test consumer")
+    face = GroupFace(core)
     with face:
         face.start()
         assert (face.group, face.client_id) == ("g", "10.0.0.1@1")
     face.close()
-    assert core.calls == ["start", "close 10"]
+    assert core.calls == ["start", "close 10", "abandon"]
     assert core.threads == {"test consumer g"}
     with pytest.raises(ClientClosed):
         face.start()
 
 
 def test_a_start_that_fails_leaves_no_thread() -> None:
-    core = Core()
+    core = Core("failing consumer g")
     core.refuses = True
-    face = ConsumerFace(core, "failing consumer")
+    face = GroupFace(core)
     with pytest.raises(ValueError, match="no"):
         face.start()
     assert "failing consumer g" not in {thread.name for thread in threading.enumerate()}
     face.close(1.0)
-    assert core.calls == ["start"]
+    assert core.calls == ["start", "abandon"]
 
 
 def test_it_cannot_be_used_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
-    face = ConsumerFace(Core(), "test consumer")
-    monkeypatch.setattr(os, "getpid", lambda: -1)
+    face = GroupFace(Core())
+    monkeypatch.setattr(process, "number", -1)
     for call in (face.start, face.close, lambda: face._run(Core().start())):
         with pytest.raises(UsedAfterFork):
             call()
 
 
 def test_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
-    face = ConsumerFace(Core(), "lost consumer")
+    core = Core("lost consumer g")
+    face = GroupFace(core)
     face.start()
     with pytest.warns(ResourceWarning, match="lost consumer g was not closed"):
         face.__del__()

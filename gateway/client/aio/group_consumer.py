@@ -1,0 +1,136 @@
+"""What the consumers for asyncio have in common: a group, its subscriptions, and how one joins it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Collection, Mapping
+from typing import ClassVar
+
+from gateway.client.aio.client import Client
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.member import Answer
+from gateway.client.aio.subscribing import check_subscription, first_routes
+from gateway.client.consumer_settings import ConsumerSettings, SimpleSettings
+from gateway.client.errors import ConfigurationError
+from gateway.client.message import check_group
+from gateway.client.namespaces import with_namespace
+from gateway.client.routes import TopicRoute
+from gateway.client.subscriptions import Sql, Subscription, subscription_of
+from wire.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+
+
+class GroupConsumer(Client):
+    """A member of a consumer group.
+
+    :param kind: what it is called in errors.
+    :param subscriptions: topic → tags (``"A || B"``, ``"*"``) or ``Sql(...)``.
+    """
+
+    settings: ConsumerSettings | SimpleSettings
+    _consume_type: ClassVar[ConsumeType]
+    _message_model: str = MessageModel.CLUSTERING.value
+    _needs_subscriptions: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        kind: str,
+        group: str,
+        settings: ConsumerSettings | SimpleSettings,
+        subscriptions: Mapping[str, str | Sql] | None,
+    ) -> None:
+        check_group(group)
+        self.settings = settings
+        self.group = with_namespace(settings.namespace, group)
+        """The group's name with its namespace."""
+        super().__init__(f"{kind} {self.group}")
+        self._subscriptions: dict[str, Subscription] = {}
+        self._version_ms = 0
+        self._wanted = dict(subscriptions or {})
+        for topic, wanted in self._wanted.items():
+            subscription_of(topic, wanted, version_ms=0)  # refuses what cannot work before anything is started
+
+    async def start(self) -> None:
+        """Join the group and begin. Idempotent.
+
+        It returns when queues were shared out for the first time, where the consumer has queues.
+
+        :raises ConnectError: no name server can be reached. A topic without a route is waited for.
+        :raises BrokerError: a SQL92 expression is refused.
+        :raises ConfigurationError: nothing is subscribed to, or there is no name server in the settings.
+        """
+        self._check_usable()
+        if self._instance is not None:
+            return
+        if self._needs_subscriptions and not self._wanted:
+            raise ConfigurationError("subscriptions", {}, "at least one topic, as {'orders': '*'}")
+        self._instance = instance = ClientInstance(self.settings)
+        try:
+            self._assemble(instance)
+            await self._join(instance)
+            await self._begin()
+        except BaseException:
+            self._is_closed = True
+            await self._abandon(instance)
+            raise
+
+    # --- a member of the client instance --------------------------------------------------------------------
+
+    def producer_data(self) -> None:
+        """Not a producer."""
+
+    def consumer_data(self) -> ConsumerData:
+        """What heartbeats say."""
+        return ConsumerData(
+            self.group,
+            self._consume_type.value,
+            self._message_model,
+            self.settings.consume_from_where.value,
+            subscriptions=[subscription.data() for subscription in self.subscriptions().values()],
+        )
+
+    def topics(self) -> Collection[str]:
+        """Topics whose routes are kept fresh."""
+        return self._subscriptions.keys()
+
+    @abc.abstractmethod
+    def route_changed(self, topic: str, route: TopicRoute) -> None:
+        """Told after the route of one of ``topics`` became known or changed."""
+
+    @abc.abstractmethod
+    def answers(self) -> Mapping[int, Answer]:
+        """Which requests of brokers it answers."""
+
+    def subscriptions(self) -> Mapping[str, Subscription]:
+        """By topic."""
+        return self._subscriptions
+
+    # --- inside: what kinds of consumers do differently -------------------------------------------------------
+
+    def _assemble(self, instance: ClientInstance) -> None:
+        """Make the parts that work while it runs."""
+
+    async def _begin(self) -> None:
+        """Begin to work, as a member."""
+
+    async def _abandon(self, instance: ClientInstance) -> None:
+        """Close what there is after a start that failed."""
+        await instance.close()
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _join(self, instance: ClientInstance) -> None:
+        """Become a member that the brokers know."""
+        await instance.start()
+        for topic, wanted in self._wanted.items():
+            self._add(instance, topic, wanted)
+        await first_routes(instance, list(self._subscriptions))
+        for subscription in self._subscriptions.values():
+            await check_subscription(instance, self.group, subscription)
+        instance.join(self)
+        await instance.heartbeat()
+
+    def _add(self, instance: ClientInstance, topic: str, wanted: str | Sql) -> Subscription:
+        name = with_namespace(self.settings.namespace, topic)
+        self._version_ms = max(self._version_ms + 1, instance.clock())
+        subscription = self._subscriptions[name] = subscription_of(name, wanted, version_ms=self._version_ms)
+        return subscription
