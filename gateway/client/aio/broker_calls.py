@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.client.listeners import ListenerOutcome
@@ -37,6 +37,12 @@ ConsumeNow = Callable[[ReceivedMessage], Awaitable[ListenerOutcome]]
 
 class Introspection(Protocol):
     """What a consumer says about itself."""
+
+    group: str
+    """The group's name with its namespace."""
+
+    def topics(self) -> Collection[str]:
+        """What it subscribes to now, the retry topic included where there is one."""
 
     def properties(self) -> Mapping[str, str]:
         """Settings as text, upstream's ``PROP_…`` names among them."""

@@ -190,7 +190,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _assemble(self, instance: ClientInstance) -> None:
-        self._running = ReadQueues(self, instance)
+        self._running = ReadQueues(instance, self.settings, self)
 
     async def _begin(self) -> None:
         if self._subscriptions:

@@ -122,7 +122,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _assemble(self, instance: ClientInstance) -> None:
-        self._running = PushedQueues(self, instance, self._call, is_orderly=self._orderly)
+        self._running = PushedQueues(instance, self.settings, self, self._call, is_orderly=self._orderly)
 
     async def _begin(self) -> None:
         await self._parts().begin()

@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.broker_calls import BrokerCalls
+from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.concurrent_turns import ConcurrentTurns
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.orderly_turns import OrderlyTurns
@@ -19,16 +19,13 @@ from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.queue_locks import QueueLocks
 from gateway.client.aio.rebalancing import Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
-from gateway.client.consumer_settings import MessageModel
+from gateway.client.consumer_settings import MessageModel, PushSettings
 from gateway.client.listeners import ListenerCall, ListenerOutcome
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.process_queue import ProcessQueue
 from gateway.client.worker_threads import WorkerThreads
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
-
-if TYPE_CHECKING:
-    from gateway.client.aio.push_consumer import PushConsumer
 
 _log = logging.getLogger(__name__)
 
@@ -41,9 +38,14 @@ class PushedQueues:
     """See the module."""
 
     def __init__(
-        self, consumer: PushConsumer, instance: ClientInstance, call: ListenerCall, *, is_orderly: bool
+        self,
+        instance: ClientInstance,
+        settings: PushSettings,
+        consumer: Introspection,
+        call: ListenerCall,
+        *,
+        is_orderly: bool,
     ) -> None:
-        settings = consumer.settings
         self.consumer = consumer
         self.instance = instance
         self.is_suspended = False

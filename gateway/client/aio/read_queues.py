@@ -6,13 +6,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.broker_calls import BrokerCalls
+from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.rebalancing import Rebalancing
+from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.process_queue import ProcessQueue, Turn
@@ -20,17 +20,13 @@ from gateway.client.subscriptions import tags_of
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
-if TYPE_CHECKING:
-    from gateway.client.aio.lite_pull_consumer import LitePullConsumer
-
 _log = logging.getLogger(__name__)
 
 
 class ReadQueues:
     """See the module."""
 
-    def __init__(self, consumer: LitePullConsumer, instance: ClientInstance) -> None:
-        settings = consumer.settings
+    def __init__(self, instance: ClientInstance, settings: LitePullSettings, consumer: Introspection) -> None:
         self.consumer = consumer
         self.instance = instance
         self.started_at_ms = instance.clock()
