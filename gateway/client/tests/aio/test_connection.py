@@ -5,7 +5,7 @@ import pytest
 
 from gateway.client.aio.connection import MAX_OPAQUE, BrokerConnection, FutureWaiting
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
-from gateway.client.tests.scripted_broker import run
+from gateway.client.tests.jumping_time import run_jumping
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame
@@ -80,10 +80,10 @@ async def turn() -> None:
 
 
 def in_loop(test: Callable[[], object]) -> Callable[[], None]:
-    """Run an ``async def`` test on a loop of its own."""
+    """Run an ``async def`` test on a loop of its own, whose time jumps."""
 
     def runs() -> None:
-        run(test())  # type: ignore[arg-type]
+        run_jumping(test())  # type: ignore[arg-type]
 
     runs.__name__ = test.__name__
     return runs
@@ -116,7 +116,7 @@ async def test_what_is_written_in_one_turn_leaves_together() -> None:
 @in_loop
 async def test_an_answer_that_comes_too_late_is_dropped() -> None:
     wired = Wired()
-    opaque, future = wired.call(timeout=0.01)
+    opaque, future = wired.call(timeout=3)
     wired.connection.data_received(b"")
     with pytest.raises(RequestTimeout) as caught:
         await future
@@ -128,8 +128,8 @@ async def test_an_answer_that_comes_too_late_is_dropped() -> None:
 @in_loop
 async def test_a_connection_that_is_silent_beyond_a_timeout_is_given_up() -> None:
     wired = Wired()
-    await asyncio.sleep(0.001)
-    _, quick = wired.call(timeout=0.01)
+    await asyncio.sleep(1)  # the connection is older than the requests; no time is spent on it, see ``run_jumping``
+    _, quick = wired.call(timeout=3)
     _, slow = wired.call(timeout=60)
     with pytest.raises(RequestTimeout):
         await quick
@@ -142,9 +142,9 @@ async def test_a_connection_that_is_silent_beyond_a_timeout_is_given_up() -> Non
 @in_loop
 async def test_a_broker_that_is_only_slow_keeps_its_connection() -> None:
     wired = Wired()
-    _, quick = wired.call(timeout=0.02)
+    _, quick = wired.call(timeout=3)
     opaque, other = wired.call(timeout=60)
-    await asyncio.sleep(0.005)
+    await asyncio.sleep(1)
     wired.answer(opaque)
     await other
     with pytest.raises(RequestTimeout):
@@ -157,7 +157,7 @@ async def test_a_broker_that_is_only_slow_keeps_its_connection() -> None:
 async def test_a_later_timeout_does_not_hide_an_earlier_one() -> None:
     wired = Wired()
     _, slow = wired.call(timeout=60)
-    _, quick = wired.call(timeout=0.01)
+    _, quick = wired.call(timeout=3)
     with pytest.raises(RequestTimeout):
         await quick
     wired.connection.abort(ClientClosed("client"))

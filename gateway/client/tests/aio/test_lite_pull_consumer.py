@@ -95,10 +95,12 @@ def test_offsets_are_committed_from_time_to_time() -> None:
     async def scenario() -> None:
         async with ConsumingBroker(queues=1) as broker:
             broker.put("t", b"0")
-            chosen = settings(broker, auto_commit_interval=0.1)
+            chosen = settings(broker, auto_commit_interval=3600)
             async with LitePullConsumer("g", chosen, subscriptions={"t": "*"}) as consumer:
                 assert await consumer.poll() != []
-                await asyncio.sleep(0.1)
+                assert await consumer.poll(0.01) == []
+                assert broker.offsets == {}
+                consumer._parts()._committed_at -= 3600
                 assert await consumer.poll(0.01) == []
                 await until(lambda: broker.offsets.get(("g", "t", 0)) == 1)
 

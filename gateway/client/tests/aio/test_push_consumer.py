@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -271,7 +272,9 @@ def test_topics_may_be_added_and_given_up_while_running() -> None:
     run(scenario())
 
 
-def test_a_suspended_consumer_pulls_nothing() -> None:
+def test_a_suspended_consumer_pulls_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "gateway.client.aio.pull_loop")
+
     async def scenario() -> None:
         got: list[bytes] = []
         async with ConsumingBroker(queues=1) as broker:
@@ -280,10 +283,11 @@ def test_a_suspended_consumer_pulls_nothing() -> None:
             async with consumer:
                 await broker.wait_for(RequestCode.PULL_MESSAGE, 2)
                 consumer.suspend()
-                await asyncio.sleep(0.2)
+                await until(lambda: "pauses pulling MessageQueue(topic='t'" in caplog.text)
+                pulls = len(broker.asked(RequestCode.PULL_MESSAGE))
                 broker.put("t", b"0")
-                await asyncio.sleep(0.05)
-                assert got == []
+                await consumer._parts().queues.offsets.end(broker.queue("t"))  # there and back: a pull would be seen
+                assert (len(broker.asked(RequestCode.PULL_MESSAGE)), got) == (pulls, [])
                 consumer.resume()
                 await until(lambda: got == [b"0"])
                 await consumer.commit()
