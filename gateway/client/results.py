@@ -52,3 +52,18 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
         brokers with ASYNC_FLUSH and with SYNC_FLUSH answer alike, so nobody can tell whether it is on disk.
         """
         return None if self.status is SendStatus.SEND_OK else False
+
+
+def single_results(joined: SendResult) -> list[SendResult]:
+    """The results of the messages of a batch: ids one by one, offsets counted up.
+
+    Topics with batch queues answer with one id for all; it stands for each message then.
+    """
+    msg_ids = joined.msg_id.split(",")
+    offset_ids = joined.offset_msg_id.split(",")
+    if len(offset_ids) != len(msg_ids):
+        offset_ids = [joined.offset_msg_id] * len(msg_ids)
+    return [
+        SendResult(joined.status, msg_id, offset_id, joined.queue, joined.queue_offset + index, joined.transaction_id)
+        for index, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True))
+    ]

@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from gateway.client.aio.connection import BrokerConnection
+from gateway.client.aio.in_flight import InFlight
 from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.known_topics import KnownTopics
 from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sending import NO_PROPERTIES, SendFuture, Sending, SendOptions, SendTarget
-from gateway.client.aio.topic_targets import TopicTargets
 from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import (
     BrokerError,
@@ -29,7 +29,6 @@ from gateway.client.errors import (
     PartlySent,
     RequestTimeout,
     RocketMQError,
-    RouteNotFound,
 )
 from gateway.client.message import Message
 from gateway.client.namespaces import with_namespace
@@ -42,7 +41,7 @@ from gateway.client.outgoing import (
     split_batch,
 )
 from gateway.client.queue_choice import BrokerFaults
-from gateway.client.results import SendResult, SendStatus
+from gateway.client.results import SendResult, SendStatus, single_results
 from gateway.client.routes import TopicRoute
 from gateway.client.send_form import SendForm
 from gateway.client.settings import ProducerSettings
@@ -57,8 +56,6 @@ from wire.message.properties import PropertyName
 
 _log = logging.getLogger(__name__)
 
-MAX_TOPICS: Final = 10_000
-"""Topics whose queues are remembered; the one used first is forgotten for another one."""
 _SAME_BROKER_PAUSE: Final = 0.05
 """Seconds before a broker that refused is asked again, times the number of tries, when there is no other one."""
 _COMPRESS_ASIDE_BYTES: Final = 65_536
@@ -76,8 +73,6 @@ class Sender:
         self, instance: ClientInstance, group: str, settings: ProducerSettings, *, registers: bool = True
     ) -> None:
         self.settings = settings
-        self.in_flight = 0
-        """Messages and batches without an answer."""
         ids = UniqueIds(instance.client_ip, os.getpid(), clock=instance.clock, random=instance.random)
         self.create_id = ids.create
         self._create_id_at = ids.create_at
@@ -89,17 +84,11 @@ class Sender:
         self._signs = instance.remoting.sign is not None
         self._spans = SendSpans() if settings.enable_opentelemetry else None
         self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
-        self._topics: dict[str, TopicTargets] = {}
-        self._wire_topics: dict[str, str] = {}
-        self._in_flight_bytes = 0
-        # Copies of settings that are looked at for every message.
-        self._max_in_flight = settings.max_in_flight
-        self._max_in_flight_bytes = settings.max_in_flight_bytes
+        self._topics = KnownTopics(instance, settings, self._faults)
+        self._targets = self._topics.targets
+        self._in_flight = InFlight(self._loop, settings.max_in_flight, settings.max_in_flight_bytes)
         self._compress_from = min(settings.compress_msg_body_over, settings.max_message_size + 1)
         self._clock = instance.clock
-        self._room: deque[asyncio.Future[None]] = deque()
-        self._all: set[Sending] = set()
-        self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
         self._common = {PropertyName.INSTANCE_ID: settings.namespace} if settings.namespace else NO_PROPERTIES
 
@@ -120,17 +109,11 @@ class Sender:
 
     def topics(self) -> set[str]:
         """See ``Member``: what was sent to."""
-        return set(self._wire_topics)
+        return set(self._topics.wire_topics)
 
     def route_changed(self, topic: str, route: TopicRoute) -> None:
         """See ``Member``."""
-        public_topic = self._wire_topics.get(topic)
-        if public_topic is None:
-            return
-        try:
-            self._topics[public_topic] = self._targets(public_topic, route)
-        except RouteNotFound:
-            self._topics.pop(public_topic, None)  # the next message asks again, and is told
+        self._topics.route_changed(topic, route)
 
     def answers(self) -> Mapping[int, Answer]:
         """See ``Member``: none."""
@@ -139,38 +122,21 @@ class Sender:
     # --- sending --------------------------------------------------------------------------------------------
 
     @property
-    def is_full(self) -> bool:
-        """Whether as much is in flight as may be."""
-        return self.in_flight >= self._max_in_flight or self._in_flight_bytes >= self._max_in_flight_bytes
+    def in_flight(self) -> int:
+        """Messages and batches without an answer."""
+        return len(self._in_flight)
 
     def is_ready_for(self, message: Message) -> bool:
         """Whether ``start`` may be called for it at once, instead of ``submit``."""
-        return (
-            self.in_flight < self._max_in_flight
-            and self._in_flight_bytes < self._max_in_flight_bytes
-            and not self._room
-            and len(message.body) < _COMPRESS_ASIDE_BYTES
-        )
-
-    async def room(self) -> None:
-        """Wait until there is room for one more; first come, first served."""
-        while self.is_full and not self._is_closed:
-            turn: asyncio.Future[None] = self._loop.create_future()
-            self._room.append(turn)
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake_one()  # the turn was given to us, and another one can use it
-                raise
+        return self._in_flight.has_room and len(message.body) < _COMPRESS_ASIDE_BYTES
 
     async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
         """Send a message as soon as there is room for it; the future gets what became of it.
 
         :raises MessageRefused: it cannot be sent as it is.
         """
-        if self._room or self.is_full:
-            await self.room()
+        if not self._in_flight.has_room:
+            await self._in_flight.room()
         if len(message.body) >= _COMPRESS_ASIDE_BYTES and self.settings.compress_type != "none":
             packed = await asyncio.to_thread(compressed_body, message, self.settings)
             return self.start(message, options, packed)
@@ -201,7 +167,7 @@ class Sender:
         :raises RocketMQError: the message, its route or the connection forbid it.
         """
         sending = self._prepare(message, options, self._loop.create_future(), None)
-        targets = self._topics.get(message.topic) or await self._learn(message.topic)
+        targets = self._targets.get(message.topic) or await self._topics.learn(message.topic)
         target = targets.choose(message, options, None)
         connection = await self._connection(target, options.timeout)
         connection.write(self._frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
@@ -221,8 +187,8 @@ class Sender:
         pieces = list(split_batch(messages, msg_ids, self.settings.max_message_size, more))
         results: list[SendResult] = []
         for place, parts in pieces:
-            if self.is_full:
-                await self.room()
+            if not self._in_flight.has_room:
+                await self._in_flight.room()
             properties = json_properties({PropertyName.WAIT: "true" if messages[0].wait_store_msg_ok else "false"})
             future: asyncio.Future[SendResult] = self._loop.create_future()
             joined = ",".join(msg_ids[place])
@@ -248,7 +214,7 @@ class Sender:
                 sending.span, _ = self._spans.begin(messages[0], self._group, len(parts))
             self._begin(sending)
             try:
-                results += _single_results(await future)
+                results += single_results(await future)
             except RocketMQError as error:
                 if not results:
                     raise
@@ -258,15 +224,11 @@ class Sender:
     async def close(self, timeout: float) -> None:
         """Take no more messages, and wait for the answers to those in flight; fail the rest."""
         self._is_closed = True
-        while self._room:
-            self._wake_one()
-        if self._all:
-            self._idle = self._loop.create_future()
-            await asyncio.wait([self._idle], timeout=timeout)
-        for sending in list(self._all):
+        await self._in_flight.drain(timeout)
+        for sending in list(self._in_flight.sendings):
             error = ClientClosed(f"producer {self._group}", "was closed before the answer came")
             error.outcome_unknown = True
-            self._settle(sending)
+            self._in_flight.remove(sending)
             if not sending.future.done():
                 sending.future.set_exception(error)
 
@@ -286,7 +248,7 @@ class Sender:
                 return
             self._fail(sending, error)
             return
-        self._settle(sending)
+        self._in_flight.remove(sending)
         if self.trace is not None:
             self.trace.sent(self._group, sending, result, header)
         if self._spans is not None and sending.span is not None:
@@ -356,10 +318,8 @@ class Sender:
         )
 
     def _begin(self, sending: Sending) -> None:
-        self.in_flight += 1
-        self._in_flight_bytes += len(sending.body)
-        self._all.add(sending)
-        targets = self._topics.get(sending.message.topic)
+        self._in_flight.add(sending)
+        targets = self._targets.get(sending.message.topic)
         if targets is not None:
             try:
                 target = targets.choose(sending.message, sending.options, None)
@@ -416,7 +376,7 @@ class Sender:
         topic = sending.message.topic
         try:
             async with asyncio.timeout_at(sending.ends_at):
-                targets = self._topics.get(topic) or await self._learn(topic)
+                targets = self._targets.get(topic) or await self._topics.learn(topic)
                 target = targets.choose(sending.message, sending.options, failed_broker)
                 if target.queue.broker_name == failed_broker:
                     await asyncio.sleep(_SAME_BROKER_PAUSE * sending.tries)
@@ -462,11 +422,11 @@ class Sender:
         broker_name = sending.target.queue.broker_name if sending.target is not None else None
         _log.info("message %s is tried again (%d): %s", sending.msg_id, sending.tries, error)
         if isinstance(error, ConnectError) or (isinstance(error, BrokerError) and error.code in _ROUTE_CODES):
-            self._topics.pop(sending.message.topic, None)  # ask for the route again
+            self._topics.forget(sending.message.topic)
         self._instance.spawn(self._send_slowly(sending, broker_name), name="send again")
 
     def _fail(self, sending: Sending, error: RocketMQError) -> None:
-        self._settle(sending)
+        self._in_flight.remove(sending)
         if sending.maybe_stored and not error.outcome_unknown:
             error.outcome_unknown = True
         if self.trace is not None and sending.target is not None:
@@ -476,79 +436,7 @@ class Sender:
         if not sending.future.done():
             sending.future.set_exception(error)
 
-    def _settle(self, sending: Sending) -> None:
-        """It is no longer in flight; idempotent, since a closed sender settles what is still under way."""
-        if sending not in self._all:
-            return
-        self._all.discard(sending)
-        self.in_flight -= 1
-        self._in_flight_bytes -= len(sending.body)
-        if self._room:
-            self._wake_one()
-        if self._idle is not None and not self._all and not self._idle.done():
-            self._idle.set_result(None)
-
-    def _wake_one(self) -> None:
-        while self._room:
-            turn = self._room.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                return
-
-    async def _learn(self, topic: str) -> TopicTargets:
-        """Ask for the route of a topic and remember its queues."""
-        wire_topic = with_namespace(self.settings.namespace, topic)
-        if wire_topic not in self._wire_topics:
-            if len(self._wire_topics) >= MAX_TOPICS:
-                forgotten = next(iter(self._wire_topics))
-                self._topics.pop(self._wire_topics.pop(forgotten), None)
-            self._wire_topics[wire_topic] = topic
-        route = await self._route(wire_topic)
-        targets = self._topics[topic] = self._targets(topic, route)
-        return targets
-
-    async def _route(self, wire_topic: str) -> TopicRoute:
-        settings = self.settings
-        known = self._instance.known_route(wire_topic)
-        try:
-            return await self._instance.route(
-                wire_topic,
-                refresh=known is not None,
-                template=settings.create_topic_key,
-                template_queues=settings.default_topic_queue_nums,
-            )
-        except (ConnectError, RequestTimeout) as error:
-            if known is None:
-                raise
-            _log.warning("the route of topic %s stays as it was: %s", wire_topic, error)
-            return known
-
-    def _targets(self, topic: str, route: TopicRoute) -> TopicTargets:
-        faults = self._faults
-        return TopicTargets(
-            topic,
-            route,
-            self._instance.name_servers.addresses,
-            start=self._instance.random.randrange(65_536),
-            allowed=(lambda name: faults.is_available(name, self._loop.time() * 1000)) if faults is not None else None,
-        )
-
 
 _SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _ROUTE_CODES: Final = frozenset((ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION))
-
-
-def _single_results(joined: SendResult) -> list[SendResult]:
-    """The results of the messages of a batch: ids one by one, offsets counted up.
-
-    Topics with batch queues answer with one id for all; it stands for each message then.
-    """
-    msg_ids = joined.msg_id.split(",")
-    offset_ids = joined.offset_msg_id.split(",")
-    if len(offset_ids) != len(msg_ids):
-        offset_ids = [joined.offset_msg_id] * len(msg_ids)
-    return [
-        SendResult(joined.status, msg_id, offset_id, joined.queue, joined.queue_offset + index, joined.transaction_id)
-        for index, (msg_id, offset_id) in enumerate(zip(msg_ids, offset_ids, strict=True))
-    ]

@@ -1,10 +1,8 @@
 """What a sender does for other clients than a producer; sending itself is tested with ``Producer``."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.client.aio import sender as module
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import SendOptions
 from gateway.client.message import Message
@@ -55,39 +53,5 @@ def test_only_producers_are_named_in_heartbeats() -> None:
             await (await sender.submit(Message("t", b"x"), PLAIN))
             (heartbeat,) = await broker.wait_for(RequestCode.HEART_BEAT)
             assert HeartbeatData.parse(heartbeat.body).producers == ("g",)
-
-    run(test())
-
-
-def test_the_topics_it_remembers_are_limited() -> None:
-    async def test() -> None:
-        async with ScriptedBroker() as broker, sender_at(broker) as sender:
-            for number in range(module.MAX_TOPICS + 3):
-                sender._wire_topics[f"old{number}"] = f"old{number}"
-                if len(sender._wire_topics) >= module.MAX_TOPICS:
-                    break
-            await (await sender.submit(Message("t", b"x"), PLAIN))
-            assert len(sender.topics()) == module.MAX_TOPICS
-            assert "old0" not in sender.topics()
-            assert "t" in sender.topics()
-
-    run(test())
-
-
-def test_turns_for_room_go_to_who_waited_first() -> None:
-    async def test() -> None:
-        async with ScriptedBroker() as broker, sender_at(broker, max_in_flight=1) as sender:
-            broker.on(RequestCode.SEND_MESSAGE_V2, lambda _: None)
-            options = SendOptions(timeout=0.05, retries=0)
-            order: list[int] = []
-
-            async def one(number: int) -> None:
-                future = await sender.submit(Message("t", b"x"), options)
-                order.append(number)
-                await asyncio.wait([future])
-                future.exception()
-
-            await asyncio.gather(*(one(number) for number in range(4)))
-            assert order == [0, 1, 2, 3]
 
     run(test())

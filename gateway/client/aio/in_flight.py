@@ -1,0 +1,81 @@
+"""What a sender has on its way: counted, limited, waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.client.aio.sending import Sending
+
+
+class InFlight:
+    """Messages and batches without an answer. Plain: it is looked at for every message.
+
+    :param most_messages: from here on there is no room; ``most_bytes`` likewise, of bodies.
+    """
+
+    __slots__ = ("_idle", "_is_closed", "_loop", "_most_bytes", "_most_messages", "_turns", "bytes", "sendings")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most_messages: int, most_bytes: int) -> None:
+        self.sendings: set[Sending] = set()
+        self.bytes = 0
+        self._loop = loop
+        self._most_messages = most_messages
+        self._most_bytes = most_bytes
+        self._turns: deque[asyncio.Future[None]] = deque()
+        self._idle: asyncio.Future[None] | None = None
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self.sendings)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether one more may begin at once: nobody waits, and the limits are not reached."""
+        return len(self.sendings) < self._most_messages and self.bytes < self._most_bytes and not self._turns
+
+    async def room(self) -> None:
+        """Wait until there is room for one more; first come, first served."""
+        while not self._is_closed and (len(self.sendings) >= self._most_messages or self.bytes >= self._most_bytes):
+            turn: asyncio.Future[None] = self._loop.create_future()
+            self._turns.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._wake_one()  # the turn was given to us, and another one can use it
+                raise
+
+    def add(self, sending: Sending) -> None:
+        """It begins."""
+        self.sendings.add(sending)
+        self.bytes += len(sending.body)
+
+    def remove(self, sending: Sending) -> None:
+        """It is no longer under way; idempotent, since a closed sender settles what still is."""
+        if sending not in self.sendings:
+            return
+        self.sendings.discard(sending)
+        self.bytes -= len(sending.body)
+        if self._turns:
+            self._wake_one()
+        if self._idle is not None and not self.sendings and not self._idle.done():
+            self._idle.set_result(None)
+
+    async def drain(self, timeout: float) -> None:
+        """Let all who wait for room go on, and wait until nothing is under way, ``timeout`` seconds at most."""
+        self._is_closed = True
+        while self._turns:
+            self._wake_one()
+        if self.sendings:
+            self._idle = self._loop.create_future()
+            await asyncio.wait([self._idle], timeout=timeout)
+
+    def _wake_one(self) -> None:
+        while self._turns:
+            turn = self._turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

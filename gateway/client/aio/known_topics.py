@@ -1,0 +1,94 @@
+"""The topics a sender has sent to, and the queues of each that it may choose from."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.aio.topic_targets import TopicTargets
+from gateway.client.errors import ConnectError, RequestTimeout, RouteNotFound
+from gateway.client.namespaces import with_namespace
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.queue_choice import BrokerFaults
+    from gateway.client.routes import TopicRoute
+    from gateway.client.settings import ProducerSettings
+
+_log = logging.getLogger(__name__)
+
+MAX_TOPICS: Final = 10_000
+"""Topics whose queues are remembered; the one used first is forgotten for another one."""
+
+
+class KnownTopics:
+    """See the module.
+
+    :param faults: brokers to avoid for a while; None: none are.
+    """
+
+    def __init__(self, instance: ClientInstance, settings: ProducerSettings, faults: BrokerFaults | None) -> None:
+        self.targets: dict[str, TopicTargets] = {}
+        """By topic, without the namespace."""
+        self.wire_topics: dict[str, str] = {}
+        """With the namespace → without it."""
+        self._instance = instance
+        self._settings = settings
+        self._faults = faults
+        self._loop = asyncio.get_running_loop()
+
+    async def learn(self, topic: str) -> TopicTargets:
+        """Ask for the route of a topic and remember its queues.
+
+        :raises RouteNotFound: no name server knows it, or it cannot be written.
+        """
+        wire_topic = with_namespace(self._settings.namespace, topic)
+        if wire_topic not in self.wire_topics:
+            if len(self.wire_topics) >= MAX_TOPICS:
+                forgotten = next(iter(self.wire_topics))
+                self.targets.pop(self.wire_topics.pop(forgotten), None)
+            self.wire_topics[wire_topic] = topic
+        route = await self._route(wire_topic)
+        targets = self.targets[topic] = self._targets_of(topic, route)
+        return targets
+
+    def forget(self, topic: str) -> None:
+        """Ask for its route again before the next message."""
+        self.targets.pop(topic, None)
+
+    def route_changed(self, wire_topic: str, route: TopicRoute) -> None:
+        """Another route of a topic with its namespace."""
+        topic = self.wire_topics.get(wire_topic)
+        if topic is None:
+            return
+        try:
+            self.targets[topic] = self._targets_of(topic, route)
+        except RouteNotFound:
+            self.forget(topic)  # the next message asks again, and is told
+
+    async def _route(self, wire_topic: str) -> TopicRoute:
+        settings = self._settings
+        known = self._instance.known_route(wire_topic)
+        try:
+            return await self._instance.route(
+                wire_topic,
+                refresh=known is not None,
+                template=settings.create_topic_key,
+                template_queues=settings.default_topic_queue_nums,
+            )
+        except (ConnectError, RequestTimeout) as error:
+            if known is None:
+                raise
+            _log.warning("the route of topic %s stays as it was: %s", wire_topic, error)
+            return known
+
+    def _targets_of(self, topic: str, route: TopicRoute) -> TopicTargets:
+        faults = self._faults
+        return TopicTargets(
+            topic,
+            route,
+            self._instance.name_servers.addresses,
+            start=self._instance.random.randrange(65_536),
+            allowed=(lambda name: faults.is_available(name, self._loop.time() * 1000)) if faults is not None else None,
+        )

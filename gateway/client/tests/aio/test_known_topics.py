@@ -1,0 +1,41 @@
+"""The topics a sender remembers; routes that change are tested with ``Producer``."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.client.aio import known_topics
+from gateway.client.aio.known_topics import KnownTopics
+from gateway.client.errors import RouteNotFound
+from gateway.client.settings import ProducerSettings
+from gateway.client.tests.aio.test_instance import instance_at
+from gateway.client.tests.scripted_broker import ScriptedBroker, run
+
+
+def test_a_topic_is_learned_with_its_namespace_and_forgotten() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, instance_at(broker) as instance:
+            topics = KnownTopics(instance, ProducerSettings(namesrv=broker.address, namespace="ns"), None)
+            targets = await topics.learn("t")
+            assert {queue.topic for queue in targets.public_queues} == {"t"}
+            assert (topics.wire_topics, list(topics.targets)) == ({"ns%t": "t"}, ["t"])
+            topics.forget("t")
+            assert topics.targets == {}
+            broker.unknown_topics = {"ns%u", "TBW102"}
+            with pytest.raises(RouteNotFound):
+                await topics.learn("u")
+
+    run(test())
+
+
+def test_the_topics_it_remembers_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_topics, "MAX_TOPICS", 2)
+
+    async def test() -> None:
+        async with ScriptedBroker() as broker, instance_at(broker) as instance:
+            topics = KnownTopics(instance, ProducerSettings(namesrv=broker.address), None)
+            for topic in ("a", "b", "c"):
+                await topics.learn(topic)
+            assert topics.targets.keys() == topics.wire_topics.keys() == {"b", "c"}
+
+    run(test())
