@@ -5,7 +5,8 @@
         print(await admin.offsets.lag("billing"))
 
 It asks name servers and the masters of brokers, and is no member of any group. What a server does not do it refuses,
-which is a ``BrokerError`` here. Names are as brokers know them: a namespace is not added.
+which is a ``BrokerError`` here. With a ``namespace`` in the settings, names are those within it; what brokers and
+clients tell of themselves (clusters, connections, running info, tables) keeps the names that brokers know.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class AdminClient(Client):
     def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
         super().__init__("AdminClient")
         self.settings = ClientSettings.chosen(settings, namesrv)
-        calls = AdminCalls(self._running_instance)
+        calls = AdminCalls(self._running_instance, self.settings.namespace)
         self.topics = AdminTopics(calls)
         self.groups = AdminGroups(calls)
         self.offsets = AdminOffsets(calls)

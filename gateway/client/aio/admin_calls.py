@@ -6,10 +6,11 @@ Answers other than expected become ``BrokerError``; whatever cannot be read beco
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from gateway.client.errors import ConfigurationError, ProtocolError, RouteNotFound, broker_error
+from gateway.client.namespaces import with_namespace, without_namespace
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import parse_json
 from wire.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 J = TypeVar("J", bound=JsonObject)
 H = TypeVar("H", bound=Header)
-T = TypeVar("T")
 
 _SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 
@@ -32,10 +32,24 @@ class AdminCalls:
     """Requests of an admin client.
 
     :param instance: gives the client instance; raises when the client does not run.
+    :param namespace: of the names that applications use; empty for none.
     """
 
-    def __init__(self, instance: Callable[[], ClientInstance]) -> None:
+    def __init__(self, instance: Callable[[], ClientInstance], namespace: str = "") -> None:
         self._instance = instance
+        self.namespace = namespace
+
+    def wire(self, name: str) -> str:
+        """The name of a topic or group as brokers know it."""
+        return with_namespace(self.namespace, name)
+
+    def plain(self, name: str) -> str:
+        """The name of a topic or group as applications know it."""
+        return without_namespace(self.namespace, name)
+
+    def inside(self, names: Iterable[str]) -> list[str]:
+        """Names of brokers that are in the namespace, as applications know them, sorted."""
+        return sorted({self.plain(name) for name in names if self.wire(self.plain(name)) == name})
 
     async def ask(
         self,
@@ -53,6 +67,44 @@ class AdminCalls:
         :raises BrokerError: its code is none of ``expect``.
         """
         return await self._instance().ask_address(address, code, header, body, timeout=timeout, expect=expect)
+
+    async def ask_each(
+        self,
+        brokers: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        body: bytes = b"",
+        *,
+        expect: Collection[int] = _SUCCESS,
+    ) -> dict[str, RemotingCommand]:
+        """Ask all brokers at once; the answers by broker name. The first error ends it.
+
+        :param brokers: addresses by name.
+        """
+        answers = await asyncio.gather(
+            *(self.ask(address, code, header, body, expect=expect) for address in brokers.values())
+        )
+        return dict(zip(brokers, answers, strict=True))
+
+    async def bodies(
+        self,
+        cls: type[J],
+        brokers: Mapping[str, str],
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        or_code: int = ResponseCode.SUCCESS,
+    ) -> dict[str, J]:
+        """As ``ask_each``, the bodies of the answers; a broker that answers ``or_code`` is left out.
+
+        :raises ProtocolError: a body cannot be read.
+        """
+        answers = await self.ask_each(brokers, code, header, expect=(ResponseCode.SUCCESS, or_code))
+        return {
+            name: body_of(cls, answer, brokers[name])
+            for name, answer in answers.items()
+            if answer.code == ResponseCode.SUCCESS
+        }
 
     async def ask_name_server(
         self, code: RequestCode, header: Header | None = None, *, expect: Collection[int] = _SUCCESS
@@ -149,12 +201,6 @@ class AdminCalls:
         if broker_name not in masters:
             raise ConfigurationError("broker_name", broker_name, f"one that has topic {topic}: {', '.join(masters)}")
         return masters[broker_name]
-
-
-async def ask_each(brokers: Mapping[str, str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
-    """Ask all brokers at once; the answers by broker name. The first error ends it."""
-    answers = await asyncio.gather(*(ask(address) for address in brokers.values()))
-    return dict(zip(brokers, answers, strict=True))
 
 
 def body_of(cls: type[J], answer: RemotingCommand, address: str) -> J:

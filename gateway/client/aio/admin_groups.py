@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import Any
 
-from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of, json_of
+from gateway.client.aio.admin_calls import AdminCalls, body_of, json_of
 from gateway.client.errors import BrokerError
 from gateway.client.message import check_group
 from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
@@ -39,7 +40,7 @@ FORWARDED_TIMEOUT_S = 15.0
 
 
 class AdminGroups:
-    """Requests about groups of consumers and producers. Names are as brokers know them, with their namespace."""
+    """Requests about groups of consumers and producers."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
@@ -52,11 +53,9 @@ class AdminGroups:
         """
         wanted = SubscriptionGroupConfig(config) if isinstance(config, str) else config
         check_group(wanted.group_name)
-        body = wanted.build()
-        await ask_each(
-            await self._calls.masters(cluster),
-            lambda address: self._calls.ask(address, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body),
-        )
+        body = replace(wanted, group_name=self._calls.wire(wanted.group_name)).build()
+        masters = await self._calls.masters(cluster)
+        await self._calls.ask_each(masters, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
 
     async def delete(self, group: str, *, clean_offsets: bool = False, cluster: str | None = None) -> None:
         """Delete a consumer group; deleting one that is not there is no error.
@@ -66,67 +65,46 @@ class AdminGroups:
         :param clean_offsets: forget how far it was, too; else a new group of this name goes on there.
         """
         header = DeleteSubscriptionGroupRequest(
-            group_name=group, clean_offset=clean_offsets, remove_offset=clean_offsets
+            group_name=self._calls.wire(group), clean_offset=clean_offsets, remove_offset=clean_offsets
         )
-        await ask_each(
-            await self._calls.masters(cluster),
-            lambda address: self._calls.ask(address, RequestCode.DELETE_SUBSCRIPTIONGROUP, header),
-        )
+        await self._calls.ask_each(await self._calls.masters(cluster), RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all consumer groups, sorted; system groups too."""
-        masters = await self._calls.masters(cluster)
-        answers = await ask_each(
-            masters,
-            lambda address: self._calls.ask(
-                address, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest()
-            ),
-        )
-        tables = [body_of(SubscriptionGroupTable, answer, masters[name]) for name, answer in answers.items()]
-        return sorted({group for table in tables for group in table.configs})
+        """The names of all consumer groups (of the namespace), sorted; system groups too."""
+        code, header = RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest()
+        tables = await self._calls.bodies(SubscriptionGroupTable, await self._calls.masters(cluster), code, header)
+        return self._calls.inside(group for table in tables.values() for group in table.configs)
 
     async def config(self, group: str) -> dict[str, SubscriptionGroupConfig]:
         """The configuration of a consumer group by broker name; brokers that do not know it are left out."""
-        header = GetSubscriptionGroupConfigRequest(group=group)
-        masters = await self._calls.masters()
-        answers = await ask_each(
-            masters,
-            lambda address: self._calls.ask(
-                address,
-                RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
-                header,
-                expect=(ResponseCode.SUCCESS, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
-            ),
+        found = await self._calls.bodies(
+            SubscriptionGroupConfig,
+            await self._calls.masters(),
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+            GetSubscriptionGroupConfigRequest(group=self._calls.wire(group)),
+            or_code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
         )
-        return {
-            name: body_of(SubscriptionGroupConfig, answer, masters[name])
-            for name, answer in answers.items()
-            if answer.code == ResponseCode.SUCCESS
-        }
+        plain = self._calls.plain
+        return {name: replace(config, group_name=plain(config.group_name)) for name, config in found.items()}
 
     async def of_topic(self, topic: str) -> builtins.list[str]:
         """The groups that consume a topic: connected ones, and those with offsets in it."""
-        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
-        answers = await ask_each(
-            masters, lambda address: self._calls.ask(address, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
-        )
-        lists = [body_of(GroupList, answer, masters[name]).group_list for name, answer in answers.items()]
-        return sorted({group for groups in lists for group in groups})
+        header = QueryTopicConsumeByWhoRequest(topic=topic)
+        lists = await self._calls.bodies(GroupList, masters, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, header)
+        return sorted({self._calls.plain(group) for groups in lists.values() for group in groups.group_list})
 
     async def topics(self, group: str) -> builtins.list[str]:
         """The topics in which a group has offsets."""
-        header = QueryTopicsByConsumerRequest(group=group)
+        header = QueryTopicsByConsumerRequest(group=self._calls.wire(group))
         masters = await self._calls.masters()
-        answers = await ask_each(
-            masters, lambda address: self._calls.ask(address, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
-        )
-        lists = [body_of(TopicList, answer, masters[name]).topic_list for name, answer in answers.items()]
-        return sorted({topic for topics in lists for topic in topics})
+        lists = await self._calls.bodies(TopicList, masters, RequestCode.QUERY_TOPICS_BY_CONSUMER, header)
+        return sorted({self._calls.plain(topic) for topics in lists.values() for topic in topics.topic_list})
 
     async def consumers(self, group: str) -> ConsumerConnection | None:
         """The connected clients of a consumer group and what they subscribe to; None when there are none."""
-        header = GetConsumerConnectionListRequest(consumer_group=group)
+        header = GetConsumerConnectionListRequest(consumer_group=self._calls.wire(group))
         for address in (await self._calls.masters()).values():
             answer = await self._calls.ask(
                 address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, expect=_NOT_CONNECTED
@@ -137,7 +115,7 @@ class AdminGroups:
 
     async def producers(self, group: str) -> ProducerConnection:
         """The connected clients of a producer group, of all brokers."""
-        header = GetProducerConnectionListRequest(producer_group=group)
+        header = GetProducerConnectionListRequest(producer_group=self._calls.wire(group))
         found = {}
         for address in (await self._calls.masters()).values():
             answer = await self._calls.ask(
@@ -167,7 +145,9 @@ class AdminGroups:
 
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """
-        header = GetConsumerRunningInfoRequest(consumer_group=group, client_id=client_id, jstack_enable=jstack)
+        header = GetConsumerRunningInfoRequest(
+            consumer_group=self._calls.wire(group), client_id=client_id, jstack_enable=jstack
+        )
         return await self._forwarded(RequestCode.GET_CONSUMER_RUNNING_INFO, header)
 
     async def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
@@ -178,7 +158,10 @@ class AdminGroups:
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """
         header = ConsumeMessageDirectlyResultRequest(
-            consumer_group=group, client_id=client_id, msg_id=offset_msg_id, topic=topic
+            consumer_group=self._calls.wire(group),
+            client_id=client_id,
+            msg_id=offset_msg_id,
+            topic=self._calls.wire(topic),
         )
         return await self._forwarded(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
 
@@ -187,7 +170,8 @@ class AdminGroups:
 
         :raises BrokerError: the broker does not answer this (RocketMQ Gateway: see ``consumers``).
         """
-        header = QuerySubscriptionByConsumerRequest(group=group, topic=topic)
+        topic = self._calls.wire(topic)
+        header = QuerySubscriptionByConsumerRequest(group=self._calls.wire(group), topic=topic)
         for address in (await self._calls.masters_of(topic)).values():
             answer = await self._calls.ask(address, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
             found = body_of(QuerySubscriptionAnswer, answer, address).subscription

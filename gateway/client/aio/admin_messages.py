@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import datetime
 from typing import Final
@@ -28,7 +27,7 @@ MAX_FOUND: Final = 64
 
 
 class AdminMessages:
-    """Looks messages up. Topics are named as brokers know them, with their namespace."""
+    """Looks messages up."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
@@ -56,7 +55,7 @@ class AdminMessages:
             raise MessageNotFound(f"with id {msg_id}", hint)
         address, commit_log_offset = place
         try:
-            header = ViewMessageRequest(topic=topic, offset=commit_log_offset)
+            header = ViewMessageRequest(topic=topic and self._calls.wire(topic), offset=commit_log_offset)
             answer = await self._calls.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
         except (BrokerError, ConnectError, RequestTimeout) as error:
             raise MessageNotFound(f"with id {msg_id}", f"{hint}; asked {address} by its offset id: {error}") from error
@@ -83,9 +82,10 @@ class AdminMessages:
 
         :raises MessageNotFound: there is none: the text says what the queue holds.
         """
+        topic = self._calls.wire(queue.topic)
         header = PullMessageRequest(
             consumer_group=TOOLS_GROUP,
-            topic=queue.topic,
+            topic=topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=1,
@@ -95,7 +95,7 @@ class AdminMessages:
             subscription="*",
             sub_version=0,
         )
-        address = await self._calls.address_of(queue.topic, queue.broker_name)
+        address = await self._calls.address_of(topic, queue.broker_name)
         expect = (
             ResponseCode.SUCCESS,
             ResponseCode.PULL_NOT_FOUND,
@@ -126,6 +126,7 @@ class AdminMessages:
         max_num: int = MAX_FOUND,
         unique: bool = False,
     ) -> list[ReceivedMessage]:
+        topic = self._calls.wire(topic)
         header = QueryMessageRequest(
             topic=topic,
             key=key,
@@ -136,17 +137,12 @@ class AdminMessages:
         )
         masters = await self._calls.masters_of(topic)
         expect = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
-        answers = await asyncio.gather(
-            *(
-                self._calls.ask(address, RequestCode.QUERY_MESSAGE, header, expect=expect)
-                for address in masters.values()
-            )
-        )
+        answers = await self._calls.ask_each(masters, RequestCode.QUERY_MESSAGE, header, expect=expect)
         found = [
             message
-            for (name, address), answer in zip(masters.items(), answers, strict=True)
+            for name, answer in answers.items()
             if answer.code == ResponseCode.SUCCESS
-            for message in self._received(answer.body, address, name)
+            for message in self._received(answer.body, masters[name], name)
         ]
         return sorted(found, key=lambda message: message.stored_at_ms)
 
@@ -155,7 +151,7 @@ class AdminMessages:
             records: list[StoredMessage] = parse_records(body)
         except RemoteError as error:
             raise ProtocolError(address, f"a message cannot be read: {error}") from error
-        return [ReceivedMessage(record, broker_name) for record in records]
+        return [ReceivedMessage(record, broker_name, namespace=self._calls.namespace) for record in records]
 
     async def _broker_name(self, address: str) -> str:
         """Who is at an address, as the name server tells; the address itself when it does not."""

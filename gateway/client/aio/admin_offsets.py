@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, NothingConsumed, QueueProgress
-from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of, header_of, json_of
+from gateway.client.aio.admin_calls import AdminCalls, body_of, header_of, json_of
 from gateway.client.errors import ConfigurationError, ProtocolError
 from gateway.client.message import MessageQueue
 from gateway.client.offset_reset import OffsetChange, OffsetReset
 from wire.bodies.consumers import ConsumerConnection
 from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStats
 from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import Header
 from wire.headers.groups import GetConsumerConnectionListRequest
 from wire.headers.offsets import (
     CloneGroupOffsetRequest,
@@ -32,6 +33,8 @@ from wire.headers.offsets import (
 )
 from wire.headers.topics import GetConsumeStatsRequest, QueryConsumeTimeSpanRequest
 
+H = TypeVar("H", bound=Header)
+
 ResetTo: TypeAlias = Literal["earliest", "latest"] | datetime | Mapping[MessageQueue, int]
 """Where to: the first or after the last message, the first one stored at a time, or one offset for each queue."""
 
@@ -39,41 +42,37 @@ _OLDEST_MS: Final = 0
 
 
 class AdminOffsets:
-    """Requests about offsets. Names are as brokers know them, with their namespace."""
+    """Requests about offsets."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
 
     async def min(self, queue: MessageQueue) -> int:
         """The offset of the first message of a queue that is still stored."""
-        header = GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
-        address = await self._address(queue)
-        answer = await self._calls.ask(address, RequestCode.GET_MIN_OFFSET, header)
-        return max(header_of(GetMinOffsetResponse, answer, address).offset, 0)
+        header = GetMinOffsetRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id)
+        return max((await self._of_queue(queue, RequestCode.GET_MIN_OFFSET, header, GetMinOffsetResponse)).offset, 0)
 
     async def max(self, queue: MessageQueue) -> int:
         """The offset that the next message of a queue will get."""
-        header = GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=False)
-        address = await self._address(queue)
-        answer = await self._calls.ask(address, RequestCode.GET_MAX_OFFSET, header)
-        return header_of(GetMaxOffsetResponse, answer, address).offset
+        header = GetMaxOffsetRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id, committed=False)
+        return (await self._of_queue(queue, RequestCode.GET_MAX_OFFSET, header, GetMaxOffsetResponse)).offset
 
     async def at(self, queue: MessageQueue, moment: datetime) -> int:
         """The offset of the first message of a queue that was stored at a time or later; without one, ``max``.
 
         :param moment: with a time zone.
         """
-        header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=_ms(moment))
-        address = await self._address(queue)
-        answer = await self._calls.ask(address, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header)
-        return header_of(SearchOffsetResponse, answer, address).offset
+        topic = self._calls.wire(queue.topic)
+        header = SearchOffsetRequest(topic=topic, queue_id=queue.queue_id, timestamp=_ms(moment))
+        return (
+            await self._of_queue(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, SearchOffsetResponse)
+        ).offset
 
     async def earliest_stored_at_ms(self, queue: MessageQueue) -> int | None:
         """When the first message of a queue was stored, None when it is empty."""
-        header = GetEarliestMsgStoretimeRequest(topic=queue.topic, queue_id=queue.queue_id)
-        address = await self._address(queue)
-        answer = await self._calls.ask(address, RequestCode.GET_EARLIEST_MSG_STORETIME, header)
-        found = header_of(GetEarliestMsgStoretimeResponse, answer, address).timestamp
+        header = GetEarliestMsgStoretimeRequest(topic=self._calls.wire(queue.topic), queue_id=queue.queue_id)
+        code = RequestCode.GET_EARLIEST_MSG_STORETIME
+        found = (await self._of_queue(queue, code, header, GetEarliestMsgStoretimeResponse)).timestamp
         return found if found >= 0 else None
 
     async def of_group(self, group: str, queue: MessageQueue) -> int | None:
@@ -94,14 +93,12 @@ class AdminOffsets:
 
         :raises NothingConsumed: it has no offsets there.
         """
-        header = GetConsumeStatsRequest(consumer_group=group, topic=topic)
-        masters = await (self._calls.masters() if topic is None else self._calls.masters_of(topic))
-        answers = await ask_each(
-            masters, lambda address: self._calls.ask(address, RequestCode.GET_CONSUME_STATS, header)
-        )
-        tables = [body_of(ConsumeStats, answer, masters[name]) for name, answer in answers.items()]
+        wire_topic = topic and self._calls.wire(topic)
+        header = GetConsumeStatsRequest(consumer_group=self._calls.wire(group), topic=wire_topic)
+        masters = await (self._calls.masters() if wire_topic is None else self._calls.masters_of(wire_topic))
+        tables = (await self._calls.bodies(ConsumeStats, masters, RequestCode.GET_CONSUME_STATS, header)).values()
         queues = {
-            MessageQueue(queue.topic, queue.broker_name, queue.queue_id): QueueProgress(
+            MessageQueue(self._calls.plain(queue.topic), queue.broker_name, queue.queue_id): QueueProgress(
                 found.broker_offset, found.consumer_offset, found.last_timestamp
             )
             for table in tables
@@ -124,7 +121,7 @@ class AdminOffsets:
         :raises RouteNotFound: no broker has the topic.
         :raises ConfigurationError: an offset for a queue that the topic does not have, or a time without time zone.
         """
-        masters = await self._calls.masters_of(topic)
+        masters = await self._calls.masters_of(self._calls.wire(topic))
         stats = await self._ranges(topic, masters)
         if isinstance(to, Mapping):
             for queue in to:
@@ -148,12 +145,16 @@ class AdminOffsets:
         :raises BrokerError: a broker refuses it; with REQUEST_CODE_NOT_SUPPORTED it cannot tell connected clients.
         """
         planned = await self.preview_reset(group, topic, to)
-        masters = await self._calls.masters_of(topic)
+        masters = await self._calls.masters_of(self._calls.wire(topic))
         for change in planned.changes:
             address = masters[change.queue.broker_name]
             if planned.online:
                 header = ResetOffsetRequest(
-                    group=group, topic=topic, queue_id=change.queue.queue_id, offset=change.new, is_force=True
+                    group=self._calls.wire(group),
+                    topic=self._calls.wire(topic),
+                    queue_id=change.queue.queue_id,
+                    offset=change.new,
+                    is_force=True,
                 )
                 await self._calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
             else:
@@ -165,20 +166,21 @@ class AdminOffsets:
 
         :raises BrokerError: the broker does not do this, or does not know a group.
         """
-        header = CloneGroupOffsetRequest(src_group=source, dest_group=target, topic=topic)
-        masters = await self._calls.masters_of(topic)
-        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.CLONE_GROUP_OFFSET, header))
+        wire = self._calls.wire
+        header = CloneGroupOffsetRequest(src_group=wire(source), dest_group=wire(target), topic=wire(topic))
+        await self._calls.ask_each(await self._calls.masters_of(wire(topic)), RequestCode.CLONE_GROUP_OFFSET, header)
 
     async def time_spans(self, group: str, topic: str) -> list[ConsumeTimeSpan]:
         """Between which times the messages of each queue were stored, and up to which the group has consumed.
 
         :raises BrokerError: the broker does not answer this.
         """
-        header = QueryConsumeTimeSpanRequest(topic=topic, group=group)
+        topic = self._calls.wire(topic)
+        header = QueryConsumeTimeSpanRequest(topic=topic, group=self._calls.wire(group))
         found = []
         for address in (await self._calls.masters_of(topic)).values():
             answer = await self._calls.ask(address, RequestCode.QUERY_CONSUME_TIME_SPAN, header)
-            found += [_span(entry, address) for entry in json_of(answer, address).get("consumeTimeSpanSet") or ()]
+            found += [self._span(entry, address) for entry in json_of(answer, address).get("consumeTimeSpanSet") or ()]
         return sorted(found, key=lambda span: span.queue)
 
     async def table(self, broker_name: str) -> ConsumerOffsetTable:
@@ -192,12 +194,19 @@ class AdminOffsets:
 
     # --- inside ---------------------------------------------------------------------------------------------
 
+    async def _of_queue(self, queue: MessageQueue, code: RequestCode, header: Header, response: type[H]) -> H:
+        address = await self._address(queue)
+        return header_of(response, await self._calls.ask(address, code, header), address)
+
     async def _address(self, queue: MessageQueue) -> str:
-        return await self._calls.address_of(queue.topic, queue.broker_name)
+        return await self._calls.address_of(self._calls.wire(queue.topic), queue.broker_name)
 
     async def _of_group(self, group: str, queue: MessageQueue, address: str) -> int | None:
         header = QueryConsumerOffsetRequest(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+            consumer_group=self._calls.wire(group),
+            topic=self._calls.wire(queue.topic),
+            queue_id=queue.queue_id,
+            set_zero_if_not_found=False,
         )
         expect = (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
         answer = await self._calls.ask(address, RequestCode.QUERY_CONSUMER_OFFSET, header, expect=expect)
@@ -207,13 +216,16 @@ class AdminOffsets:
 
     async def _set(self, group: str, queue: MessageQueue, offset: int, address: str) -> None:
         header = UpdateConsumerOffsetRequest(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+            consumer_group=self._calls.wire(group),
+            topic=self._calls.wire(queue.topic),
+            queue_id=queue.queue_id,
+            commit_offset=offset,
         )
         await self._calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
     async def _ranges(self, topic: str, masters: Mapping[str, str]) -> dict[MessageQueue, tuple[int, int]]:
         """First and next offset of every queue that consumers read."""
-        route = await self._calls.route(topic)
+        route = await self._calls.route(self._calls.wire(topic))
         found = {}
         for entry in route.queue_datas:
             if entry.broker_name in masters:
@@ -233,31 +245,26 @@ class AdminOffsets:
 
     async def _online(self, group: str, masters: Mapping[str, str]) -> int:
         """How many clients of a group are connected."""
-        header = GetConsumerConnectionListRequest(consumer_group=group)
-        expect = (ResponseCode.SUCCESS, ResponseCode.CONSUMER_NOT_ONLINE)
-        clients: set[str] = set()
-        for address in masters.values():
-            answer = await self._calls.ask(address, RequestCode.GET_CONSUMER_CONNECTION_LIST, header, expect=expect)
-            if answer.code == ResponseCode.SUCCESS:
-                clients.update(client.client_id for client in body_of(ConsumerConnection, answer, address).connections)
-        return len(clients)
+        header = GetConsumerConnectionListRequest(consumer_group=self._calls.wire(group))
+        code, offline = RequestCode.GET_CONSUMER_CONNECTION_LIST, ResponseCode.CONSUMER_NOT_ONLINE
+        found = await self._calls.bodies(ConsumerConnection, masters, code, header, or_code=offline)
+        return len({client.client_id for connected in found.values() for client in connected.connections})
+
+    def _span(self, entry: Any, address: str) -> ConsumeTimeSpan:
+        try:
+            queue = entry["messageQueue"]
+            return ConsumeTimeSpan(
+                queue=MessageQueue(self._calls.plain(queue["topic"]), queue["brokerName"], queue["queueId"]),
+                min_stored_at_ms=entry.get("minTimeStamp", 0),
+                max_stored_at_ms=entry.get("maxTimeStamp", 0),
+                consumed_at_ms=entry.get("consumeTimeStamp", 0),
+                delay_ms=entry.get("delayTime", 0),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ProtocolError(address, f"a consume time span cannot be read: {entry!r:.100}") from error
 
 
 def _ms(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise ConfigurationError("moment", moment, "a datetime with a time zone, e.g. datetime.now(timezone.utc)")
     return max(_OLDEST_MS, round(moment.timestamp() * 1000))
-
-
-def _span(entry: Any, address: str) -> ConsumeTimeSpan:
-    try:
-        queue = entry["messageQueue"]
-        return ConsumeTimeSpan(
-            queue=MessageQueue(queue["topic"], queue["brokerName"], queue["queueId"]),
-            min_stored_at_ms=entry.get("minTimeStamp", 0),
-            max_stored_at_ms=entry.get("maxTimeStamp", 0),
-            consumed_at_ms=entry.get("consumeTimeStamp", 0),
-            delay_ms=entry.get("delayTime", 0),
-        )
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ProtocolError(address, f"a consume time span cannot be read: {entry!r:.100}") from error

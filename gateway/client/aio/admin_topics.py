@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from gateway.client.admin_results import QueueStats
-from gateway.client.aio.admin_calls import AdminCalls, ask_each, body_of
+from gateway.client.aio.admin_calls import AdminCalls, body_of
 from gateway.client.errors import RequestTimeout, RouteNotFound
 from gateway.client.message import MessageQueue, check_topic
 from gateway.client.routes import TopicRoute, topic_route
@@ -32,7 +33,7 @@ ROUTE_PAUSE_S: Final = 0.05
 
 
 class AdminTopics:
-    """Requests about topics. Names are as brokers know them, with their namespace."""
+    """Requests about topics."""
 
     def __init__(self, calls: AdminCalls) -> None:
         self._calls = calls
@@ -63,7 +64,7 @@ class AdminTopics:
         """
         check_topic(topic)
         header = CreateTopicRequest(
-            topic=topic,
+            topic=self._calls.wire(topic),
             default_topic=TEMPLATE_TOPIC,
             read_queue_nums=queues,
             write_queue_nums=queues if write_queues is None else write_queues,
@@ -74,7 +75,7 @@ class AdminTopics:
             attributes=",".join(f"+{name}={value}" for name, value in (attributes or {}).items()) or None,
         )
         masters = await self._calls.masters(cluster, broker_name)
-        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header))
+        await self._calls.ask_each(masters, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
         try:
             async with asyncio.timeout(timeout):
                 while not await self._is_routed(header, masters):
@@ -90,50 +91,50 @@ class AdminTopics:
 
         :raises BrokerError: a server refuses it (system topics).
         """
-        header = DeleteTopicRequest(topic=topic)
+        topic = self._calls.wire(topic)
         masters = await self._calls.masters(cluster)
-        await ask_each(masters, lambda address: self._calls.ask(address, RequestCode.DELETE_TOPIC_IN_BROKER, header))
+        await self._calls.ask_each(masters, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic=topic))
         for server in self._calls.name_servers:
             forget = DeleteTopicFromNamesrvRequest(topic=topic, cluster_name=cluster)
             await self._calls.ask(server, RequestCode.DELETE_TOPIC_IN_NAMESRV, forget)
 
     async def list(self, *, cluster: str | None = None) -> builtins.list[str]:
-        """The names of all topics, sorted: those of one cluster, or all; system topics too."""
+        """The names of all topics (of the namespace), sorted: those of one cluster, or all; system topics too."""
         if cluster is None:
             answer = await self._calls.ask_name_server(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
         else:
             header = GetTopicsByClusterRequest(cluster=cluster)
             answer = await self._calls.ask_name_server(RequestCode.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(body_of(TopicList, answer, "a name server").topic_list)
+        return self._calls.inside(body_of(TopicList, answer, "a name server").topic_list)
 
     async def config(self, topic: str) -> dict[str, TopicConfig]:
         """The configuration of a topic by broker name.
 
         :raises RouteNotFound: no broker has it.
         """
-        header = GetTopicConfigRequest(topic=topic)
+        topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
-        answers = await ask_each(
-            masters, lambda address: self._calls.ask(address, RequestCode.GET_TOPIC_CONFIG, header)
-        )
-        return {name: body_of(TopicConfig, answer, masters[name]) for name, answer in answers.items()}
+        header = GetTopicConfigRequest(topic=topic)
+        found = await self._calls.bodies(TopicConfig, masters, RequestCode.GET_TOPIC_CONFIG, header)
+        return {
+            name: replace(config, topic_name=self._calls.plain(config.topic_name)) for name, config in found.items()
+        }
 
     async def stats(self, topic: str) -> dict[MessageQueue, QueueStats]:
         """What each queue of a topic holds.
 
         :raises RouteNotFound: no broker has it.
         """
-        header = GetTopicStatsInfoRequest(topic=topic)
+        topic = self._calls.wire(topic)
         masters = await self._calls.masters_of(topic)
-        answers = await ask_each(
-            masters, lambda address: self._calls.ask(address, RequestCode.GET_TOPIC_STATS_INFO, header)
-        )
+        header = GetTopicStatsInfoRequest(topic=topic)
+        tables = await self._calls.bodies(TopicStatsTable, masters, RequestCode.GET_TOPIC_STATS_INFO, header)
         return {
-            MessageQueue(queue.topic, queue.broker_name, queue.queue_id): QueueStats(
+            MessageQueue(self._calls.plain(queue.topic), queue.broker_name, queue.queue_id): QueueStats(
                 found.min_offset, found.max_offset, found.last_update_timestamp
             )
-            for name, answer in answers.items()
-            for queue, found in body_of(TopicStatsTable, answer, masters[name]).offset_table.items()
+            for table in tables.values()
+            for queue, found in table.offset_table.items()
         }
 
     async def route(self, topic: str) -> TopicRoute:
@@ -141,7 +142,7 @@ class AdminTopics:
 
         :raises RouteNotFound: no name server knows it.
         """
-        return topic_route(topic, await self._calls.route(topic))
+        return topic_route(topic, await self._calls.route(self._calls.wire(topic)))
 
     async def _is_routed(self, header: CreateTopicRequest, masters: Mapping[str, str]) -> bool:
         """Whether the name server knows the topic as it was just made, on all brokers."""

@@ -75,9 +75,7 @@ class Consumption:
 
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """When the first, the last and the last consumed message of each queue were stored."""
-        config = self._topics.get(header.topic)
-        if config is None:
-            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        config = self._existing(header.topic)
         offsets = self._offsets.of_topic(header.group, header.topic)
         spans = await self._cold_reads.result(
             lambda: [
@@ -126,8 +124,8 @@ class Consumption:
     async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
         """Forbid a group to read a topic, or allow it again (when ``readable`` is given); says what holds."""
         if header.readable is not None:
-            if header.readable is False and self._topics.get(header.topic) is None:
-                raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+            if header.readable is False:
+                self._existing(header.topic)
             self._groups.set_readable(header.group, header.topic, header.readable)
             await saved(self._groups.persist, f"what group {header.group} may read")
         readable = self._groups.may_read(header.group, header.topic)
@@ -160,6 +158,12 @@ class Consumption:
                 last_timestamp=max(self._store.stored_at_ms(topic, queue_id, consumed - 1), 0) if consumed else 0,
             )
         return ConsumeStats(table, self._flows.given_per_second(topic, group))
+
+    def _existing(self, topic: str) -> TopicConfig:
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        return config
 
     def _span(self, topic: str, queue_id: int, consumed: int) -> QueueTimeSpan:
         """One queue; runs in a thread."""

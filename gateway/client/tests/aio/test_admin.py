@@ -28,6 +28,8 @@ from wire.bodies.consumers import Connection, ConsumerConnection
 from wire.bodies.route import BrokerData, ClusterInfo
 from wire.bodies.statistics import ConsumeStats, OffsetWrapper
 from wire.bodies.statistics import MessageQueue as QueueKey
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+from wire.bodies.topics import TopicConfig, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
@@ -38,7 +40,7 @@ QUEUE = MessageQueue("orders", "broker-a", 0)
 Scenario = Callable[[ScriptedBroker, AdminClient], Awaitable[None]]
 
 
-def with_admin(scenario: Scenario, queues: int = 2) -> None:
+def with_admin(scenario: Scenario, queues: int = 2, namespace: str = "") -> None:
     async def whole() -> None:
         async with ScriptedBroker(queues=queues) as broker:
             info = ClusterInfo({"broker-a": BrokerData("c1", "broker-a", {0: broker.address})}, {"c1": ("broker-a",)})
@@ -47,7 +49,7 @@ def with_admin(scenario: Scenario, queues: int = 2) -> None:
                 lambda request: request.response(ResponseCode.SUCCESS, body=info.build()),
             )
             offsets(broker)
-            async with AdminClient(namesrv=broker.address) as admin:
+            async with AdminClient(ClientSettings(namesrv=broker.address, namespace=namespace)) as admin:
                 await scenario(broker, admin)
 
     run(whole())
@@ -229,6 +231,35 @@ def test_every_method_says_when_the_client_does_not_run() -> None:
             await admin.cluster.info()
 
     run(scenario())
+
+
+def test_names_are_those_within_the_namespace() -> None:
+    async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
+        def answer_body(code: RequestCode, body: bytes) -> None:
+            broker.on(code, lambda request: request.response(ResponseCode.SUCCESS, body=body))
+
+        names = ("ns%orders", "%RETRY%ns%g", "TBW102", "orders", "other%orders")
+        answer_body(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, TopicList(names).build())
+        assert await admin.topics.list() == ["%RETRY%g", "TBW102", "orders"]
+        answer_body(RequestCode.GET_TOPIC_CONFIG, TopicConfig("ns%orders", 2, 2).build())
+        assert (await admin.topics.config("orders"))["broker-a"].topic_name == "orders"
+        assert {queue.topic for queue in (await admin.topics.route("orders")).subscribe_queues} == {"orders"}
+        broker.answer(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ResponseCode.SUCCESS)
+        await admin.groups.create("g")
+        (created,) = broker.asked(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+        assert SubscriptionGroupConfig.parse(created.body).group_name == "ns%g"
+        stats = ConsumeStats({QueueKey("ns%orders", "broker-a", 0): OffsetWrapper(10, 4, 0)})
+        answer_body(RequestCode.GET_CONSUME_STATS, stats.build())
+        assert await admin.offsets.lag("g", "orders") == 6
+        assert list((await admin.offsets.progress("g")).queues) == [QUEUE]
+        done = await admin.offsets.reset("g", "orders", "earliest")
+        assert {change.queue.topic for change in done.changes} == {"orders"}
+        header = parse_header(
+            UpdateConsumerOffsetRequest, broker.asked(RequestCode.UPDATE_CONSUMER_OFFSET)[0].ext_fields
+        )
+        assert (header.consumer_group, header.topic) == ("ns%g", "ns%orders")
+
+    with_admin(scenario, namespace="ns")
 
 
 def test_a_client_without_name_servers_does_not_start() -> None:
