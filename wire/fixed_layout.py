@@ -1,4 +1,4 @@
-"""Fixed-width layouts: declared once in construct, executed by a ``struct.Struct`` derived from it.
+"""Fixed-width layouts: declared once as construct declares them, executed by a ``struct.Struct`` derived from that.
 
 construct is the specification that people and tests read; interpreting it costs about 15 µs for a message
 head, the derived packer 0.15 µs. Offsets are asked for by field name and are never typed.
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
-
-from construct import Bytes, FormatField, Struct
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wire.errors import LocalError
+from wire.layout_kinds import Struct
+
+if TYPE_CHECKING:
+    import construct
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 Writable: TypeAlias = bytearray | memoryview
@@ -22,15 +24,15 @@ class FixedLayout:
     """A run of fixed-width big-endian fields.
 
     :param name: what the layout is called in error messages.
-    :param declaration: a construct ``Struct`` whose members are big-endian integers (``Int8ub``, ``Int32sb``,
-        ``Int64sb`` …) or ``Bytes(n)``; every member is named.
+    :param declared: a ``Struct`` of ``layout_kinds``, or of construct, whose members are big-endian integers
+        (``Int8ub``, ``Int32sb``, ``Int64sb`` …) or ``Bytes(n)``; every member is named.
     :raises LocalError: a member is unnamed or is of another kind.
     """
 
     __slots__ = (
+        "_declared",
         "_offsets",
         "_struct",
-        "declaration",
         "iter_unpack",
         "name",
         "names",
@@ -39,13 +41,13 @@ class FixedLayout:
         "unpack_from",
     )
 
-    def __init__(self, name: str, declaration: Struct) -> None:
+    def __init__(self, name: str, declared: Struct | construct.Struct) -> None:
         self.name = name
-        self.declaration = declaration
+        self._declared = declared
         formats: list[str] = []
         names: list[str] = []
         self._offsets: dict[str, int] = {}
-        members: list[Any] = list(declaration.subcons)
+        members: list[Any] = list(declared.subcons)
         for member in members:
             if member.name is None:
                 raise LocalError(f"layout {name}: every member needs a name")
@@ -60,13 +62,19 @@ class FixedLayout:
         self.unpack_from = self._struct.unpack_from
         self.iter_unpack = self._struct.iter_unpack
 
+    @property
+    def declaration(self) -> construct.Struct:
+        """The layout as construct interprets it; loads construct."""
+        declared = self._declared
+        return declared.interpreted() if isinstance(declared, Struct) else declared
+
     def offset(self, field: str) -> int:
         """The byte offset of a field from the start of the layout."""
         return self._offsets[field]
 
     def packer(self, field: str) -> struct.Struct:
         """The packer of one field alone, for patching it in place."""
-        member: Any = self.declaration.subcons[self.names.index(field)]
+        member: Any = self._declared.subcons[self.names.index(field)]
         return struct.Struct(">" + _format_of(self.name, member.subcon))
 
     def picker(self, fields: Iterable[str]) -> struct.Struct:
@@ -90,11 +98,12 @@ class FixedLayout:
         return iter(self.names)
 
 
-def _format_of(layout: str, subcon: object) -> str:
-    if isinstance(subcon, FormatField):
-        fmt: str = subcon.fmtstr
+def _format_of(layout: str, subcon: Any) -> str:
+    fmt = getattr(subcon, "fmtstr", None)
+    length = getattr(subcon, "length", None)
+    if isinstance(fmt, str):
         if fmt[0] == ">":
             return fmt[1:]
-    if isinstance(subcon, Bytes) and isinstance(subcon.length, int):
-        return f"{subcon.length}s"
+    elif isinstance(length, int):
+        return f"{length}s"
     raise LocalError(f"layout {layout}: {subcon!r} is not a big-endian integer or a fixed run of bytes")

@@ -17,7 +17,6 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from construct import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 
 from wire.codes import LanguageCode, SerializeType
 from wire.command import RemotingCommand
@@ -25,6 +24,7 @@ from wire.errors import FrameError, HeaderError, LocalError
 from wire.ext_fields import json_text, parse_ext_fields, parse_members
 from wire.fixed_layout import FixedLayout
 from wire.json_header import NO_FIELDS, NO_OPAQUE, Int32, JsonHeaderOut, decode_json_header, encode_json_header
+from wire.layout_kinds import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
 MAX_FRAME_BYTES: Final = 16_777_216

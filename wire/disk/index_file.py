@@ -19,10 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from construct import Int32sb, Int64sb, Struct
-
 from wire.errors import LayoutError, LocalError
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32sb, Int64sb, Struct
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 

@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from construct import Int32sb, Int64sb, Struct
-
 from wire.errors import LayoutError
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32sb, Int64sb, Struct
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 

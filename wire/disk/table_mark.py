@@ -14,9 +14,8 @@ import zlib
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from construct import Int32ub, Int64sb, Struct
-
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32ub, Int64sb, Struct
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 

@@ -13,10 +13,9 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from construct import Int32sb, Struct
-
 from wire.errors import BodyError, LocalError
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32sb, Struct
 from wire.message.properties import MAX_PROPERTIES_BYTES
 
 Readable: TypeAlias = bytes | bytearray | memoryview

@@ -14,10 +14,9 @@ import struct
 from collections.abc import Callable
 from ipaddress import ip_address
 
-from construct import Int16ub, Int32sb, Int64sb, Struct
-
 from wire.errors import LocalError, RemoteError
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int16ub, Int32sb, Int64sb, Struct
 
 PORT_AND_OFFSET = FixedLayout("offset message id", Struct("port" / Int32sb, "commit_log_offset" / Int64sb))
 UNIQUE_KEY_HEAD = FixedLayout("unique key head", Struct("process_id" / Int16ub, "instance_hash" / Int32sb))

@@ -29,7 +29,6 @@ from wire.message.record_layout import (
     MAX_TOPIC_BYTES,
     MAX_TOPIC_V1_BYTES,
     MIN_RECORD_BYTES,
-    RECORD,
     head_layout,
 )
 
@@ -45,7 +44,6 @@ __all__ = [
     "MAX_TOPIC_BYTES",
     "MAX_TOPIC_V1_BYTES",
     "MIN_RECORD_BYTES",
-    "RECORD",
     "OutgoingMessage",
     "StoredMessage",
     "build_blank",

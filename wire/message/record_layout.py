@@ -3,21 +3,23 @@
     head (fixed: 88 bytes with IPv4 hosts, 100 or 112 with IPv6 ones) · body
     · topic length (int8 in V1, int16 in V2) · topic · properties length (int16) · properties
 
-``RECORD`` declares the whole; the four fixed heads come from the same member list, so an offset is asked
-for by name and stated nowhere. V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names) and is
-unreadable to clients before 5.0. Reading and writing is in ``record.py``.
+``record_declaration`` declares the whole around the head, so an offset is asked for by name and stated nowhere.
+V2 exists for topics over 127 bytes (%RETRY% and %DLQ% names) and is unreadable to clients before 5.0. Reading and
+writing is in ``record.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from construct import Bytes, Construct, IfThenElse, Int8sb, Int16sb, Int32sb, Int64sb, Struct, this
+from typing import TYPE_CHECKING, Any
 
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Bytes, Int32sb, Int64sb, Struct
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES
+
+if TYPE_CHECKING:
+    from construct import Construct
 
 # On disk and on the wire: never change.
 MAGIC_V1 = 0xDAA320A7 - 0x1_0000_0000
@@ -32,32 +34,29 @@ END_OF_FILE_BYTES = 8
 """A record is placed in a file only if it and this much more fit in, so a filler always has its place."""
 
 
-def _head_members(born_host: Construct[Any, Any], store_host: Construct[Any, Any]) -> list[Any]:
-    return [
-        "total_size" / Int32sb,
-        "magic" / Int32sb,
-        "body_crc" / Int32sb,
-        "queue_id" / Int32sb,
-        "flag" / Int32sb,
-        "queue_offset" / Int64sb,
-        "commit_log_offset" / Int64sb,
-        "sys_flag" / Int32sb,
-        "born_at_ms" / Int64sb,
-        "born_host" / born_host,
-        "stored_at_ms" / Int64sb,
-        "store_host" / store_host,
-        "reconsume_times" / Int32sb,
-        "prepared_transaction_offset" / Int64sb,
-        "body_bytes" / Int32sb,
-    ]
-
-
 def head_layout(*, born_v6: bool, store_v6: bool) -> FixedLayout:
     """The fixed part before the body, for one combination of address families."""
     born = HOST_V6_BYTES if born_v6 else HOST_V4_BYTES
     store = HOST_V6_BYTES if store_v6 else HOST_V4_BYTES
     return FixedLayout(
-        f"record head, hosts of {born} and {store} bytes", Struct(*_head_members(Bytes(born), Bytes(store)))
+        f"record head, hosts of {born} and {store} bytes",
+        Struct(
+            "total_size" / Int32sb,
+            "magic" / Int32sb,
+            "body_crc" / Int32sb,
+            "queue_id" / Int32sb,
+            "flag" / Int32sb,
+            "queue_offset" / Int64sb,
+            "commit_log_offset" / Int64sb,
+            "sys_flag" / Int32sb,
+            "born_at_ms" / Int64sb,
+            "born_host" / Bytes(born),
+            "stored_at_ms" / Int64sb,
+            "store_host" / Bytes(store),
+            "reconsume_times" / Int32sb,
+            "prepared_transaction_offset" / Int64sb,
+            "body_bytes" / Int32sb,
+        ),
     )
 
 
@@ -67,18 +66,25 @@ HEADS: Mapping[int, FixedLayout] = {
 }
 """The head by the two address bits of ``sys_flag``."""
 
-RECORD = Struct(
-    *_head_members(
-        Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & SysFlag.BORN_HOST_V6 else HOST_V4_BYTES),
-        Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & SysFlag.STORE_HOST_V6 else HOST_V4_BYTES),
-    ),
-    "body" / Bytes(this.body_bytes),
-    "topic_bytes" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
-    "topic" / Bytes(this.topic_bytes),
-    "properties_bytes" / Int16sb,
-    "properties" / Bytes(this.properties_bytes),
-)
-"""The specification of a record; the functions below are its quick form."""
+
+def record_declaration() -> Construct[Any, Any]:
+    """The specification of a whole record, for construct to interpret; ``record`` is its quick form."""
+    from construct import Bytes, IfThenElse, Int8sb, Int16sb, Struct, this
+
+    def host(bit: int) -> Construct[Any, Any]:
+        return Bytes(lambda record: HOST_V6_BYTES if record.sys_flag & bit else HOST_V4_BYTES)
+
+    hosts = {"born_host": host(SysFlag.BORN_HOST_V6), "store_host": host(SysFlag.STORE_HOST_V6)}
+    head: list[Any] = list(HEADS[0].declaration.subcons)
+    return Struct(
+        *(member.name / hosts[member.name] if member.name in hosts else member for member in head),
+        "body" / Bytes(this.body_bytes),
+        "topic_bytes" / IfThenElse(this.magic == MAGIC_V2, Int16sb, Int8sb),
+        "topic" / Bytes(this.topic_bytes),
+        "properties_bytes" / Int16sb,
+        "properties" / Bytes(this.properties_bytes),
+    )
+
 
 FILLER_HEAD = FixedLayout("end-of-file filler", Struct("total_size" / Int32sb, "magic" / Int32sb))
 FLAGS_AT = HEADS[0].offset("sys_flag") + 3

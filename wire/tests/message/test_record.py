@@ -16,7 +16,6 @@ from wire.message.record import (
     MAGIC_V1,
     MAGIC_V2,
     MAX_CACHED_TOPICS,
-    RECORD,
     OutgoingMessage,
     _topic_fields,
     build_blank,
@@ -27,8 +26,11 @@ from wire.message.record import (
     record_size,
     reposition,
 )
+from wire.message.record_layout import record_declaration
 from wire.tests.message.samples import BROKER, CLIENT, CLIENT_V6, VECTOR, message, patched, record
 from wire.tests.message.strategies import QUICK, int64s, messages
+
+RECORD = record_declaration()
 
 
 def test_a_record_is_laid_out_as_documented() -> None:

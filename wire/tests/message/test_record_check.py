@@ -9,7 +9,6 @@ from wire.errors import LocalError, RecordError
 from wire.message.record import (
     BLANK,
     END_OF_FILE_BYTES,
-    RECORD,
     StoredMessage,
     build_blank,
     build_record,
@@ -17,8 +16,11 @@ from wire.message.record import (
     parse_record,
 )
 from wire.message.record_check import first_damage
+from wire.message.record_layout import record_declaration
 from wire.tests.message.samples import CLIENT_V6, VECTOR, message, patched, record
 from wire.tests.message.strategies import QUICK
+
+RECORD = record_declaration()
 
 
 def test_a_filler_says_how_much_room_it_takes() -> None:
