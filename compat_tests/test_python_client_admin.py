@@ -18,10 +18,12 @@ from compat_tests.peers import QUICK, Peer, make_peer
 from gateway.client import (
     AdminClient,
     BrokerError,
+    ClientSettings,
     ConfigurationError,
     Message,
     MessageQueue,
     Producer,
+    ProducerSettings,
     PushConsumer,
     ReceivedMessage,
     RouteNotFound,
@@ -114,6 +116,26 @@ def test_a_topic_is_created_changed_listed_and_deleted(admin: AdminClient) -> No
     with pytest.raises(RouteNotFound, match=name):
         admin.topics.stats(name)
     admin.topics.delete(name)
+
+
+def test_names_of_a_namespace_are_told_without_it(server: Peer, admin: AdminClient) -> None:
+    name, group = f"python_admin_{next(_numbers)}", f"python_admin_g{next(_numbers)}"
+    settings = ClientSettings(namesrv=server.nameserver, namespace="shop")
+    sending = ProducerSettings(namesrv=server.nameserver, namespace="shop")
+    with AdminClient(settings) as inside, Producer("filling", sending) as producer:
+        inside.topics.create(name, queues=1)
+        inside.groups.create(group)
+        sent = producer.send(Message(name, b"hello", keys="k"))
+        assert f"shop%{name}" in admin.topics.list()
+        assert name in inside.topics.list()
+        assert name not in admin.topics.list()
+        assert group in inside.groups.list()
+        inside.offsets.reset(group, name, "earliest")
+        assert inside.offsets.lag(group, name) == 1
+        assert admin.offsets.lag(f"shop%{group}", f"shop%{name}") == 1
+        assert [message.topic for message in inside.messages.by_key(name, "k")] == [name]
+        assert inside.messages.by_offset(sent.queue, 0).msg_id == sent.msg_id
+        inside.topics.delete(name)
 
 
 def test_a_topic_that_cannot_be_is_refused_before_and_by_the_server(admin: AdminClient) -> None:

@@ -42,7 +42,12 @@ from gateway.client import (
     Sql,
     aio,
 )
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.settings import ClientSettings
+from wire.bodies.pop import POP, MessageRequestMode
+from wire.codes import RequestCode
 
+TRACES = {"traceTopicEnable": "true"}
 NEEDED = {"enablePropertyFilter": "true"}
 GATEWAY, APACHE = "gateway-host", "rocketmq-5.5.0"
 _numbers = itertools.count()
@@ -52,7 +57,7 @@ _SESSION = uuid.uuid4().hex[:6]
 @pytest.fixture(scope="module", params=(GATEWAY, APACHE))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
     extra = NEEDED if request.param == APACHE else {}
-    peer = make_peer(request.param, tmp_path_factory.mktemp("peer") / "data", {**QUICK, **extra})
+    peer = make_peer(request.param, tmp_path_factory.mktemp("peer") / "data", {**QUICK, **TRACES, **extra})
     with running(peer):
         _wait_for_broker(peer)
         yield peer
@@ -94,10 +99,10 @@ def _wait_for_broker(server: Peer) -> None:
         wait_until(is_there, "a route to the broker")
 
 
-def make_topic(server: Peer, queues: int) -> str:
+def make_topic(server: Peer, queues: int, attributes: dict[str, str] | None = None) -> str:
     topic = f"python_consume_{_SESSION}_{next(_numbers)}"
     with AdminClient(namesrv=server.nameserver) as admin:
-        admin.topics.create(topic, queues=queues)
+        admin.topics.create(topic, queues=queues, attributes=attributes)
 
         def is_known() -> bool:
             try:
@@ -524,13 +529,13 @@ def test_a_simple_consumer_receives_acknowledges_and_hides(apache: Peer, produce
     with SimpleConsumer("s_" + topic, settings, subscriptions={topic: "*"}) as consumer:
         got: list[PoppedMessage] = []
         while len(got) < 20:
-            messages = consumer.receive(8, invisible_time=60, timeout=10)
+            messages = consumer.receive(8, invisible_time=8, timeout=10)
             assert messages, "messages are missing"
             got += messages
         assert sorted(int(message.body) for message in got) == list(range(20))
         assert consumer.receive(8, timeout=0.5) == []
         late, *acknowledged = got
-        consumer.ack(acknowledged)
+        consumer.ack(acknowledged)  # in one request
         consumer.change_invisible_time(late, 1.0)
         deadline = time.monotonic() + 20
         again: list[PoppedMessage] = []
@@ -540,7 +545,48 @@ def test_a_simple_consumer_receives_acknowledges_and_hides(apache: Peer, produce
         assert again[0].topic == topic
         assert again[0].reconsume_times == 1
         consumer.ack(again)
-        assert consumer.receive(8, timeout=3) == []
+        assert consumer.receive(8, timeout=9) == [], "what is not acknowledged comes again by then"
+
+
+def test_a_push_consumer_pops_where_the_broker_says_so(apache: Peer, producer: Producer, topic: str) -> None:
+    group = "g_" + topic
+    _let_pop(apache, topic, group)
+    send(producer, topic, 20)
+    seen, failed = Seen(), threading.Event()
+
+    def listen(message: ReceivedMessage) -> None:
+        if message.body == b"7" and not failed.is_set():
+            failed.set()
+            raise RetryLater
+        seen(message)
+
+    settings = push_settings(apache, client_rebalance=False)
+    with PushConsumer(group, listen, settings, subscriptions={topic: "*"}) as consumer:
+        (popped,) = [queue for queue in consumer.assignment if queue.topic == topic]
+        assert popped.queue_id == -1
+        seen.wait(20)
+        seen.check_once(20)
+        assert failed.is_set()
+    with PushConsumer(group, seen, settings, subscriptions={topic: "*"}):
+        send(producer, topic, 1, first=20)
+        seen.wait(21)
+    assert set(seen.bodies.values()) == {1}, "what was consumed is acknowledged"
+
+
+def test_batches_that_are_stored_as_one_record_are_read_one_by_one(apache: Peer, producer: Producer) -> None:
+    topic = make_topic(apache, 1, {"queue.type": "BatchCQ"})
+    for first in (0, 3):
+        producer.send_batch([Message(topic, b"%d" % number) for number in range(first, first + 3)])
+    seen = Seen()
+    with PushConsumer("g_" + topic, seen, push_settings(apache), subscriptions={topic: "*"}):
+        seen.wait(6)
+        seen.check_once(6)
+    assert list(seen.by_queue.values()) == [[0, 1, 2, 3, 4, 5]]
+    with LitePullConsumer("l_" + topic, lite_settings(apache)) as consumer:
+        (queue,) = consumer.message_queues(topic)
+        consumer.assign([queue])
+        consumer.seek(queue, 4)
+        assert [(message.body, message.queue_offset) for message in _poll_until(consumer, 2)] == [(b"4", 4), (b"5", 5)]
 
 
 # --- asked by tools -----------------------------------------------------------------------------------------
@@ -566,6 +612,26 @@ def test_a_consumer_tells_tools_about_itself_and_consumes_on_demand(
         assert seen.bodies[b"0"] == 2
 
 
+def test_what_is_consumed_is_traced_as_the_java_client_does(server: Peer, producer: Producer, topic: str) -> None:
+    sent = producer.send(Message(topic, b"0", keys="order-1"))
+    seen, group = Seen(), "g_" + topic
+    settings = push_settings(server, enable_trace=True)
+    with PushConsumer(group, seen, settings, subscriptions={topic: "*"}):
+        seen.wait(1)
+    with AdminClient(namesrv=server.nameserver) as admin:
+
+        def traces() -> dict[str, list[str]]:
+            found = admin.messages.by_key("RMQ_SYS_TRACE_TOPIC", sent.msg_id)
+            records = [record for message in found for record in message.body.decode().split("\x02") if record]
+            return {record.split("\x01")[0]: record.split("\x01") for record in records}
+
+        wait_until(lambda: len(traces()) == 2, "the traces")
+        before, after = traces()["SubBefore"], traces()["SubAfter"]
+    assert before[2:4] + before[5:] == ["DefaultRegion", group, sent.msg_id, "0", "order-1"]
+    assert (after[1], after[2]) == (before[4], sent.msg_id)
+    assert after[4:7] + after[8:] == ["true", "order-1", "0", group]
+
+
 # --- shared -------------------------------------------------------------------------------------------------
 
 
@@ -580,6 +646,24 @@ def _poll_until(consumer: LitePullConsumer, count: int) -> list[ReceivedMessage]
 
 def _shares(consumers: Sequence[PushConsumer], topic: str) -> list[int]:
     return [sum(queue.topic == topic for queue in consumer.assignment) for consumer in consumers]
+
+
+def _let_pop(server: Peer, topic: str, group: str) -> None:
+    """What ``mqadmin setConsumeMode`` does."""
+    with AdminClient(namesrv=server.nameserver) as admin:
+        admin.groups.create(group)
+
+    async def set_mode() -> None:
+        instance = ClientInstance(ClientSettings(namesrv=server.nameserver))
+        try:
+            route = await instance.route(topic)
+            body = MessageRequestMode(topic, group, POP).build()
+            for name in route.brokers:
+                await instance.ask(name, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body)
+        finally:
+            await instance.close()
+
+    asyncio.run(set_mode())
 
 
 def _lag(server: Peer, group: str) -> int:

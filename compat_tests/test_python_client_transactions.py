@@ -37,13 +37,14 @@ from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN
+TRACES = {"traceTopicEnable": "true"}
 SERVERS = ("gateway-host", "rocketmq-5.5.0")
 _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="module", params=SERVERS)
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    peer = make_peer(request.param, tmp_path_factory.mktemp("peer") / "data", QUICK)
+    peer = make_peer(request.param, tmp_path_factory.mktemp("peer") / "data", {**QUICK, **TRACES})
     with running(peer):
         yield peer
 
@@ -124,6 +125,30 @@ def test_only_what_is_committed_is_delivered_and_the_checker_decides_the_rest(
     assert bank.threads == {threading.current_thread().name}
     assert {"by check", "by check rolled back", "block by check", "broken block rolled back"} <= bank.checked.keys()
     assert not {"at once", "at once rolled back", "block", "block rolled back"} & bank.checked.keys()
+
+
+def test_half_messages_and_their_outcomes_are_traced(server: Peer, admin: AdminClient, topic: str) -> None:
+    group = f"pg_{topic}"
+    settings = TransactionSettings(namesrv=server.nameserver, enable_trace=True)
+    with TransactionProducer(group, Bank(), settings) as producer:
+        decided = producer.send_in_transaction(Message(topic, b"paid", tags="T", keys="order-1"), COMMIT)
+        asked = producer.send_in_transaction(Message(topic, b"by check"), UNKNOWN)
+        wait_until(lambda: len(bodies(admin, topic)) == 2, "both messages", timeout_s=45)
+
+    def traces(msg_id: str) -> list[list[str]]:
+        found = admin.messages.by_key("RMQ_SYS_TRACE_TOPIC", msg_id)
+        records = [
+            record.split("\x01") for message in found for record in message.body.decode().split("\x02") if record
+        ]
+        return [record for record in records if msg_id in record]
+
+    wait_until(lambda: len(traces(decided.msg_id)) == 2, "the traces of the first one")
+    half, ended = traces(decided.msg_id)
+    assert (half[0], half[11], half[13]) == ("Pub", "1", "true")
+    assert ended[:1] + ended[3:8] == ["EndTransaction", group, topic, decided.msg_id, "T", "order-1"]
+    assert ended[9:] == ["2", decided.transaction_id or "", "COMMIT_MESSAGE", "false"]
+    wait_until(lambda: len(traces(asked.msg_id)) == 3, "the traces of the second one")
+    assert [record[-2:] for record in traces(asked.msg_id)[1:]] == [["UNKNOW", "false"], ["COMMIT_MESSAGE", "true"]]
 
 
 def test_any_producer_of_the_group_answers_for_one_that_is_gone(server: Peer, admin: AdminClient, topic: str) -> None:

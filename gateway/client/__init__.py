@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from gateway.client import aio
     from gateway.client.admin_results import MessageNotFound, NothingConsumed
-    from gateway.client.aio.simple_consumer import PoppedMessage
     from gateway.client.blocking.admin import AdminClient
     from gateway.client.blocking.lite_pull_consumer import LitePullConsumer
     from gateway.client.blocking.producer import Producer
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     )
     from gateway.client.message import Message, ReceivedMessage
     from gateway.client.message_queue import MessageQueue
+    from gateway.client.popped import PoppedMessage
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
     from gateway.client.settings import ClientSettings, ProducerSettings, TlsSettings
@@ -89,7 +89,7 @@ _MODULES: Final = {
     "MessageNotFound": "admin_results",
     "MessageQueue": "message_queue",
     "NothingConsumed": "admin_results",
-    "PoppedMessage": "aio.simple_consumer",
+    "PoppedMessage": "popped",
     "Producer": "blocking.producer",
     "ProducerSettings": "settings",
     "PushConsumer": "blocking.push_consumer",

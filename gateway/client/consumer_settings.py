@@ -14,7 +14,7 @@ from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
 from gateway.client.local_offsets import DEFAULT_DIRECTORY
 from gateway.client.process_queue import CacheLimits
-from gateway.client.settings import ClientSettings, limited
+from gateway.client.settings import ClientSettings, TracedSettings, limited
 from wire.bodies.heartbeat import MessageModel as _WireModel
 
 
@@ -26,7 +26,7 @@ class MessageModel(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerSettings(ClientSettings):
+class ConsumerSettings(TracedSettings):
     """What consumers that read queues have in common."""
 
     message_model: MessageModel = MessageModel.CLUSTERING
@@ -95,6 +95,16 @@ class PushSettings(ConsumerSettings):
     """Seconds a broker holds a pull that finds nothing."""
     consumer_timeout_when_suspend: float = limited(30.0, least=0.2, most=120.0)
     """Seconds after which a pull without answer counts as lost; more than the broker may hold it."""
+
+    client_rebalance: bool = True
+    """Whether members share queues among themselves. False: the broker says what each member consumes, and whether it
+    pulls queues or pops messages (``mqadmin setConsumeMode``); an orderly or broadcasting consumer does not ask it."""
+    pop_invisible_time: float = limited(60.0, least=5.0, most=300.0)
+    """Seconds for which popped messages are hidden from others: what is not consumed by then comes again."""
+    pop_batch_nums: int = limited(32, least=1, most=32)
+    """Messages of one pop."""
+    pop_threshold_for_queue: int = limited(96, least=1, most=65_535)
+    """Popped messages of one queue, or of all of a broker's, that may wait to be consumed before popping pauses."""
 
     def __post_init__(self) -> None:
         ConsumerSettings.__post_init__(self)

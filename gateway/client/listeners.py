@@ -1,17 +1,18 @@
 """How an application is handed messages: a function or a coroutine function, for one message or for a batch.
 
 Returning is acknowledging; an exception, ``RetryLater`` above all, means again later. What is made of that, a message
-sent back or a queue suspended, is decided by ``aio/concurrent.py`` and ``aio/orderly.py``.
+sent back or a queue suspended, is decided by ``aio/concurrent_turns.py`` and ``aio/orderly_turns.py``.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from gateway.client.consume_trace import ConsumeTrace
 from gateway.client.errors import ConfigurationError
+from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
 
@@ -19,18 +20,6 @@ Listener: TypeAlias = Callable[[ReceivedMessage], Any]
 """Gets one message; a plain function (called in a thread) or an ``async def``. What it returns is not looked at."""
 BatchListener: TypeAlias = Callable[[Sequence[ReceivedMessage]], Any]
 """Gets messages of one queue in offset order; otherwise as ``Listener``."""
-
-
-@dataclass(frozen=True, slots=True)
-class ListenerOutcome:
-    """What became of the messages of one call: ``failed`` are to come again, the others are consumed."""
-
-    failed: Sequence[ReceivedMessage] = ()
-    delay_level: int = 0
-    error: BaseException | None = None
-
-
-CONSUMED = ListenerOutcome()
 
 
 class ListenerCall:
@@ -47,10 +36,31 @@ class ListenerCall:
             raise ConfigurationError("listener", function, "a function or a coroutine function of one argument")
         self.takes_batches = batch_listener is not None
         self.is_async = _is_async(function)
+        self.trace: ConsumeTrace | None = None
+        """Told of every call."""
         self._function: Callable[[Any], Any] = function
 
     def call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         """Call a plain listener, in the current thread."""
+        trace = self.trace
+        if trace is not None:
+            hand_over = trace.begin(messages)
+            outcome = self._call(messages)
+            trace.end(hand_over, outcome)
+            return outcome
+        return self._call(messages)
+
+    async def call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+        """Call a coroutine listener."""
+        trace = self.trace
+        if trace is not None:
+            hand_over = trace.begin(messages)
+            outcome = await self._call_async(messages)
+            trace.end(hand_over, outcome)
+            return outcome
+        return await self._call_async(messages)
+
+    def _call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
             self._function(messages if self.takes_batches else messages[0])
         # Whatever the application raises means "again later"; it is logged by who asked.
@@ -58,8 +68,7 @@ class ListenerCall:
             return outcome_of(error, messages)
         return CONSUMED
 
-    async def call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
-        """Call a coroutine listener."""
+    async def _call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
             awaitable: Awaitable[Any] = self._function(messages if self.takes_batches else messages[0])
             await awaitable

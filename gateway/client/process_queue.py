@@ -20,6 +20,7 @@ LOCK_LIVES_S: Final = 30.0
 PULL_EXPIRES_S: Final = 120.0
 """A queue that was not pulled for so long is given up and taken anew (upstream ``PULL_MAX_IDLE_TIME``)."""
 MIB: Final = 1024 * 1024
+NEVER: Final = float("inf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Turn:
     A plain class: one is made for every call of a listener.
     """
 
-    __slots__ = ("byte_count", "first_offset", "last_offset", "messages", "settled", "started_at")
+    __slots__ = ("byte_count", "first_offset", "lapses_at", "last_offset", "messages", "settled", "started_at")
 
     def __init__(
         self, messages: Sequence[ReceivedMessage], first_offset: int, last_offset: int, byte_count: int
@@ -49,6 +50,8 @@ class Turn:
         self.started_at: float | None = None
         """When a listener got it; None while it waits."""
         self.settled = False
+        self.lapses_at = NEVER
+        """From when on others may have its messages, by the event loop's clock."""
 
     def __repr__(self) -> str:
         return f"<Turn of {len(self.messages)} messages, offsets {self.first_offset} to {self.last_offset}>"
@@ -156,6 +159,10 @@ class ProcessQueue:
             turn.settled = True
         self._turns.clear()
         self.cached_messages = self.cached_bytes = 0
+
+    def drop(self) -> None:
+        """Give it up: results of what is still being consumed do not count any more."""
+        self.dropped = True
 
     def is_locked(self, now: float) -> bool:
         """Whether the broker granted the lock of this queue lately enough."""

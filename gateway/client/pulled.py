@@ -6,13 +6,18 @@ looks at bodies alone pays for bodies alone, and tags are read only where a subs
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
+from gateway.client.errors import MessageRefused
+from gateway.client.inner_batch import inner_messages, is_inner_batch
 from gateway.client.message import MessageQueue, ReceivedMessage
-from wire.errors import RecordError
+from wire.errors import BodyError, RecordError
 from wire.message.flags import SysFlag
 from wire.message.record import HEADS, MAGIC_V1, MAGIC_V2, StoredMessage, parse_record
 from wire.message.record_layout import HEAD_BY_BYTE
+
+_log = logging.getLogger(__name__)
 
 # These stand at the same place in all four heads: nothing of variable length comes before them.
 _glance: Final = HEADS[0].picker(("total_size", "magic", "queue_offset", "sys_flag")).unpack_from
@@ -57,6 +62,10 @@ class PulledMessage(ReceivedMessage):
             record = self._parsed = parse_record(self._buffer, self._at)
         return record
 
+    def become(self, record: StoredMessage) -> None:
+        """Be one of the messages that its record holds."""
+        self._parsed = record
+
     @property
     def body(self) -> bytes:
         """What was sent, decompressed."""
@@ -81,9 +90,12 @@ class PulledMessage(ReceivedMessage):
         return self.record.reconsume_times + self.attempts
 
 
-def pulled_messages(body: bytes, queue: MessageQueue, namespace: str = "") -> tuple[list[ReceivedMessage], list[int]]:
-    """The messages of a pull answer and the size of each record, bytes.
+def pulled_messages(
+    body: bytes, queue: MessageQueue, namespace: str = "", *, first_offset: int = 0
+) -> tuple[list[ReceivedMessage], list[int]]:
+    """The messages of a pull answer and the size of each record, bytes; inner batches are taken apart.
 
+    :param first_offset: what was asked for: an inner batch that begins before gives its later messages.
     :raises RecordError: a record is cut off or is none.
     """
     messages: list[ReceivedMessage] = []
@@ -97,7 +109,29 @@ def pulled_messages(body: bytes, queue: MessageQueue, namespace: str = "") -> tu
         if magic not in _MAGICS or size < HEADS[0].size or size > length - at:
             parse_record(body, at)
             raise RecordError(f"the record at {at} has magic {magic:#x} and {size} bytes of {length - at}")
-        messages.append(PulledMessage(body, at, flags, queue_offset, queue, namespace))
-        sizes.append(size)
+        if flags & SysFlag.INNER_BATCH and is_inner_batch(flags):
+            inner = _unwrapped(body, at, first_offset, queue, namespace)
+            messages += inner
+            sizes += [size // max(1, len(inner))] * len(inner)
+        else:
+            messages.append(PulledMessage(body, at, flags, queue_offset, queue, namespace))
+            sizes.append(size)
         at += size
     return messages, sizes
+
+
+def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, namespace: str) -> list[ReceivedMessage]:
+    """The messages of an inner batch from an offset on; the record itself when it cannot be taken apart."""
+    record = parse_record(buffer, at)
+    try:
+        inner = inner_messages(record)
+    except (BodyError, MessageRefused) as error:
+        _log.warning("offset %d of %s is a batch that cannot be read: %s", record.queue_offset, queue, error)
+        inner = [record]
+    messages: list[ReceivedMessage] = []
+    for each in inner:
+        if each.queue_offset >= first_offset:
+            message = PulledMessage(buffer, at, each.sys_flag, each.queue_offset, queue, namespace)
+            message.become(each)
+            messages.append(message)
+    return messages

@@ -17,7 +17,7 @@ from wire.bodies.fastjson import build_json, object_key
 from wire.bodies.message_queue import MessageQueue as WireQueue
 
 if TYPE_CHECKING:
-    from gateway.client.listeners import ListenerOutcome
+    from gateway.client.listener_outcome import ListenerOutcome
     from gateway.client.process_queue import ProcessQueue
     from gateway.client.subscriptions import Subscription
 

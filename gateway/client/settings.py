@@ -153,7 +153,16 @@ class ClientSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings(ClientSettings):
+class TracedSettings(ClientSettings):
+    """What producers and consumers have in common: whether they tell what becomes of each message."""
+
+    enable_trace: bool = False
+    """Whether every message is reported to ``trace_topic``, as ``enableTrace`` of the Java client."""
+    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(TracedSettings):
     """Settings of producers; defaults are those of ``DefaultMQProducer``."""
 
     send_msg_timeout: float = limited(3.0, least=0.001, most=600.0)
@@ -178,9 +187,6 @@ class ProducerSettings(ClientSettings):
     """Sends that wait for their answer; more wait their turn."""
     max_in_flight_bytes: int = limited(104_857_600, least=1)
     """Bytes of bodies that wait for their answer."""
-    enable_trace: bool = False
-    """Whether every send is reported to ``trace_topic``, as ``enableTrace`` of the Java client."""
-    trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
     enable_opentelemetry: bool = False
     """Whether every send is an OpenTelemetry span, whose context travels with the message."""
 

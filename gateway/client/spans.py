@@ -68,6 +68,11 @@ class SendSpans:
         span.set_attribute("messaging.destination.partition.id", str(result.queue.queue_id))
         span.end()
 
+    def handed_over(self, span: Span, msg_id: str) -> None:
+        """A one-way message was written; nobody will say more of it."""
+        span.set_attribute("messaging.message.id", msg_id)
+        span.end()
+
     def failed(self, span: Span, error: BaseException) -> None:
         """The message could not be sent."""
         span.record_exception(error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.client.message import Message, ReceivedMessage
 from gateway.client.results import SendResult
 from gateway.client.transaction_state import TransactionState
 from wire.headers.transaction import CheckTransactionStateRequest, EndTransactionRequest
@@ -22,11 +23,13 @@ MAX_REMARK_CHARS = 512
 class Outcome:
     """An END_TRANSACTION that is to be sent.
 
+    :param message: what the transaction is about.
     :param broker_name: whose master is told, when the producer decided by itself; else ``""``.
     :param address: ``host:port`` of the broker that asked; else ``""``.
     """
 
     header: EndTransactionRequest
+    message: Message | ReceivedMessage
     remark: str | None = None
     broker_name: str = ""
     address: str = ""
@@ -43,12 +46,17 @@ class Outcome:
 
 
 def outcome_of_half(
-    group: str, topic: str, half: SendResult, state: TransactionState, error: BaseException | None = None
+    group: str,
+    topic: str,
+    message: Message,
+    half: SendResult,
+    state: TransactionState,
+    error: BaseException | None = None,
 ) -> Outcome:
     """What a producer tells after its local transaction.
 
     :param half: the answer to the half message's send.
-    :param topic: the topic the message is for.
+    :param topic: the topic the message is for, with its namespace.
     :param error: what the local transaction raised, for the broker's log.
     :raises wire.errors.RemoteError: the broker's answer holds no offset message id.
     """
@@ -63,7 +71,9 @@ def outcome_of_half(
             from_transaction_check=False,
             msg_id=half.msg_id,
             transaction_id=half.transaction_id,
+            bname=half.queue.broker_name,
         ),
+        message=message,
         remark=remark_of("the local transaction", error),
         broker_name=half.queue.broker_name,
     )
@@ -72,14 +82,14 @@ def outcome_of_half(
 def outcome_of_check(
     group: str,
     check: CheckTransactionStateRequest,
-    msg_id: str,
+    message: ReceivedMessage,
     address: str,
     state: TransactionState,
     error: BaseException | None = None,
 ) -> Outcome:
     """What a producer answers when a broker asked.
 
-    :param msg_id: the unique id of the half message, or without one its offset message id.
+    :param message: the half message, as the broker sent it along.
     :param address: where the question came from: the answer goes there.
     """
     return Outcome(
@@ -90,9 +100,11 @@ def outcome_of_check(
             commit_log_offset=check.commit_log_offset,
             commit_or_rollback=state.value,
             from_transaction_check=True,
-            msg_id=msg_id,
+            msg_id=message.msg_id,
             transaction_id=check.transaction_id,
+            bname=check.bname,
         ),
+        message=message,
         remark=remark_of("the check", error),
         address=address,
     )

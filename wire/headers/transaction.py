@@ -9,7 +9,7 @@ class EndTransactionRequest(Header):
     """Commit or roll back a half message (37).
 
     ``tran_state_table_offset`` is its offset in the half queue; ``commit_or_rollback`` is transaction bits of
-    a system flag: 8 commit, 12 rollback, 0 unknown.
+    a system flag: 8 commit, 12 rollback, 0 unknown. ``bname`` is the broker's name, as clients of 5.x send it.
     """
 
     topic: str | None = None
@@ -20,6 +20,7 @@ class EndTransactionRequest(Header):
     from_transaction_check: bool = False
     msg_id: str
     transaction_id: str | None = None
+    bname: str | None = None
 
 
 class EndTransactionResponse(Header):

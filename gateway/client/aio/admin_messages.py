@@ -9,6 +9,7 @@ from typing import Final
 from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls, header_of
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
+from gateway.client.inner_batch import inner_messages, is_inner_batch
 from gateway.client.message import MessageQueue, ReceivedMessage
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
@@ -16,7 +17,7 @@ from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.headers.query import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
-from wire.message.record import StoredMessage, parse_records
+from wire.message.record import parse_records
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """The group of tools that pull; every broker has it."""
@@ -148,7 +149,11 @@ class AdminMessages:
 
     def _received(self, body: bytes, address: str, broker_name: str) -> list[ReceivedMessage]:
         try:
-            records: list[StoredMessage] = parse_records(body)
+            records = [
+                message
+                for record in parse_records(body)
+                for message in (inner_messages(record) if is_inner_batch(record.sys_flag) else [record])
+            ]
         except RemoteError as error:
             raise ProtocolError(address, f"a message cannot be read: {error}") from error
         return [ReceivedMessage(record, broker_name, namespace=self._calls.namespace) for record in records]

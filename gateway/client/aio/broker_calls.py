@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from gateway.client.listeners import ListenerOutcome
+from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
 from wire.bodies.consumers import GetConsumerStatusBody

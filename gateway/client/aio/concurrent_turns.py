@@ -12,16 +12,16 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from gateway.client.listeners import CONSUMED, ListenerCall, ListenerOutcome
+from gateway.client.listener_outcome import CONSUMED, LAPSED, ListenerOutcome
+from gateway.client.listeners import ListenerCall
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.aio.send_back import SendBack
-    from gateway.client.message import ReceivedMessage
-    from gateway.client.process_queue import ProcessQueue, Turn
+    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.process_queue import Turn
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +30,35 @@ RETRY_HERE_S: Final = 5.0
 TIMED_OUT_LEVEL: Final = 3
 """Delay level of messages whose listener did not return in time, as upstream."""
 
-_Work = tuple["ProcessQueue", "Turn"]
+
+class Queue(Protocol):
+    """A queue whose turns are consumed: ``ProcessQueue`` or ``PopQueue``."""
+
+    queue: MessageQueue
+    consumed_at: float
+
+    @property
+    def dropped(self) -> bool:
+        """Whether results do not count any more."""
+
+    def settle(self, turn: Turn) -> None:
+        """A turn is finished."""
+
+    def keep(self, turn: Turn, messages: Sequence[ReceivedMessage]) -> None:
+        """Only these messages of a turn are left to be done."""
 
 
-class ConcurrentTurns:
+class SendsBack(Protocol):
+    """Lets messages come again."""
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """False when it could not be done."""
+
+
+Q = TypeVar("Q", bound=Queue)
+
+
+class ConcurrentTurns(Generic[Q]):
     """Gives turns to the listener.
 
     :param send_back: None when nothing is sent back: with BROADCASTING what fails is logged and dropped.
@@ -47,8 +72,8 @@ class ConcurrentTurns:
         *,
         workers: int,
         timeout: float,
-        send_back: SendBack | None,
-        settled: Callable[[ProcessQueue], None],
+        send_back: SendsBack | None,
+        settled: Callable[[Q], None],
         name: str,
     ) -> None:
         self._instance = instance
@@ -63,9 +88,9 @@ class ConcurrentTurns:
         self._returning = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._tasks = _Tasks(self) if call.is_async else _Threads(self)
+        self._tasks: _Tasks[Q] | _Threads[Q] = _Tasks(self) if call.is_async else _Threads(self)
 
-    def submit(self, process_queue: ProcessQueue, turns: Sequence[Turn]) -> None:
+    def submit(self, process_queue: Q, turns: Sequence[Turn]) -> None:
         """Have turns consumed, in any order."""
         self._tasks.submit([(process_queue, turn) for turn in turns])
 
@@ -110,7 +135,7 @@ class ConcurrentTurns:
 
     # --- results, on the loop ---------------------------------------------------------------------------------
 
-    def finished(self, process_queue: ProcessQueue, turn: Turn, outcome: ListenerOutcome) -> None:
+    def finished(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome) -> None:
         """Take note of what a listener did; on the loop's thread."""
         if turn.settled or process_queue.dropped:
             return  # the queue is somebody else's or read anew, or the messages were sent back meanwhile
@@ -122,7 +147,7 @@ class ConcurrentTurns:
         else:
             process_queue.settle(turn)
 
-    def noted(self, process_queues: Sequence[ProcessQueue]) -> None:
+    def noted(self, process_queues: Sequence[Q]) -> None:
         """All results of a moment are noted."""
         loop_time = self._loop.time()
         for process_queue in process_queues:
@@ -131,16 +156,14 @@ class ConcurrentTurns:
         if not self._idle.is_set():
             self._idle.set()
 
-    async def _return(self, process_queue: ProcessQueue, turn: Turn, outcome: ListenerOutcome) -> None:
+    async def _return(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome) -> None:
         try:
             await self._fail(process_queue, turn, outcome)
         finally:
             self._returning -= 1
             self._idle.set()
 
-    async def _fail(
-        self, process_queue: ProcessQueue, turn: Turn, outcome: ListenerOutcome, *, is_late: bool = False
-    ) -> None:
+    async def _fail(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome, *, is_late: bool = False) -> None:
         if outcome.error is not None:
             _tell(self._name, process_queue, outcome)
         if self._send_back is None:
@@ -157,12 +180,12 @@ class ConcurrentTurns:
             turn.started_at = None
             self._loop.call_later(RETRY_HERE_S, self._again, process_queue, turn)
 
-    def _again(self, process_queue: ProcessQueue, turn: Turn) -> None:
+    def _again(self, process_queue: Q, turn: Turn) -> None:
         if not process_queue.dropped and not turn.settled:
             self.submit(process_queue, [turn])
 
 
-def _tell(name: str, process_queue: ProcessQueue, outcome: ListenerOutcome) -> None:
+def _tell(name: str, process_queue: Queue, outcome: ListenerOutcome) -> None:
     count = len(outcome.failed)
     if isinstance(outcome.error, RetryLater):
         _log.info(
@@ -178,15 +201,15 @@ def _tell(name: str, process_queue: ProcessQueue, outcome: ListenerOutcome) -> N
         )
 
 
-class _Threads:
+class _Threads(Generic[Q]):
     """Daemon threads, started as they are needed; a listener that never returns does not keep the process alive."""
 
-    def __init__(self, turns: ConcurrentTurns) -> None:
+    def __init__(self, turns: ConcurrentTurns[Q]) -> None:
         self._turns = turns
-        self._work: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._results: deque[tuple[ProcessQueue, Turn, ListenerOutcome | None]] = deque()
+        self._work: queue.SimpleQueue[tuple[Q, Turn] | None] = queue.SimpleQueue()
+        self._results: deque[tuple[Q, Turn, ListenerOutcome | None]] = deque()
         self._is_signalled = False
-        self._started: dict[int, _Work] = {}
+        self._started: dict[int, tuple[Q, Turn]] = {}
         self._threads = 0
         self._submitted = 0
         self._collected = 0
@@ -197,7 +220,7 @@ class _Threads:
     def busy(self) -> bool:
         return bool(self._started) or bool(self._results)
 
-    def submit(self, work: Sequence[_Work]) -> None:
+    def submit(self, work: Sequence[tuple[Q, Turn]]) -> None:
         for item in work:
             self._work.put(item)
         self._submitted += len(work)
@@ -207,7 +230,7 @@ class _Threads:
             name = f"{self._turns._name}-{self._threads}"
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
-    def started(self) -> list[_Work]:
+    def started(self) -> list[tuple[Q, Turn]]:
         return list(self._started.values())
 
     def abandon(self, turn: Turn) -> None:
@@ -234,10 +257,13 @@ class _Threads:
         clock = loop.time
         while (work := take()) is not None:
             process_queue, turn = work
+            now = clock()
             if self._is_stopped or process_queue.dropped or turn.settled:
                 outcome: ListenerOutcome | None = None
+            elif now >= turn.lapses_at:
+                outcome = LAPSED
             else:
-                turn.started_at = clock()
+                turn.started_at = now
                 self._started[number] = work
                 outcome = call(turn.messages)
             results.append((process_queue, turn, outcome))
@@ -254,7 +280,7 @@ class _Threads:
         """Hand the results on; on the loop's thread."""
         self._is_signalled = False  # before looking: what comes from now on signals again
         results = self._results
-        touched: dict[int, ProcessQueue] = {}
+        touched: dict[int, Q] = {}
         while results:
             process_queue, turn, outcome = results.popleft()
             self._collected += 1
@@ -265,20 +291,20 @@ class _Threads:
         self._turns.noted(list(touched.values()))
 
 
-class _Tasks:
+class _Tasks(Generic[Q]):
     """Tasks of the loop for a coroutine listener."""
 
-    def __init__(self, turns: ConcurrentTurns) -> None:
+    def __init__(self, turns: ConcurrentTurns[Q]) -> None:
         self._turns = turns
-        self._work: deque[_Work] = deque()
-        self._started: dict[asyncio.Task[None], _Work] = {}
+        self._work: deque[tuple[Q, Turn]] = deque()
+        self._started: dict[asyncio.Task[None], tuple[Q, Turn]] = {}
         self._is_stopped = False
 
     @property
     def busy(self) -> bool:
         return bool(self._started)
 
-    def submit(self, work: Sequence[_Work]) -> None:
+    def submit(self, work: Sequence[tuple[Q, Turn]]) -> None:
         self._work += work
         while self._work and len(self._started) < self._turns._workers and not self._is_stopped:
             item = self._work.popleft()
@@ -286,7 +312,7 @@ class _Tasks:
             self._started[task] = item
             task.add_done_callback(self._ended)
 
-    def started(self) -> list[_Work]:
+    def started(self) -> list[tuple[Q, Turn]]:
         return list(self._started.values())
 
     def abandon(self, turn: Turn) -> None:
@@ -309,7 +335,7 @@ class _Tasks:
         if self._work:
             self.submit(())
 
-    async def _run(self, item: _Work) -> None:
+    async def _run(self, item: tuple[Q, Turn]) -> None:
         turns = self._turns
         task = asyncio.current_task()
         assert task is not None
@@ -318,7 +344,9 @@ class _Tasks:
             if not (process_queue.dropped or turn.settled):
                 self._started[task] = item
                 turn.started_at = turns._loop.time()
-                outcome = await turns._call.call_async(turn.messages)
+                outcome = LAPSED
+                if turn.started_at < turn.lapses_at:
+                    outcome = await turns._call.call_async(turn.messages)
                 turns.finished(process_queue, turn, outcome)
                 turns.noted([process_queue])
             if not self._work or self._is_stopped:

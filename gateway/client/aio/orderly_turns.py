@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.listeners import ListenerCall, ListenerOutcome
+from gateway.client.listener_outcome import ListenerOutcome
+from gateway.client.listeners import ListenerCall
 from gateway.client.pulled import PulledMessage
 from gateway.client.retry_later import RetryLater
 from gateway.client.worker_threads import WorkerThreads

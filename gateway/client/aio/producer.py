@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.client import process
 from gateway.client.aio.client import Client
@@ -19,7 +19,6 @@ from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import Selector, SendOptions
-from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -40,6 +39,9 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
+
+if TYPE_CHECKING:
+    from gateway.client.aio.trace_sender import TraceSender
 
 _log = logging.getLogger(__name__)
 
@@ -103,7 +105,9 @@ class Producer(Client):
         instance.join(self._sender)
         instance.join(self)
         if self.settings.enable_trace:
-            self._start_trace(instance, self._sender)
+            from gateway.client.aio.tracing import PRODUCER, start_tracing  # few need it, and all would load it
+
+            self._trace = self._sender.trace = start_tracing(instance, self.settings, self._group, PRODUCER)
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Wait for the answers to what was sent, tell the brokers, close the connections; idempotent.
@@ -285,8 +289,15 @@ class Producer(Client):
             recall_handle=recall_handle,
         )
         timeout = self.settings.send_msg_timeout
-        answer = await instance.ask(handle.broker_name, RequestCode.RECALL_MESSAGE, header, timeout=timeout)
-        return parse_header(RecallMessageResponse, answer.ext_fields).msg_id
+        is_recalled = False
+        try:
+            answer = await instance.ask(handle.broker_name, RequestCode.RECALL_MESSAGE, header, timeout=timeout)
+            msg_id = parse_header(RecallMessageResponse, answer.ext_fields).msg_id
+            is_recalled = True
+        finally:
+            if self._trace is not None:
+                self._trace.recalled(self._group, topic, handle.msg_id, success=is_recalled)
+        return msg_id
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues of a topic that can be written.
@@ -362,14 +373,6 @@ class Producer(Client):
     def _make_sender(self, instance: ClientInstance) -> Sender:
         """The sender of this group; other kinds of producers make their own kind."""
         return Sender(instance, self._group, self.settings)
-
-    def _start_trace(self, instance: ClientInstance, sender: Sender) -> None:
-        settings = self.settings.with_changes(enable_trace=False, enable_opentelemetry=False)
-        trace_group = f"_INNER_TRACE_PRODUCER-{self._group}-PRODUCE-1"
-        trace_sender = Sender(instance, trace_group[:255], settings)
-        instance.join(trace_sender)
-        self._trace = sender.trace = TraceSender(instance, trace_sender, self.settings.trace_topic)
-        self._trace.start()
 
     async def _greet_brokers_of(self, topic: str) -> None:
         """Before the first request to a topic: its brokers must know us, or they cannot push the reply."""

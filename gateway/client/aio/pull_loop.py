@@ -180,7 +180,9 @@ class PullLoop:
         code = answer.code
         if code == ResponseCode.SUCCESS:
             header = read_header(PullMessageResponse, answer)
-            messages, sizes = pulled_messages(answer.body, process_queue.queue, self._namespace)
+            messages, sizes = pulled_messages(
+                answer.body, process_queue.queue, self._namespace, first_offset=process_queue.next_offset
+            )
             self._broker_id = header.suggest_which_broker_id
             process_queue.next_offset = header.next_begin_offset
             if not self._subscription.takes_all:

@@ -89,9 +89,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
     def resume(self) -> None:
         """Pull on."""
-        parts = self._parts()
-        parts.is_suspended = False
-        parts.queues.wake_all()
+        self._parts().resume()
 
     async def commit(self) -> None:
         """Tell the brokers now how far messages are consumed; happens every 5 s and at the end by itself."""

@@ -8,29 +8,38 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.assigned_queues import AssignedQueues
+from gateway.client.aio.assignments import BrokerAssignments
 from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.concurrent_turns import ConcurrentTurns
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.orderly_turns import OrderlyTurns
+from gateway.client.aio.pop_work import PopWork
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.queue_locks import QueueLocks
-from gateway.client.aio.rebalancing import Rebalancing
+from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.consumer_settings import MessageModel, PushSettings
-from gateway.client.listeners import ListenerCall, ListenerOutcome
+from gateway.client.listener_outcome import ListenerOutcome
+from gateway.client.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.pop_queue import PopQueue
 from gateway.client.process_queue import ProcessQueue
+from gateway.client.subscriptions import Subscription
 from gateway.client.worker_threads import WorkerThreads
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
+
+if TYPE_CHECKING:
+    from gateway.client.aio.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
 
 LEAVE_TIMEOUT: Final = 30.0
 """Seconds a queue that is given up waits for the listener, with an orderly consumer."""
+_SUSPENDED: Final = "the consumer is suspended"
 _UNLIMITED_RECONSUMPTION: Final = 2**31 - 1
 
 
@@ -54,29 +63,20 @@ class PushedQueues:
         self._orderly = is_orderly
         self._call = call
         self._is_shared = settings.message_model is MessageModel.CLUSTERING
+        self._tracing: ConsumerTracing | None = None
+        if settings.enable_trace:
+            from gateway.client.aio.tracing import ConsumerTracing  # few need it, and all would load it
+
+            self._tracing = ConsumerTracing(instance, settings, consumer.group, timeout=settings.consume_timeout)
+            call.trace = self._tracing.trace
         self._turn_messages = settings.consume_message_batch_max_size if self._call.takes_batches else 1
         self._direct = WorkerThreads(1, f"direct-{consumer.group}")
         self._tasks: list[asyncio.Task[None]] = []
         self.locks = QueueLocks(instance, consumer.group) if self._orderly and self._is_shared else None
-        terms = PullTerms(
-            code=RequestCode.PULL_MESSAGE,
-            flags=PullFlag.SUSPEND,
-            batch_size=settings.pull_batch_size,
-            hold=settings.broker_suspend_max_time,
-            timeout=settings.consumer_timeout_when_suspend,
-            pause_after_failure=settings.pull_time_delay_when_exception,
-            interval=settings.pull_interval,
-        )
-        self.queues = AssignedQueues(
-            instance,
-            consumer.group,
-            settings,
-            terms,
-            span=None if self._orderly else settings.consume_concurrently_max_span,
-            blocked=self._blocked,
-            take=self._take,
-            commits_with_pulls=True,
-        )
+        self.queues = self._make_queues(consumer.group)
+        assignments = None
+        if self._is_shared and not self._orderly and not settings.client_rebalance:
+            assignments = BrokerAssignments(instance, consumer.group, settings.allocation.name)
         self.rebalancing = Rebalancing(
             instance,
             consumer.group,
@@ -84,6 +84,8 @@ class PushedQueues:
             topics=consumer.topics,
             take=self._begin_queue,
             give_up=self._end_queues,
+            assignments=assignments,
+            take_popped=self._begin_popped,
         )
         self.calls = BrokerCalls(
             instance,
@@ -93,12 +95,39 @@ class PushedQueues:
             consume_now=self._consume_now,
             is_orderly=self._orderly,
         )
-        most = settings.max_reconsume_times
-        send_back = SendBack(instance, consumer.group, self._max_reconsume_times(most))
-        self._turns: ConcurrentTurns | OrderlyTurns
+        send_back = SendBack(instance, consumer.group, self._most_attempts)
+        self._popping = self._make_popping(send_back) if assignments is not None else None
+        self._turns = self._make_turns(send_back)
+
+    def _make_queues(self, group: str) -> AssignedQueues:
+        settings = self._settings
+        terms = PullTerms(
+            code=RequestCode.PULL_MESSAGE,
+            flags=PullFlag.SUSPEND,
+            batch_size=settings.pull_batch_size,
+            hold=settings.broker_suspend_max_time,
+            timeout=settings.consumer_timeout_when_suspend,
+            pause_after_failure=settings.pull_time_delay_when_exception,
+            interval=settings.pull_interval,
+        )
+        return AssignedQueues(
+            self.instance,
+            group,
+            settings,
+            terms,
+            span=None if self._orderly else settings.consume_concurrently_max_span,
+            blocked=self._blocked,
+            take=self._take,
+            commits_with_pulls=True,
+        )
+
+    def _make_turns(self, send_back: SendBack) -> ConcurrentTurns[ProcessQueue] | OrderlyTurns:
+        settings = self._settings
+        name = f"consumer {self.consumer.group}"
         if self._orderly:
-            self._turns = OrderlyTurns(
-                instance,
+            most = settings.max_reconsume_times
+            return OrderlyTurns(
+                self.instance,
                 self._call,
                 workers=settings.consume_workers,
                 locks=self.locks,
@@ -106,20 +135,32 @@ class PushedQueues:
                 most_attempts=None if most == -1 else most,
                 suspend=settings.suspend_current_queue_time,
                 settled=self.queues.settled,
-                name=f"consumer {consumer.group}",
+                name=name,
             )
-        else:
-            self._turns = ConcurrentTurns(
-                instance,
-                self._call,
-                workers=settings.consume_workers,
-                timeout=settings.consume_timeout,
-                send_back=send_back if self._is_shared else None,
-                settled=self.queues.settled,
-                name=f"consumer {consumer.group}",
-            )
+        return ConcurrentTurns(
+            self.instance,
+            self._call,
+            workers=settings.consume_workers,
+            timeout=settings.consume_timeout,
+            send_back=send_back if self._is_shared else None,
+            settled=self.queues.settled,
+            name=name,
+        )
 
-    def _max_reconsume_times(self, setting: int) -> int:
+    def _make_popping(self, bury: SendBack) -> PopWork:
+        return PopWork(
+            self.instance,
+            self.consumer.group,
+            self._settings,
+            self._call,
+            bury=bury,
+            most=self._most_attempts,
+            blocked=lambda: _SUSPENDED if self.is_suspended else None,
+        )
+
+    @property
+    def _most_attempts(self) -> int:
+        setting = self._settings.max_reconsume_times
         if setting != -1:
             return setting
         return _UNLIMITED_RECONSUMPTION if self._orderly else DEFAULT_MAX_RECONSUME_TIMES
@@ -132,8 +173,10 @@ class PushedQueues:
         self._tasks.append(spawn(self.queues.keep_persisting(), name="committing"))
         if isinstance(self._turns, ConcurrentTurns):
             self._tasks.append(spawn(self._turns.watch(), name="watching listeners"))
+        if self._popping is not None:
+            self._tasks.append(spawn(self._popping.watch(), name="watching listeners of popped messages"))
         if self.locks is not None:
-            keep = self.locks.keep(lambda: list(self.rebalancing.assigned.values()))
+            keep = self.locks.keep(self._pulled)
             self._tasks.append(spawn(keep, name="renewing locks"))
 
     async def end(self, timeout: float) -> None:
@@ -142,10 +185,8 @@ class PushedQueues:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        states = list(self.rebalancing.assigned.values())
-        for state in states:
-            self.queues.stop_pulling(state)
-        if not await self._turns.drain(timeout):
+        await self._stop_taking()
+        if not all(await asyncio.gather(*(turns.drain(timeout) for turns in (self._turns, self._popping) if turns))):
             _log.warning(
                 "group %s: closed while listeners run for more than %g s: their messages are delivered again",
                 self.consumer.group,
@@ -153,17 +194,34 @@ class PushedQueues:
             )
         await self.rebalancing.drop_all()
         await self._end_queues(list(self.queues.states.values()))  # begun by a rebalance that was cut short
+        if self._tracing is not None:
+            await self._tracing.flush(timeout)
         await self.abandon()
 
     async def abandon(self) -> None:
         """Close what there is."""
         self._turns.close()
+        if self._popping is not None:
+            self._popping.close()
         self._direct.close()
         await self.instance.close()
 
     def wake(self) -> None:
         """Members, routes or subscriptions have changed."""
         self.rebalancing.wake()
+
+    def resume(self) -> None:
+        """Go on after ``is_suspended``."""
+        self.is_suspended = False
+        self.queues.wake_all()
+        if self._popping is not None:
+            self._popping.queues.wake_all()
+
+    def change_subscription(self, subscription: Subscription) -> None:
+        """Use another expression for a topic from now on."""
+        self.queues.change_subscription(subscription)
+        if self._popping is not None:
+            self._popping.queues.change_subscription(subscription)
 
     # --- queues ---------------------------------------------------------------------------------------------
 
@@ -182,7 +240,27 @@ class PushedQueues:
             self._turns.open(state)
         return state
 
-    async def _end_queues(self, states: Collection[ProcessQueue]) -> None:
+    def _begin_popped(self, queue: MessageQueue) -> PopQueue | None:
+        subscription = self.consumer.subscriptions().get(queue.topic)
+        if subscription is None or self._popping is None:
+            return None
+        return self._popping.begin(queue, subscription)
+
+    def _pulled(self) -> list[ProcessQueue]:
+        return [state for state in self.rebalancing.assigned.values() if isinstance(state, ProcessQueue)]
+
+    async def _stop_taking(self) -> None:
+        """Neither pull nor pop; what is cached stays."""
+        for state in self._pulled():
+            self.queues.stop_pulling(state)
+        if self._popping is not None:
+            popped = [state for state in self.rebalancing.assigned.values() if isinstance(state, PopQueue)]
+            await self._popping.end(popped)
+
+    async def _end_queues(self, given_up: Collection[QueueState]) -> None:
+        states = [state for state in given_up if isinstance(state, ProcessQueue)]
+        if self._popping is not None:
+            await self._popping.end([state for state in given_up if isinstance(state, PopQueue)])
         if isinstance(self._turns, OrderlyTurns):
             # Without waiting, another member would get messages while ours are still being consumed.
             for state in states:
@@ -196,7 +274,7 @@ class PushedQueues:
 
     def _blocked(self, state: ProcessQueue) -> str | None:
         if self.is_suspended:
-            return "the consumer is suspended"
+            return _SUSPENDED
         if self.locks is not None and not state.is_locked(asyncio.get_running_loop().time()):
             return "the lock of the queue is not ours"
         return None

@@ -15,7 +15,7 @@ from gateway.client.consumer_settings import ConsumerSettings
 from gateway.client.errors import ClientClosed
 from gateway.client.namespaces import with_namespace
 from gateway.client.routes import TopicRoute
-from gateway.client.subscriptions import Sql, subscription_of
+from gateway.client.subscriptions import Sql, Subscription, subscription_of
 
 _HIDDEN: Final = ("secret_key", "access_key", "security_token", "tls")
 """Settings that tools do not see."""
@@ -31,6 +31,9 @@ class Running(Protocol):
 
     def wake(self) -> None:
         """Members, routes or subscriptions have changed."""
+
+    def change_subscription(self, subscription: Subscription) -> None:
+        """Use another expression for a topic from now on."""
 
 
 P = TypeVar("P", bound=Running)
@@ -61,7 +64,7 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         self._wanted[topic] = expression
         parts = self._running
         if parts is not None:
-            parts.queues.change_subscription(self._add(parts.instance, topic, expression))
+            parts.change_subscription(self._add(parts.instance, topic, expression))
             self._tell_subscriptions(parts)
 
     def unsubscribe(self, topic: str) -> None:

@@ -6,19 +6,24 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 from gateway.client.aio.assigned_queues import AssignedQueues
 from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullTerms
-from gateway.client.aio.rebalancing import Rebalancing
+from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError, NotCommitted
+from gateway.client.listener_outcome import CONSUMED
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.process_queue import ProcessQueue, Turn
-from gateway.client.subscriptions import tags_of
+from gateway.client.subscriptions import Subscription, tags_of
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
+
+if TYPE_CHECKING:
+    from gateway.client.aio.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +43,11 @@ class ReadQueues:
         self._is_ended = False
         self._committed_at = asyncio.get_running_loop().time()
         self._tasks: list[asyncio.Task[None]] = []
+        self._tracing: ConsumerTracing | None = None
+        if settings.enable_trace:
+            from gateway.client.aio.tracing import ConsumerTracing  # few need it, and all would load it
+
+            self._tracing = ConsumerTracing(instance, settings, consumer.group)
         terms = PullTerms(
             code=RequestCode.LITE_PULL_MESSAGE,
             flags=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION | PullFlag.LITE_PULL,
@@ -85,12 +95,18 @@ class ReadQueues:
             await asyncio.wait_for(self.queues.end(list(self.queues.states.values())), timeout)
         except TimeoutError:
             _log.warning("group %s: closed before all offsets were stored", self.consumer.group)
+        if self._tracing is not None:
+            await self._tracing.flush(timeout)
         await self.instance.close()
 
     def wake(self) -> None:
         """Members, routes or subscriptions have changed."""
         if self.rebalancing is not None:
             self.rebalancing.wake()
+
+    def change_subscription(self, subscription: Subscription) -> None:
+        """Use another expression for a topic from now on."""
+        self.queues.change_subscription(subscription)
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -112,7 +128,10 @@ class ReadQueues:
         if given is None:
             return []
         self._given = given
-        return list(given[1].messages)
+        messages = list(given[1].messages)
+        if self._tracing is not None:  # as upstream: what is given counts as consumed
+            self._tracing.trace.end(self._tracing.trace.begin(messages), CONSUMED)
+        return messages
 
     def _next(self) -> tuple[ProcessQueue, Turn] | None:
         """The first portion of a queue that is not paused; those given up or read anew are thrown away."""
@@ -197,10 +216,10 @@ class ReadQueues:
         subscription = self.consumer.subscriptions().get(queue.topic)
         return await self.queues.begin(queue, subscription) if subscription is not None else None
 
-    async def _end_queues(self, states: Collection[ProcessQueue]) -> None:
+    async def _end_queues(self, states: Collection[QueueState]) -> None:
         for state in states:
-            state.dropped = True
-        await self.queues.end(states)
+            state.drop()
+        await self.queues.end([state for state in states if isinstance(state, ProcessQueue)])
 
     def _blocked(self, state: ProcessQueue) -> str | None:
         if state.paused:

@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
+from gateway.client.aio.assignments import BrokerAssignments, NotSharedByBrokers
 from gateway.client.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError, RouteNotFound
 from gateway.client.namespaces import RETRY_PREFIX
+from gateway.client.pop_queue import PopQueue
 from gateway.client.rebalance import changes, share_of
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.codes import RequestCode, ResponseCode
@@ -37,12 +39,30 @@ RETRY_TOPIC_LOOKS: Final = 5
 """How often a retry topic without a route is looked for again so soon."""
 
 
+class QueueState(Protocol):
+    """A queue this client has: ``ProcessQueue`` when it is pulled, ``PopQueue`` when it is popped."""
+
+    queue: MessageQueue
+
+    @property
+    def paused(self) -> bool:
+        """Whether the application stopped it."""
+
+    def drop(self) -> None:
+        """Give it up."""
+
+    def is_pull_expired(self, now: float) -> bool:
+        """Whether its loop has stopped for no reason."""
+
+
 class Rebalancing:
     """The assignment of one consumer.
 
     :param topics: what is subscribed to now.
     :param take: begins with a queue; None when it cannot be had now.
     :param give_up: ends with queues.
+    :param assignments: asked before the group is; None: the members share among themselves.
+    :param take_popped: begins with a queue that ``assignments`` lets pop.
     """
 
     def __init__(
@@ -53,7 +73,9 @@ class Rebalancing:
         *,
         topics: Callable[[], Collection[str]],
         take: Callable[[MessageQueue], Awaitable[ProcessQueue | None]],
-        give_up: Callable[[Collection[ProcessQueue]], Awaitable[None]],
+        give_up: Callable[[Collection[QueueState]], Awaitable[None]],
+        assignments: BrokerAssignments | None = None,
+        take_popped: Callable[[MessageQueue], PopQueue | None] | None = None,
     ) -> None:
         self._instance = instance
         self._group = group
@@ -64,9 +86,11 @@ class Rebalancing:
         self._wanted = asyncio.Event()
         self._turn = asyncio.Lock()
         self._retry_looks = 0
-        self.assigned: dict[MessageQueue, ProcessQueue] = {}
+        self._assignments = assignments
+        self._take_popped = take_popped
+        self.assigned: dict[MessageQueue, QueueState] = {}
 
-    def of_topic(self, topic: str) -> dict[MessageQueue, ProcessQueue]:
+    def of_topic(self, topic: str) -> dict[MessageQueue, QueueState]:
         """The assigned queues of one topic."""
         return {queue: state for queue, state in self.assigned.items() if queue.topic == topic}
 
@@ -92,7 +116,7 @@ class Rebalancing:
             results = [await self._rebalance_topic(topic) for topic in sorted(topics)]
             return all(results)
 
-    async def drop(self, states: Collection[ProcessQueue]) -> None:
+    async def drop(self, states: Collection[QueueState]) -> None:
         """Give up some queues now; the next rebalance may take them again."""
         async with self._turn:
             await self._drop([state for state in states if self.assigned.get(state.queue) is state])
@@ -104,7 +128,7 @@ class Rebalancing:
     async def _rebalance_topic(self, topic: str) -> bool:
         try:
             route = await self._instance.route(topic)
-            wanted = await self._share(topic, route)
+            wanted = await self._wanted_of(topic, route)
             if wanted is None:
                 return False
             return await self._apply(topic, wanted)
@@ -117,6 +141,17 @@ class Rebalancing:
         except (RocketMQError, WireError) as error:
             _log.warning("group %s: topic %s is not rebalanced: %s", self._group, topic, error)
         return False
+
+    async def _wanted_of(self, topic: str, route: TopicRoute) -> Mapping[MessageQueue, bool] | None:
+        """The queues of this client in a topic and whether each is popped; None when it cannot be said now."""
+        if self._assignments is not None:
+            with contextlib.suppress(NotSharedByBrokers):
+                found = await self._assignments.of(topic, route)
+                if found is None:
+                    await self._instance.heartbeat()  # the broker does not know this client yet
+                return found
+        share = await self._share(topic, route)
+        return None if share is None else dict.fromkeys(share, False)
 
     async def _share(self, topic: str, route: TopicRoute) -> Collection[MessageQueue] | None:
         """The queues of this client in a topic; None when it cannot be said now."""
@@ -147,17 +182,18 @@ class Rebalancing:
         )
         return ConsumerListByGroup.parse(answer.body).client_ids if answer.code == ResponseCode.SUCCESS else None
 
-    async def _apply(self, topic: str, wanted: Collection[MessageQueue]) -> bool:
+    async def _apply(self, topic: str, wanted: Mapping[MessageQueue, bool]) -> bool:
         current = self.of_topic(topic)
+        changed = {queue for queue, state in current.items() if isinstance(state, PopQueue) is not wanted.get(queue)}
         now = asyncio.get_running_loop().time()
         expired = [queue for queue, state in current.items() if state.is_pull_expired(now) and not state.paused]
         if expired:
             _log.warning("group %s: pulling of %s has stopped, the queues are taken anew", self._group, expired)
-        plan = changes([queue for queue in current if queue not in expired], wanted)
-        await self._drop([current[queue] for queue in {*plan.removed, *expired}])
+        plan = changes([queue for queue in current if queue not in expired and queue not in changed], wanted)
+        await self._drop([current[queue] for queue in {*plan.removed, *expired, *changed}])
         is_settled = True
         for queue in plan.added:
-            state = await self._take(queue)
+            state = await self._begin(queue, is_popped=wanted[queue])
             if state is None:
                 is_settled = False
             else:
@@ -167,9 +203,14 @@ class Rebalancing:
             _log.info("group %s: queues of %s are now %s", self._group, topic, ", ".join(names) or "none")
         return is_settled
 
-    async def _drop(self, states: Collection[ProcessQueue]) -> None:
+    async def _begin(self, queue: MessageQueue, *, is_popped: bool) -> QueueState | None:
+        if is_popped and self._take_popped is not None:
+            return self._take_popped(queue)
+        return await self._take(queue)
+
+    async def _drop(self, states: Collection[QueueState]) -> None:
         for state in states:
-            state.dropped = True
+            state.drop()
             self.assigned.pop(state.queue, None)
         if states:
             await self._give_up(states)

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.connection import BrokerConnection
 from gateway.client.aio.in_flight import InFlight
@@ -20,7 +20,6 @@ from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.known_topics import KnownTopics
 from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sending import NO_PROPERTIES, SendFuture, Sending, SendOptions, SendTarget
-from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -53,6 +52,11 @@ from wire.command import ONEWAY_FLAG
 from wire.headers.send import SendMessageResponse
 from wire.message.batch import build_batch
 from wire.message.properties import PropertyName
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from gateway.client.aio.trace_sender import TraceSender
 
 _log = logging.getLogger(__name__)
 
@@ -167,12 +171,18 @@ class Sender:
         :raises RocketMQError: the message, its route or the connection forbid it.
         """
         sending = self._prepare(message, options, self._loop.create_future(), None)
-        targets = self._targets.get(message.topic) or await self._topics.learn(message.topic)
-        target = targets.choose(message, options, None)
-        connection = await self._connection(target, options.timeout)
-        connection.write(self._frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
-        if connection.is_paused:
-            await connection.drained()
+        try:
+            targets = self._targets.get(message.topic) or await self._topics.learn(message.topic)
+            target = targets.choose(message, options, None)
+            connection = await self._connection(target, options.timeout)
+            connection.write(self._frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
+            if connection.is_paused:
+                await connection.drained()
+        except BaseException as error:
+            self._end_span(sending.span, error)
+            raise
+        if self._spans is not None and sending.span is not None:
+            self._spans.handed_over(sending.span, sending.msg_id)
 
     async def send_batch(self, messages: Sequence[Message], options: SendOptions) -> list[SendResult]:
         """Send messages of one topic together, in as many requests as their size asks for, one after the other.
@@ -228,9 +238,7 @@ class Sender:
         for sending in list(self._in_flight.sendings):
             error = ClientClosed(f"producer {self._group}", "was closed before the answer came")
             error.outcome_unknown = True
-            self._in_flight.remove(sending)
-            if not sending.future.done():
-                sending.future.set_exception(error)
+            self._fail(sending, error)
 
     # --- what a Sending calls -------------------------------------------------------------------------------
 
@@ -292,12 +300,16 @@ class Sender:
             span, context = self._spans.begin(message, self._group)
             more = {**context, **more}
         born_at_ms = self._clock()
-        if more or self._common:
-            msg_id = more.get(PropertyName.UNIQ_KEY) or self._create_id_at(born_at_ms)
-            properties = json_properties(full_properties(message, msg_id, {**self._common, **more}))
-        else:
-            msg_id = self._create_id_at(born_at_ms)
-            properties = plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))
+        try:
+            if more or self._common:
+                msg_id = more.get(PropertyName.UNIQ_KEY) or self._create_id_at(born_at_ms)
+                properties = json_properties(full_properties(message, msg_id, {**self._common, **more}))
+            else:
+                msg_id = self._create_id_at(born_at_ms)
+                properties = plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))
+        except RocketMQError as error:
+            self._end_span(span, error)
+            raise
         now = self._loop.time()
         timeout = options.timeout
         return Sending(
@@ -431,10 +443,13 @@ class Sender:
             error.outcome_unknown = True
         if self.trace is not None and sending.target is not None:
             self.trace.failed(self._group, sending)
-        if self._spans is not None and sending.span is not None:
-            self._spans.failed(sending.span, error)
+        self._end_span(sending.span, error)
         if not sending.future.done():
             sending.future.set_exception(error)
+
+    def _end_span(self, span: Span | None, error: BaseException) -> None:
+        if self._spans is not None and span is not None:
+            self._spans.failed(span, error)
 
 
 _SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while

@@ -5,8 +5,8 @@
             ...
             await consumer.ack(message)
 
-It is POP consumption of RocketMQ 5 (request codes 200050, 200051, 200053): the broker shares out messages, not
-queues, and what is not acknowledged in time comes again. It needs a broker that has it.
+It is POP consumption of RocketMQ 5 (``pops``): the broker shares out messages, not queues, and what is not
+acknowledged in time comes again. It needs a broker that has it.
 """
 
 from __future__ import annotations
@@ -14,61 +14,24 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from gateway.client.aio.group_consumer import GroupConsumer
+from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.aio.pops import ANY_QUEUE, MAX_MESSAGES, Pops
 from gateway.client.consumer_settings import SimpleSettings
-from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound, broker_error
-from gateway.client.message import ReceivedMessage
-from gateway.client.pop_handles import NORMAL, RETRY_V1, RETRY_V2, PopReceipts, Receipt, parse_receipt
+from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
+from gateway.client.message import MessageQueue
+from gateway.client.popped import PoppedMessage
 from gateway.client.routes import TopicRoute
-from gateway.client.subscriptions import Sql, retry_topic
+from gateway.client.subscriptions import Sql
 from wire.bodies.heartbeat import ConsumeType
-from wire.codes import RequestCode, ResponseCode
+from wire.codes import RequestCode
 from wire.command import RemotingCommand
-from wire.headers.declare import read_header
-from wire.headers.pop import (
-    AckMessageRequest,
-    ChangeInvisibleTimeRequest,
-    ChangeInvisibleTimeResponse,
-    PopMessageRequest,
-    PopMessageResponse,
-)
-from wire.message.properties import PropertyName
-from wire.message.record import StoredMessage, parse_records
 
 CLOSE_TIMEOUT: Final = 5.0
 """Seconds ``close`` takes at most unless it is told otherwise."""
-MAX_MESSAGES: Final = 32
-"""Messages of one pop; brokers refuse more."""
-_ANY_QUEUE: Final = -1
-_FROM_FIRST, _FROM_LAST = 0, 1
-_BEYOND_HOLD: Final = 10.0
-"""Seconds a pop may take beyond the time it is held, as upstream."""
-_FULL_PAUSE: Final = 0.5
-_NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
-
-
-class PoppedMessage(ReceivedMessage):
-    """A message with the receipt that acknowledges it."""
-
-    __slots__ = ("hidden_until", "receipt")
-
-    def __init__(self, record: StoredMessage, broker_name: str, receipt: Receipt, until: float, namespace: str) -> None:
-        super().__init__(record, broker_name, namespace=namespace)
-        self.receipt = receipt
-        """What the broker wants to see again; another one after ``change_invisible_time``."""
-        self.hidden_until = until
-        """Until when others do not get it, by the event loop's clock."""
-
-
-class _Source(NamedTuple):
-    """Where messages are taken from: all queues of a topic on one broker."""
-
-    topic: str
-    broker_name: str
 
 
 class SimpleConsumer(GroupConsumer):
@@ -93,7 +56,8 @@ class SimpleConsumer(GroupConsumer):
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
         super().__init__("simple consumer", group, SimpleSettings.chosen(settings, namesrv), subscriptions)
-        self._pops: dict[_Source, asyncio.Task[list[PoppedMessage]]] = {}
+        self._pops: Pops | None = None
+        self._held: dict[MessageQueue, asyncio.Task[list[PoppedMessage]]] = {}
         self._left: list[PoppedMessage] = []
         self._turn = itertools.count()
 
@@ -108,9 +72,9 @@ class SimpleConsumer(GroupConsumer):
         if self._is_closed:
             return
         self._is_closed = True
-        for task in self._pops.values():
+        for task in self._held.values():
             task.cancel()
-        await asyncio.gather(*self._pops.values(), return_exceptions=True)
+        await asyncio.gather(*self._held.values(), return_exceptions=True)
         if self._instance is not None:
             await asyncio.wait_for(self._instance.close(), timeout)
 
@@ -141,7 +105,7 @@ class SimpleConsumer(GroupConsumer):
                 return found
             left = end - loop.time()
             await self._start_pops(max_messages, hidden, max(0.0, left))
-            done, _ = await asyncio.wait(self._pops.values(), return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(self._held.values(), return_when=asyncio.FIRST_COMPLETED)
             self._collect(done)
             if not self._left and loop.time() >= end:
                 return []
@@ -149,12 +113,13 @@ class SimpleConsumer(GroupConsumer):
     async def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
         """Acknowledge: they are consumed and do not come again.
 
-        An acknowledgement after the invisible time is taken without complaint, and the message comes again.
+        An acknowledgement after the invisible time is taken without complaint, and the message comes again. Several
+        messages are acknowledged in one request, where the broker can.
 
         :raises BrokerError: a broker does not know such a message.
         """
         given = [messages] if isinstance(messages, PoppedMessage) else list(messages)
-        await asyncio.gather(*(self._ack(message) for message in given))
+        await self._running_pops().ack(given)
 
     async def change_invisible_time(self, message: PoppedMessage, invisible_time: float) -> None:
         """Hide a message for another while, from now; 0 gives it to others at once.
@@ -162,20 +127,7 @@ class SimpleConsumer(GroupConsumer):
         :param invisible_time: seconds.
         :raises BrokerError: the broker does not know such a message.
         """
-        instance = self._running_instance()
-        receipt = message.receipt
-        header = ChangeInvisibleTimeRequest(
-            consumer_group=self.group,
-            topic=receipt.real_topic(message.record.topic, self.group),
-            queue_id=int(receipt.queue_id),
-            extra_info=str(receipt),
-            offset=int(receipt.queue_offset),
-            invisible_time=round(invisible_time * 1000),
-        )
-        answer = await instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
-        terms = read_header(ChangeInvisibleTimeResponse, answer)
-        message.receipt = receipt.renewed(terms.pop_time, terms.invisible_time, terms.revive_qid)
-        message.hidden_until = asyncio.get_running_loop().time() + invisible_time
+        await self._running_pops().change_invisible_time(message, invisible_time)
 
     # --- a member of the client instance --------------------------------------------------------------------
 
@@ -187,6 +139,14 @@ class SimpleConsumer(GroupConsumer):
         return {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: _no_answer}
 
     # --- inside ---------------------------------------------------------------------------------------------
+
+    def _assemble(self, instance: ClientInstance) -> None:
+        self._pops = Pops(instance, self.group, self.settings.consume_from_where)
+
+    def _running_pops(self) -> Pops:
+        self._running_instance()
+        assert self._pops is not None, "it is made together with the instance"
+        return self._pops
 
     def _take_left(self, most: int) -> list[PoppedMessage]:
         """What an earlier pop brought beside what was returned, unless others may have it by now."""
@@ -200,22 +160,23 @@ class SimpleConsumer(GroupConsumer):
         sources = await self._sources()
         first = next(self._turn) % len(sources)
         for source in sources[first:] + sources[:first]:
-            if source not in self._pops:
-                work = self._pop(source, most, hidden, hold)
-                self._pops[source] = asyncio.create_task(work, name=f"pop of {source.topic}")
+            if source not in self._held:
+                subscription = self._subscriptions[source.topic]
+                work = self._running_pops().pop(source, subscription, most, hidden=hidden, hold=hold)
+                self._held[source] = asyncio.create_task(work, name=f"pop of {source.topic}")
 
     def _collect(self, done: Collection[asyncio.Task[list[PoppedMessage]]]) -> None:
-        for source, task in list(self._pops.items()):
+        for source, task in list(self._held.items()):
             if task in done:
-                del self._pops[source]
+                del self._held[source]
         for task in done:
             if task.cancelled():
                 raise ClientClosed(self.name, "was closed")
             self._left += task.result()
 
-    async def _sources(self) -> list[_Source]:
+    async def _sources(self) -> list[MessageQueue]:
         instance = self._running_instance()
-        sources: list[_Source] = []
+        sources: list[MessageQueue] = []
         missing: RouteNotFound | None = None
         for topic in self._subscriptions:
             try:
@@ -223,78 +184,14 @@ class SimpleConsumer(GroupConsumer):
             except RouteNotFound as error:
                 missing = error
                 continue
-            sources += [
-                _Source(topic, name) for name in sorted({queue.broker_name for queue in route.subscribe_queues})
-            ]
+            names = sorted({queue.broker_name for queue in route.subscribe_queues})
+            sources += [MessageQueue(topic, name, ANY_QUEUE) for name in names]
         if not sources:
             raise missing or RouteNotFound(
                 next(iter(self._subscriptions)), self.settings.name_servers, "no broker has readable queues"
             )
         return sources
 
-    async def _pop(self, source: _Source, most: int, hidden: float, hold: float) -> list[PoppedMessage]:
-        instance = self._running_instance()
-        loop = asyncio.get_running_loop()
-        subscription = self._subscriptions[source.topic]
-        header = PopMessageRequest(
-            consumer_group=self.group,
-            topic=source.topic,
-            queue_id=_ANY_QUEUE,
-            max_msg_nums=most,
-            invisible_time=round(hidden * 1000),
-            poll_time=round(hold * 1000),
-            born_time=0,  # now, by the broker's clock: by another one it may be over before it begins
-            init_mode=_FROM_FIRST if self.settings.consume_from_where is ConsumeFrom.FIRST_OFFSET else _FROM_LAST,
-            exp_type=subscription.expression_type,
-            exp=subscription.expression,
-        )
-        address = instance.address_of(source.broker_name)
-        answer = await instance.remoting.request(address, RequestCode.POP_MESSAGE, header, timeout=hold + _BEYOND_HOLD)
-        if answer.code == ResponseCode.POLLING_FULL:
-            await asyncio.sleep(_FULL_PAUSE)
-            return []
-        if answer.code in _NOTHING:
-            return []
-        if answer.code != ResponseCode.SUCCESS:
-            raise broker_error(answer.code, answer.remark, address)
-        messages = self._messages(answer, source, loop.time() + hidden)
-        wanted = [message for message in messages if subscription.accepts(message.tags or None)]
-        if len(wanted) < len(messages):  # another tag with the same hash
-            await self.ack(message for message in messages if message not in wanted)
-        return wanted
-
-    def _messages(self, answer: RemotingCommand, source: _Source, until: float) -> list[PoppedMessage]:
-        response = read_header(PopMessageResponse, answer)
-        receipts = PopReceipts(response, source.broker_name)
-        messages: list[PoppedMessage] = []
-        for record in parse_records(answer.body):
-            given = record.property_map.get(PropertyName.POP_CK)
-            if given is not None:
-                receipt = parse_receipt(given)
-            else:
-                kind = _retry_kind(record.topic, self.group)
-                receipt = receipts.next_receipt(kind, record.queue_id, record.queue_offset)
-            messages.append(PoppedMessage(record, source.broker_name, receipt, until, self.settings.namespace))
-        return messages
-
-    async def _ack(self, message: PoppedMessage) -> None:
-        receipt = message.receipt
-        header = AckMessageRequest(
-            consumer_group=self.group,
-            topic=receipt.real_topic(message.record.topic, self.group),
-            queue_id=int(receipt.queue_id),
-            extra_info=str(receipt),
-            offset=int(receipt.queue_offset),
-        )
-        await self._running_instance().ask(receipt.broker_name, RequestCode.ACK_MESSAGE, header)
-
 
 async def _no_answer(_request: RemotingCommand, _address: str) -> RemotingCommand | None:
     return None
-
-
-def _retry_kind(topic: str, group: str) -> str:
-    """Which of a group's retry topics a record was read from, if any."""
-    if topic.startswith(retry_topic(group) + "+"):
-        return RETRY_V2
-    return RETRY_V1 if topic.startswith(retry_topic(group) + "_") else NORMAL

@@ -10,23 +10,31 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client import trace
 from gateway.client.aio.sending import Sending, SendOptions
 from gateway.client.errors import RocketMQError
 from gateway.client.results import SendResult
 from gateway.client.trace import TraceMessageType, TraceRecord
+from gateway.client.transaction_state import TransactionState
 from wire.headers.send import SendMessageResponse
 from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.message import Message
+    from gateway.client.transaction_outcome import Outcome
 
 _log = logging.getLogger(__name__)
 
 _SEND_TIMEOUT = 5.0
+_JAVA_STATES: Final = {
+    TransactionState.COMMIT: "COMMIT_MESSAGE",
+    TransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    TransactionState.UNKNOWN: "UNKNOW",
+}
 
 
 class Submits(Protocol):
@@ -50,19 +58,20 @@ class TraceSender:
         self._records: deque[TraceRecord] = deque()
         self._dropped = 0
         self._due = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
 
     def start(self) -> None:
         """Begin to send what is collected."""
         self._instance.spawn(self._run(), name="traces")
 
     def add(self, record: TraceRecord) -> None:
-        """Take a record to send; dropped when too many wait. Never raises."""
+        """Take a record to send; dropped when too many wait. Never raises, and may be called from any thread."""
         if len(self._records) >= trace.MAX_WAITING:
             self._dropped += 1
             return
         self._records.append(record)
-        if len(self._records) >= trace.MAX_RECORDS:
-            self._due.set()
+        if len(self._records) >= trace.MAX_RECORDS and not self._due.is_set():
+            self._wake()
 
     def sent(self, group: str, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
         """A message was stored. A broker with traceOn=false says so in its answer, and is obeyed."""
@@ -72,6 +81,35 @@ class TraceSender:
     def failed(self, group: str, sending: Sending) -> None:
         """A message could not be sent."""
         self.add(self._record(group, sending, "", None, success=False))
+
+    def recalled(self, group: str, topic: str, msg_id: str, *, success: bool) -> None:
+        """A timer message was taken back, or could not be."""
+        at_ms, region = self._instance.clock(), trace.DEFAULT_REGION
+        self.add(trace.recalled(at_ms=at_ms, region=region, group=group, topic=topic, msg_id=msg_id, success=success))
+
+    def transaction_ended(self, group: str, outcome: Outcome, address: str) -> None:
+        """The outcome of a transaction was written to its broker."""
+        message, header = outcome.message, outcome.header
+        self.add(
+            trace.transaction_ended(
+                at_ms=self._instance.clock(),
+                region=message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION),
+                group=group,
+                topic=message.topic,
+                msg_id=header.msg_id,
+                tags=message.tags,
+                keys=tuple(message.keys),
+                store_host=address,
+                transaction_id=header.transaction_id or "",
+                state=_JAVA_STATES[outcome.state],
+                from_check=header.from_transaction_check,
+            )
+        )
+
+    def _wake(self) -> None:
+        """Send soon; on the loop's thread or another one."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nothing is sent any more
+            self._loop.call_soon_threadsafe(self._due.set)
 
     async def flush(self) -> None:
         """Send everything that is collected."""

@@ -79,7 +79,7 @@ class TransactionProducer(Producer):
             return
         await super().start()
         instance = self._running_instance()
-        self._transactions = Transactions(instance, self._group, self.settings, self._listener)
+        self._transactions = Transactions(instance, self._group, self.settings, self._listener, self._trace)
         instance.spawn(self._find_brokers(instance), name="look for brokers")
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:

@@ -13,10 +13,11 @@ from gateway.client.aio.check_calls import CheckCalls
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.outcome_sender import OutcomeSender
 from gateway.client.aio.remoting import request_command
+from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.aio.transaction import Transaction
 from gateway.client.errors import ProtocolError
 from gateway.client.message import ReceivedMessage
-from gateway.client.namespaces import with_namespace
+from gateway.client.namespaces import with_namespace, without_namespace
 from gateway.client.transaction_checks import Asked, TransactionChecks
 from gateway.client.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
 from gateway.client.transaction_settings import TransactionSettings
@@ -36,7 +37,7 @@ class _Question(NamedTuple):
     """A check of a broker, and where the answer goes."""
 
     header: CheckTransactionStateRequest
-    msg_id: str
+    message: ReceivedMessage
     address: str
 
 
@@ -44,15 +45,22 @@ class Transactions:
     """Outcomes and checks.
 
     :param group: the producer group, without the namespace.
+    :param trace: told of every outcome that was written.
     """
 
     def __init__(
-        self, instance: ClientInstance, group: str, settings: TransactionSettings, checker: TransactionChecker
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: TransactionSettings,
+        checker: TransactionChecker,
+        trace: TraceSender | None = None,
     ) -> None:
         self._instance = instance
         self._settings = settings
         self._group = with_namespace(settings.namespace, group)
         self._checker = checker
+        self._trace = trace
         self._checks: TransactionChecks[_Question] = TransactionChecks(settings.check_request_hold_max)
         self._calls = CheckCalls(settings.check_thread_pool_max_size, settings.check_timeout, f"checks of {group}")
         self._outcomes = OutcomeSender(
@@ -80,7 +88,7 @@ class Transactions:
         """
         topic = with_namespace(self._settings.namespace, transaction.message.topic)
         try:
-            outcome = outcome_of_half(self._group, topic, transaction.half, state, error)
+            outcome = outcome_of_half(self._group, topic, transaction.message, transaction.half, state, error)
         except RemoteError as problem:
             where = f"broker {transaction.half.queue.broker_name}"
             raise ProtocolError(where, f"its answer to a half message: {problem}; the check will decide") from problem
@@ -101,7 +109,7 @@ class Transactions:
         message = ReceivedMessage(
             record, header.bname or self._broker_name(address), namespace=self._settings.namespace
         )
-        asked = self._checks.ask(message.msg_id, _Question(header, message.msg_id, address))
+        asked = self._checks.ask(message.msg_id, _Question(header, message, address))
         if asked is Asked.REFUSED:
             log.warning(
                 "the check of transaction %s is left to the broker's next try: %d are waiting "
@@ -129,7 +137,7 @@ class Transactions:
             state, error = await self._calls.run(partial(checker.check, message), source)
         finally:
             question = self._checks.answer(message.msg_id)
-        outcome = outcome_of_check(self._group, question.header, question.msg_id, question.address, state, error)
+        outcome = outcome_of_check(self._group, question.header, question.message, question.address, state, error)
         await self._outcomes.tell(outcome)
 
     async def _send(self, outcome: Outcome) -> None:
@@ -141,6 +149,8 @@ class Transactions:
         command.remark = outcome.remark
         connection = await remoting.connect(address, self._settings.connect_timeout)
         connection.write(remoting.frame(command, connection.take_opaque()))
+        if self._trace is not None:
+            self._trace.transaction_ended(without_namespace(self._settings.namespace, self._group), outcome, address)
         if connection.is_paused:
             await connection.drained()
 

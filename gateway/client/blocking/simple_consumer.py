@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from gateway.client.aio import simple_consumer as core
-from gateway.client.aio.simple_consumer import PoppedMessage
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import SimpleSettings
+from gateway.client.popped import PoppedMessage
 from gateway.client.subscriptions import Sql
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.listeners import CONSUMED, ListenerCall
+from gateway.client.listener_outcome import CONSUMED
+from gateway.client.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.pulled import PulledMessage
 from gateway.client.retry_later import RetryLater

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.client.listeners import CONSUMED, ListenerOutcome
+from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import MessageQueue
 from gateway.client.process_queue import ProcessQueue
 from gateway.client.pulled import PulledMessage

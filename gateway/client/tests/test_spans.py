@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from gateway.client.aio.producer import Producer
-from gateway.client.errors import BrokerError, ConfigurationError
+from gateway.client.errors import BrokerError, ClientClosed, ConfigurationError, MessageTooLarge, RouteNotFound
 from gateway.client.message import Message
 from gateway.client.settings import ProducerSettings
 from gateway.client.spans import SendSpans
@@ -47,6 +47,31 @@ def test_a_send_is_a_span_whose_context_travels_with_the_message(exporter: InMem
             assert batch.attributes is not None
             assert batch.attributes["messaging.batch.message_count"] == 2
             assert bad.status.status_code is trace.StatusCode.ERROR
+
+    run(test())
+
+
+def test_every_span_ends(exporter: InMemorySpanExporter) -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker:
+            settings = ProducerSettings(namesrv=broker.address, enable_opentelemetry=True)
+            broker.answer(RequestCode.SEND_MESSAGE_V2, 0)
+            async with Producer("g", settings) as producer:
+                await producer.send_oneway(Message("t", b"one way"))
+                broker.unknown_topics = {"u", "TBW102"}
+                with pytest.raises(RouteNotFound):
+                    await producer.send_oneway(Message("u", b"one way to nowhere"))
+                with pytest.raises(MessageTooLarge):
+                    await producer.send(Message("t", b"x", properties={"long": "x" * 40_000}))
+                broker.on(RequestCode.SEND_MESSAGE_V2, lambda _: None)
+                unanswered = await producer.send_async(Message("t", b"unanswered"))
+                await producer.close(timeout=0.01)
+                with pytest.raises(ClientClosed):
+                    await unanswered
+            spans = exporter.get_finished_spans()
+            assert [span.status.status_code.name for span in spans] == ["UNSET", "ERROR", "ERROR", "ERROR"]
+            assert spans[0].attributes is not None
+            assert spans[0].attributes["messaging.message.id"]
 
     run(test())
 

@@ -43,12 +43,12 @@ class Scene:
         self.settled: list[int] = []
         self.instance = ClientInstance(ClientSettings(namesrv="a:1"))
         self.queue = ProcessQueue(QUEUE, 0, now=0.0)
-        self.turns = ConcurrentTurns(
+        self.turns: ConcurrentTurns[ProcessQueue] = ConcurrentTurns(
             self.instance,
             ListenerCall(None, listener),
             workers=workers,
             timeout=timeout,
-            send_back=self.sent if shared else None,  # type: ignore[arg-type]
+            send_back=self.sent if shared else None,
             settled=lambda queue: self.settled.append(queue.committable),
             name="consumer g",
         )

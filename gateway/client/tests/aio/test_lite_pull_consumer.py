@@ -128,11 +128,10 @@ def test_a_commit_that_cannot_be_stored_says_so() -> None:
     async def scenario() -> None:
         async with ConsumingBroker(queues=1) as broker:
             broker.put("t", b"0")
-            chosen = settings(broker, request_timeout=0.05)
-            async with LitePullConsumer("g", chosen, subscriptions={"t": "*"}) as consumer:
+            async with LitePullConsumer("g", settings(broker), subscriptions={"t": "*"}) as consumer:
                 await consumer.poll()
                 store = broker._scripts[RequestCode.UPDATE_CONSUMER_OFFSET]
-                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, lambda _: None)
+                broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, lambda _: broker.drop_connections())
                 with pytest.raises(NotCommitted, match="t/broker-a/0"):
                     await consumer.commit()
                 broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, store)

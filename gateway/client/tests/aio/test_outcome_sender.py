@@ -8,6 +8,7 @@ import pytest
 
 from gateway.client.aio.outcome_sender import OutcomeSender
 from gateway.client.errors import ConnectError, ConnectionLost, RocketMQError
+from gateway.client.message import Message
 from gateway.client.tests.scripted_broker import run
 from gateway.client.transaction_outcome import Outcome
 from gateway.client.transaction_state import TransactionState
@@ -24,7 +25,7 @@ def outcome(state: TransactionState = TransactionState.COMMIT, msg_id: str = "m1
         commit_or_rollback=state.value,
         msg_id=msg_id,
     )
-    return Outcome(header=header, broker_name="broker-a")
+    return Outcome(header=header, message=Message("t", b"x"), broker_name="broker-a")
 
 
 class Wire:

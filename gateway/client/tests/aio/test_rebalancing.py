@@ -7,7 +7,7 @@ from collections.abc import Collection
 
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer
-from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, Rebalancing, member_topics
+from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
 from gateway.client.consumer_settings import ConsumerSettings
 from gateway.client.message import MessageQueue
 from gateway.client.process_queue import ProcessQueue
@@ -53,8 +53,8 @@ class Member:
         now = asyncio.get_running_loop().time()
         return None if queue in self.refused else ProcessQueue(queue, 0, now=now)
 
-    async def _give_up(self, states: Collection[ProcessQueue]) -> None:
-        assert all(state.dropped for state in states)
+    async def _give_up(self, states: Collection[QueueState]) -> None:
+        assert all(isinstance(state, ProcessQueue) and state.dropped for state in states)
         self.ended += [state.queue for state in states]
 
 
@@ -82,6 +82,7 @@ def test_a_queue_whose_pulling_has_stopped_is_taken_anew() -> None:
             member = Member(broker, "t")
             await member.rebalancing.rebalance()
             (old,) = member.rebalancing.assigned.values()
+            assert isinstance(old, ProcessQueue)
             old.pulled_at -= 1000
             old.paused = True
             await member.rebalancing.rebalance()

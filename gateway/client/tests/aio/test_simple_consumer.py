@@ -74,7 +74,8 @@ def test_messages_are_received_and_acknowledged_with_their_receipts() -> None:
             async with SimpleConsumer("g", settings(broker), subscriptions={"t": "*"}) as consumer:
                 messages = await consumer.receive(8, invisible_time=60, timeout=5)
                 assert [message.body for message in messages] == [b"a", b"b"]
-                await consumer.ack(messages)
+                for message in messages:
+                    await consumer.ack(message)
                 assert await consumer.receive(8, timeout=0.01) == []
             pop = parse_header(PopMessageRequest, broker.asked(RequestCode.POP_MESSAGE)[0].ext_fields)
             assert (pop.queue_id, pop.max_msg_nums, pop.invisible_time, pop.init_mode) == (-1, 8, 60_000, 0)
@@ -156,7 +157,7 @@ def test_what_came_from_several_sources_is_given_in_turn_while_it_is_hidden() ->
 
 
 def test_a_busy_broker_and_an_empty_one_bring_nothing_and_a_refusal_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.client.aio.simple_consumer._FULL_PAUSE", 0.01)
+    monkeypatch.setattr("gateway.client.aio.pops.FULL_PAUSE", 0.01)
 
     async def scenario() -> None:
         async with ConsumingBroker() as broker:

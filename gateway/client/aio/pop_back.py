@@ -1,0 +1,57 @@
+"""Gives popped messages back that could not be consumed: they stay hidden for a while, and then come again.
+
+Upstream: ``ConsumeMessagePopConcurrentlyService``. Otherwise than there, a message that failed too often is not
+acknowledged after hours, which loses it, but becomes a dead letter, as one that was pulled does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from gateway.client.errors import RocketMQError
+from gateway.client.pop_delays import pop_delay
+from gateway.client.popped import PoppedMessage
+
+if TYPE_CHECKING:
+    from gateway.client.aio.pops import Pops
+    from gateway.client.aio.send_back import SendBack
+    from gateway.client.message import ReceivedMessage
+
+_log = logging.getLogger(__name__)
+
+_DEAD_LETTER = -1
+
+
+class PopBack:
+    """Gives back for one group.
+
+    :param bury: makes dead letters.
+    :param max_reconsume_times: redeliveries before a message becomes one.
+    """
+
+    def __init__(self, pops: Pops, bury: SendBack, max_reconsume_times: int) -> None:
+        self._pops = pops
+        self._bury = bury
+        self._max_reconsume_times = max_reconsume_times
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int) -> bool:
+        """Let a message come again; always True: without anything done it comes again, too.
+
+        :param delay_level: −1: it becomes a dead letter; 0: later with each time; 1 … a level of ``POP_DELAYS``.
+        """
+        assert isinstance(message, PoppedMessage), "it was popped"
+        if message.hidden_until <= asyncio.get_running_loop().time():
+            message.given_back = True  # it has come again already
+            return True
+        if delay_level < 0 or message.reconsume_times >= self._max_reconsume_times:
+            if await self._bury.send_back(message, _DEAD_LETTER):
+                return True  # and is acknowledged
+            delay_level = 0
+        message.given_back = True
+        try:
+            await self._pops.change_invisible_time(message, pop_delay(delay_level, message.reconsume_times))
+        except RocketMQError as error:
+            _log.warning("%r comes again after pop_invisible_time: %s", message, error)
+        return True

@@ -1,0 +1,90 @@
+"""The POP side of a push consumer: what it pops, consumes and acknowledges when brokers hand out messages."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+from gateway.client.aio.concurrent_turns import ConcurrentTurns
+from gateway.client.aio.pop_back import PopBack
+from gateway.client.aio.pop_loop import PopTerms
+from gateway.client.aio.popped_queues import PoppedQueues
+from gateway.client.aio.pops import Pops
+from gateway.client.pop_queue import PopQueue
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.aio.send_back import SendBack
+    from gateway.client.consumer_settings import PushSettings
+    from gateway.client.listeners import ListenerCall
+    from gateway.client.message import MessageQueue
+    from gateway.client.popped import PoppedMessage
+    from gateway.client.subscriptions import Subscription
+
+
+class PopWork:
+    """See the module.
+
+    :param group: with its namespace.
+    :param bury: makes dead letters of what failed more than ``most`` times.
+    :param blocked: why nothing may be popped now, None when it may.
+    """
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        settings: PushSettings,
+        call: ListenerCall,
+        *,
+        bury: SendBack,
+        most: int,
+        blocked: Callable[[], str | None],
+    ) -> None:
+        self._turn_messages = settings.consume_message_batch_max_size if call.takes_batches else 1
+        pops = Pops(instance, group, settings.consume_from_where)
+        terms = PopTerms(
+            batch_size=settings.pop_batch_nums,
+            hidden=settings.pop_invisible_time,
+            hold=settings.broker_suspend_max_time,
+            pause_after_failure=settings.pull_time_delay_when_exception,
+        )
+        self.queues = PoppedQueues(
+            instance, pops, terms, threshold=settings.pop_threshold_for_queue, blocked=blocked, take=self._take
+        )
+        self._turns: ConcurrentTurns[PopQueue] = ConcurrentTurns(
+            instance,
+            call,
+            workers=settings.consume_workers,
+            timeout=settings.consume_timeout,
+            send_back=PopBack(pops, bury, most),
+            settled=self.queues.settled,
+            name=f"popping consumer {group}",
+        )
+
+    def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:
+        """Pop a queue from now on."""
+        return self.queues.begin(queue, subscription)
+
+    async def end(self, states: Collection[PopQueue]) -> None:
+        """Pop some queues no more."""
+        await self.queues.end(states)
+
+    async def watch(self) -> None:
+        """Let messages come again whose listener does not return; runs for ever."""
+        await self._turns.watch()
+
+    async def drain(self, timeout: float) -> bool:
+        """Wait for the turns that run and for their acknowledgements; False when time is over before."""
+        end = asyncio.get_running_loop().time() + timeout
+        is_done = await self._turns.drain(timeout)
+        await self.queues.drain(max(0.0, end - asyncio.get_running_loop().time()))
+        return is_done
+
+    def close(self) -> None:
+        """End the threads."""
+        self._turns.close()
+
+    def _take(self, state: PopQueue, messages: list[PoppedMessage]) -> None:
+        self._turns.submit(state, state.add(messages, self._turn_messages))

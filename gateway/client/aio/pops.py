@@ -1,0 +1,211 @@
+"""POP consumption as requests: take messages (200050), acknowledge them (200051, 200151), hide them longer (200053).
+
+Of one group, of all topics; who pops when, and what becomes of the messages, is the consumers' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.errors import BrokerError, broker_error
+from gateway.client.pop_handles import (
+    NORMAL,
+    RETRY_V1,
+    RETRY_V2,
+    PopReceipts,
+    Receipt,
+    parse_receipt,
+)
+from gateway.client.popped import PoppedMessage
+from gateway.client.subscriptions import Subscription, retry_topic
+from wire.bodies.pop import MAX_BATCH_BITS, BatchAck, BatchAckMessage, build_bit_set
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import read_header
+from wire.headers.pop import (
+    AckMessageRequest,
+    ChangeInvisibleTimeRequest,
+    ChangeInvisibleTimeResponse,
+    PopMessageRequest,
+    PopMessageResponse,
+)
+from wire.message.properties import PropertyName
+from wire.message.record import parse_records
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import MessageQueue
+    from wire.command import RemotingCommand
+
+MAX_MESSAGES: Final = 32
+"""Messages of one pop; brokers refuse more."""
+ANY_QUEUE: Final = -1
+FULL_PAUSE: Final = 0.5
+"""Seconds after which a broker is asked again that holds as many pops as it may."""
+_FROM_FIRST, _FROM_LAST = 0, 1
+_BEYOND_HOLD: Final = 10.0
+"""Seconds a pop may take beyond the time it is held, as upstream."""
+_NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+class Pops:
+    """The requests of one group.
+
+    :param group: with its namespace.
+    :param begin: where a group without an offset begins: FIRST_OFFSET, or else the end.
+    """
+
+    def __init__(self, instance: ClientInstance, group: str, begin: ConsumeFrom) -> None:
+        self._instance = instance
+        self._group = group
+        self._init_mode = _FROM_FIRST if begin is ConsumeFrom.FIRST_OFFSET else _FROM_LAST
+        self._one_by_one: set[str] = set()
+        """Brokers that do not know acknowledgements in batches."""
+
+    async def pop(
+        self, queue: MessageQueue, subscription: Subscription, most: int, *, hidden: float, hold: float
+    ) -> list[PoppedMessage]:
+        """Take messages; those that are not subscribed to (another tag with the same hash) are acknowledged unseen.
+
+        :param queue: its number may be ``ANY_QUEUE``.
+        :param most: at most 32.
+        :param hidden: seconds for which others do not get them.
+        :param hold: seconds the broker waits for one.
+        :raises BrokerError: the broker refuses, or has no POP consumption.
+        """
+        instance = self._instance
+        header = PopMessageRequest(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            max_msg_nums=most,
+            invisible_time=round(hidden * 1000),
+            poll_time=round(hold * 1000),
+            born_time=0,  # now, by the broker's clock: by another one it may be over before it begins
+            init_mode=self._init_mode,
+            exp_type=subscription.expression_type,
+            exp=subscription.expression,
+        )
+        address = instance.address_of(queue.broker_name)
+        answer = await instance.remoting.request(address, RequestCode.POP_MESSAGE, header, timeout=hold + _BEYOND_HOLD)
+        if answer.code == ResponseCode.POLLING_FULL:
+            await asyncio.sleep(FULL_PAUSE)
+            return []
+        if answer.code in _NOTHING:
+            return []
+        if answer.code != ResponseCode.SUCCESS:
+            raise broker_error(answer.code, answer.remark, address)
+        messages = self._messages(answer, queue.broker_name, asyncio.get_running_loop().time() + hidden)
+        wanted = [message for message in messages if subscription.accepts(message.tags or None)]
+        if len(wanted) < len(messages):
+            await self.ack([message for message in messages if message not in wanted])
+        return wanted
+
+    async def ack(self, messages: Iterable[PoppedMessage]) -> None:
+        """Acknowledge: in one request for each broker that can, one by one otherwise.
+
+        :raises BrokerError: a broker does not know such a message.
+        """
+        by_broker: defaultdict[str, list[PoppedMessage]] = defaultdict(list)
+        for message in messages:
+            by_broker[message.receipt.broker_name].append(message)
+        await asyncio.gather(*(self._ack_at(name, given) for name, given in by_broker.items()))
+
+    async def change_invisible_time(self, message: PoppedMessage, seconds: float) -> None:
+        """Hide a message for another while, from now.
+
+        :raises BrokerError: the broker does not know such a message.
+        """
+        receipt = message.receipt
+        header = ChangeInvisibleTimeRequest(
+            consumer_group=self._group,
+            topic=receipt.real_topic(message.record.topic, self._group),
+            queue_id=int(receipt.queue_id),
+            extra_info=str(receipt),
+            offset=int(receipt.queue_offset),
+            invisible_time=round(seconds * 1000),
+        )
+        answer = await self._instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+        terms = read_header(ChangeInvisibleTimeResponse, answer)
+        message.receipt = receipt.renewed(terms.pop_time, terms.invisible_time, terms.revive_qid)
+        message.hidden_until = asyncio.get_running_loop().time() + seconds
+
+    # --- inside ---------------------------------------------------------------------------------------------
+
+    async def _ack_at(self, broker_name: str, messages: Sequence[PoppedMessage]) -> None:
+        alone: Sequence[PoppedMessage] = messages
+        if len(messages) > 1 and broker_name not in self._one_by_one:
+            acks, alone = batch_acks(messages, self._group)
+            body = BatchAckMessage(broker_name, acks).build()
+            try:
+                if acks:
+                    await self._instance.ask(broker_name, RequestCode.BATCH_ACK_MESSAGE, body=body)
+            except BrokerError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+                self._one_by_one.add(broker_name)
+                alone = messages
+        await asyncio.gather(*(self._ack_one(message) for message in alone))
+
+    async def _ack_one(self, message: PoppedMessage) -> None:
+        receipt = message.receipt
+        header = AckMessageRequest(
+            consumer_group=self._group,
+            topic=receipt.real_topic(message.record.topic, self._group),
+            queue_id=int(receipt.queue_id),
+            extra_info=str(receipt),
+            offset=int(receipt.queue_offset),
+        )
+        await self._instance.ask(receipt.broker_name, RequestCode.ACK_MESSAGE, header)
+
+    def _messages(self, answer: RemotingCommand, broker_name: str, until: float) -> list[PoppedMessage]:
+        receipts = PopReceipts(read_header(PopMessageResponse, answer), broker_name)
+        namespace = self._instance.settings.namespace
+        messages: list[PoppedMessage] = []
+        for record in parse_records(answer.body):
+            given = record.property_map.get(PropertyName.POP_CK)
+            if given is not None:
+                receipt = parse_receipt(given)
+            else:
+                kind = _retry_kind(record.topic, self._group)
+                receipt = receipts.next_receipt(kind, record.queue_id, record.queue_offset)
+            messages.append(PoppedMessage(record, broker_name, receipt, until, namespace))
+        return messages
+
+
+def batch_acks(messages: Sequence[PoppedMessage], group: str) -> tuple[list[BatchAck], list[PoppedMessage]]:
+    """The entries of a batch, one for each check point, and the messages that do not fit into such entries."""
+    offsets: defaultdict[tuple[str, Receipt], list[int]] = defaultdict(list)
+    alone: list[PoppedMessage] = []
+    for message in messages:
+        receipt, topic = message.receipt, message.record.topic
+        bit = int(receipt.queue_offset) - int(receipt.start_offset)
+        if not 0 <= bit < MAX_BATCH_BITS or topic.startswith(retry_topic(group)):
+            alone.append(message)
+        else:
+            offsets[topic, receipt._replace(queue_offset="")].append(bit)
+    acks = [
+        BatchAck(
+            group=group,
+            topic=topic,
+            retry=receipt.retry,
+            start_offset=int(receipt.start_offset),
+            queue_id=int(receipt.queue_id),
+            revive_queue_id=int(receipt.revive_queue_id),
+            popped_at_ms=int(receipt.popped_at_ms),
+            invisible_ms=int(receipt.invisible_ms),
+            bits=build_bit_set(bits),
+        )
+        for (topic, receipt), bits in offsets.items()
+    ]
+    return acks, alone
+
+
+def _retry_kind(topic: str, group: str) -> str:
+    """Which of a group's retry topics a record was read from, if any."""
+    if topic.startswith(retry_topic(group) + "+"):
+        return RETRY_V2
+    return RETRY_V1 if topic.startswith(retry_topic(group) + "_") else NORMAL

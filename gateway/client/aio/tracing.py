@@ -1,0 +1,58 @@
+"""Begins with traces: a sender of their own beside the producer or consumer they tell of."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import math
+import os
+from typing import Final
+
+from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.sender import Sender
+from gateway.client.aio.trace_sender import TraceSender
+from gateway.client.consume_trace import ConsumeTrace
+from gateway.client.message import MAX_GROUP_CHARS
+from gateway.client.namespaces import without_namespace
+from gateway.client.settings import ClientSettings, ProducerSettings, TracedSettings
+from gateway.client.unique_ids import UniqueIds
+
+PRODUCER: Final = "PRODUCE"
+CONSUMER: Final = "CONSUME"
+
+
+def start_tracing(instance: ClientInstance, settings: TracedSettings, group: str, kind: str) -> TraceSender:
+    """Traces of one client, sent from now on.
+
+    :param group: of the client, without the namespace; the traces' own group is named after it, as the Java client's.
+    :param kind: ``PRODUCER`` or ``CONSUMER``.
+    """
+    shared = {entry.name: getattr(settings, entry.name) for entry in dataclasses.fields(ClientSettings)}
+    plain = ProducerSettings(**{**shared, "namespace": ""})  # the topic of traces is everybody's
+    sender = Sender(instance, f"_INNER_TRACE_PRODUCER-{group}-{kind}-1"[:MAX_GROUP_CHARS], plain)
+    instance.join(sender)
+    traces = TraceSender(instance, sender, settings.trace_topic)
+    traces.start()
+    return traces
+
+
+class ConsumerTracing:
+    """The traces of one consumer.
+
+    :param group: with its namespace.
+    :param timeout: seconds after which a listener counts as timed out.
+    """
+
+    def __init__(
+        self, instance: ClientInstance, settings: TracedSettings, group: str, *, timeout: float = math.inf
+    ) -> None:
+        plain_group = without_namespace(settings.namespace, group)
+        self._traces = start_tracing(instance, settings, plain_group, CONSUMER)
+        ids = UniqueIds(instance.client_ip, os.getpid(), clock=instance.clock, random=instance.random)
+        self.trace = ConsumeTrace(self._traces.add, plain_group, ids=ids, clock=instance.clock, timeout=timeout)
+
+    async def flush(self, timeout: float) -> None:
+        """Send what is collected, within so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._traces.flush(), timeout)

@@ -1,0 +1,114 @@
+"""Traces of consumption: what is told when messages are handed to an application and when it is done with them.
+
+As upstream's ``ConsumeMessageTraceHookImpl`` does it: a record for each message before and after, joined by the id of
+the hand-over. Messages of a broker with ``traceOn=false`` are left out. Usable from listeners' threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+from gateway.client import trace
+from gateway.client.retry_later import RetryLater
+from wire.message.properties import PropertyName
+
+if TYPE_CHECKING:
+    from gateway.client.clock import Milliseconds
+    from gateway.client.listener_outcome import ListenerOutcome
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.trace import TraceRecord
+    from gateway.client.unique_ids import UniqueIds
+
+
+class ConsumeReturn(IntEnum):
+    """How a listener came back (upstream ``ConsumeReturnType``; the numbers travel)."""
+
+    SUCCESS = 0
+    TIME_OUT = 1
+    EXCEPTION = 2
+    FAILED = 4
+
+
+class HandOver(NamedTuple):
+    """Messages that an application has."""
+
+    request_id: str
+    begun_at_ms: int
+    messages: Sequence[ReceivedMessage]
+
+
+class ConsumeTrace:
+    """Tells of one consumer.
+
+    :param add: takes a record; callable from any thread.
+    :param group: without the namespace.
+    :param timeout: seconds after which a listener counts as timed out.
+    """
+
+    def __init__(
+        self,
+        add: Callable[[TraceRecord], None],
+        group: str,
+        *,
+        ids: UniqueIds,
+        clock: Milliseconds,
+        timeout: float,
+    ) -> None:
+        self._add = add
+        self._group = group
+        self._ids = ids
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._timeout_ms = timeout * 1000
+
+    def begin(self, messages: Sequence[ReceivedMessage]) -> HandOver:
+        """An application gets messages."""
+        with self._lock:
+            request_id = self._ids.create()
+        now_ms = self._clock()
+        traced = [message for message in messages if message.properties.get(PropertyName.TRACE_ON) != "false"]
+        for message in traced:
+            self._add(
+                trace.consumption_begins(
+                    at_ms=now_ms,
+                    region=message.properties.get(PropertyName.MSG_REGION, trace.DEFAULT_REGION),
+                    group=self._group,
+                    request_id=request_id,
+                    msg_id=message.msg_id,
+                    retry_times=message.reconsume_times,
+                    keys=message.keys,
+                )
+            )
+        return HandOver(request_id, now_ms, traced)
+
+    def end(self, hand_over: HandOver, outcome: ListenerOutcome) -> None:
+        """The application is done with them."""
+        if not hand_over.messages:
+            return
+        now_ms = self._clock()
+        took_ms = now_ms - hand_over.begun_at_ms
+        failed = {id(message) for message in outcome.failed}
+        for message in hand_over.messages:
+            is_consumed = id(message) not in failed
+            self._add(
+                trace.consumption_ended(
+                    at_ms=now_ms,
+                    group=self._group,
+                    request_id=hand_over.request_id,
+                    msg_id=message.msg_id,
+                    cost_ms=took_ms // len(hand_over.messages),
+                    success=is_consumed,
+                    keys=message.keys,
+                    context_code=self._code(is_consumed, took_ms, outcome.error),
+                )
+            )
+
+    def _code(self, is_consumed: bool, took_ms: int, error: BaseException | None) -> ConsumeReturn:
+        if took_ms >= self._timeout_ms:
+            return ConsumeReturn.TIME_OUT
+        if is_consumed:
+            return ConsumeReturn.SUCCESS
+        return ConsumeReturn.FAILED if isinstance(error, RetryLater) else ConsumeReturn.EXCEPTION

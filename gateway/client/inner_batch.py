@@ -1,0 +1,57 @@
+"""Inner batches: a record of a topic with batch queues (``queue.type=BatchCQ``) that holds the messages of one send.
+
+The client takes them apart, as upstream's ``MessageDecoder.decodeMessage`` does: the n-th message has the record's
+offset plus n, its own flag, properties and body, and everything else of the record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from gateway.client.compression import decompress
+from wire.message.batch import parse_batch
+from wire.message.flags import SysFlag
+from wire.message.record import StoredMessage
+
+INNER_BATCH: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
+_OF_THE_BATCH: Final = INNER_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
+
+
+def is_inner_batch(sys_flag: int) -> bool:
+    """Whether a record with this system flag holds several messages."""
+    return sys_flag & INNER_BATCH == INNER_BATCH
+
+
+def inner_messages(record: StoredMessage) -> list[StoredMessage]:
+    """The messages of an inner batch, as records of their own.
+
+    :raises BodyError: the body is no batch; ``MessageRefused``: it is compressed and cannot be read.
+    """
+    body = record.body
+    if record.sys_flag & SysFlag.COMPRESSED:
+        body = decompress(body, record.sys_flag)
+    return [
+        StoredMessage(
+            (
+                record.total_size,
+                record.magic,
+                0,
+                record.queue_id,
+                part.flag,
+                record.queue_offset + number,
+                record.commit_log_offset,
+                record.sys_flag & ~_OF_THE_BATCH,
+                record.born_at_ms,
+                record.born_host,
+                record.stored_at_ms,
+                record.store_host,
+                record.reconsume_times,
+                record.prepared_transaction_offset,
+                len(part.body),
+            ),
+            part.body,
+            record.topic,
+            part.properties,
+        )
+        for number, part in enumerate(parse_batch(body))
+    ]

@@ -1,0 +1,23 @@
+"""What became of the messages of one call of a listener."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from gateway.client.message import ReceivedMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerOutcome:
+    """What became of the messages of one call: ``failed`` are to come again, the others are consumed."""
+
+    failed: Sequence[ReceivedMessage] = ()
+    delay_level: int = 0
+    error: BaseException | None = None
+
+
+CONSUMED: Final = ListenerOutcome()
+LAPSED: Final = ListenerOutcome()
+"""The listener was not called: others may have the messages by now."""

@@ -1,0 +1,22 @@
+"""A popped message: it belongs to whoever popped it for a while, and is acknowledged with its receipt."""
+
+from __future__ import annotations
+
+from gateway.client.message import ReceivedMessage
+from gateway.client.pop_handles import Receipt
+from wire.message.record import StoredMessage
+
+
+class PoppedMessage(ReceivedMessage):
+    """A message with the receipt that acknowledges it."""
+
+    __slots__ = ("given_back", "hidden_until", "receipt")
+
+    def __init__(self, record: StoredMessage, broker_name: str, receipt: Receipt, until: float, namespace: str) -> None:
+        super().__init__(record, broker_name, namespace=namespace)
+        self.receipt = receipt
+        """What the broker wants to see again; another one after ``change_invisible_time``."""
+        self.hidden_until = until
+        """Until when others do not get it, by the event loop's clock."""
+        self.given_back = False
+        """Whether it was left to come again, and so must not be acknowledged."""
