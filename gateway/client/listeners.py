@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from gateway.client.consume_trace import ConsumeTrace
 from gateway.client.errors import ConfigurationError
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
+
+if TYPE_CHECKING:
+    from gateway.client.consume_trace import ConsumeTrace
 
 Listener: TypeAlias = Callable[[ReceivedMessage], Any]
 """Gets one message; a plain function (called in a thread) or an ``async def``. What it returns is not looked at."""

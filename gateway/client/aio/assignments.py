@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class NotSharedByBrokers(Exception):
-    """The brokers of a topic do not share queues out: its clients do."""
-
-
 class BrokerAssignments:
     """The assignments of one consumer.
 
@@ -35,16 +31,17 @@ class BrokerAssignments:
         self._instance = instance
         self._group = group
         self._strategy_name = strategy_name
-        self._shared_by_clients: set[str] = set()
+        self._left_to_members: set[str] = set()
+
+    def are_left_to_members(self, topic: str) -> bool:
+        """Whether the brokers of a topic do not share its queues out, so that the members have to, as upstream."""
+        return topic in self._left_to_members
 
     async def of(self, topic: str, route: TopicRoute) -> dict[MessageQueue, bool] | None:
-        """The queues of this client and whether each is popped; None when the broker cannot say yet.
+        """The queues of this client and whether each is popped; None when the broker cannot say yet, or never can.
 
-        :raises NotSharedByBrokers: ask the group instead; remembered for this topic, as upstream does.
         :raises RocketMQError: no answer, or a refusal.
         """
-        if topic in self._shared_by_clients:
-            raise NotSharedByBrokers(topic)
         name = self._instance.random.choice(list(route.brokers))
         body = QueryAssignmentRequest(topic, self._group, self._instance.client_id, self._strategy_name).build()
         try:
@@ -53,8 +50,8 @@ class BrokerAssignments:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
             _log.info("group %s: the members share the queues of %s: %s", self._group, topic, error)
-            self._shared_by_clients.add(topic)
-            raise NotSharedByBrokers(topic) from error
+            self._left_to_members.add(topic)
+            return None
         found = QueryAssignmentResponse.parse(answer.body).message_queue_assignments if answer.body else None
         if found is None:
             return None

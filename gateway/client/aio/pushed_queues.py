@@ -11,12 +11,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.assignments import BrokerAssignments
 from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.concurrent_turns import ConcurrentTurns
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.orderly_turns import OrderlyTurns
-from gateway.client.aio.pop_work import PopWork
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.queue_locks import QueueLocks
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
@@ -33,6 +31,8 @@ from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
+    from gateway.client.aio.assignments import BrokerAssignments
+    from gateway.client.aio.pop_work import PopWork
     from gateway.client.aio.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
@@ -74,9 +74,7 @@ class PushedQueues:
         self._tasks: list[asyncio.Task[None]] = []
         self.locks = QueueLocks(instance, consumer.group) if self._orderly and self._is_shared else None
         self.queues = self._make_queues(consumer.group)
-        assignments = None
-        if self._is_shared and not self._orderly and not settings.client_rebalance:
-            assignments = BrokerAssignments(instance, consumer.group, settings.allocation.name)
+        assignments = self._make_assignments()
         self.rebalancing = Rebalancing(
             instance,
             consumer.group,
@@ -98,6 +96,14 @@ class PushedQueues:
         send_back = SendBack(instance, consumer.group, self._most_attempts)
         self._popping = self._make_popping(send_back) if assignments is not None else None
         self._turns = self._make_turns(send_back)
+
+    def _make_assignments(self) -> BrokerAssignments | None:
+        settings = self._settings
+        if not self._is_shared or self._orderly or settings.client_rebalance:
+            return None
+        from gateway.client.aio.assignments import BrokerAssignments  # few need it, and all would load it
+
+        return BrokerAssignments(self.instance, self.consumer.group, settings.allocation.name)
 
     def _make_queues(self, group: str) -> AssignedQueues:
         settings = self._settings
@@ -148,6 +154,8 @@ class PushedQueues:
         )
 
     def _make_popping(self, bury: SendBack) -> PopWork:
+        from gateway.client.aio.pop_work import PopWork  # as above
+
         return PopWork(
             self.instance,
             self.consumer.group,

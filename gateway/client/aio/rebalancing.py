@@ -13,7 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client.aio.assignments import BrokerAssignments, NotSharedByBrokers
 from gateway.client.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError, RouteNotFound
 from gateway.client.namespaces import RETRY_PREFIX
@@ -25,6 +24,7 @@ from wire.errors import WireError
 from wire.headers.groups import GetConsumerListByGroupRequest
 
 if TYPE_CHECKING:
+    from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.message import MessageQueue
     from gateway.client.process_queue import ProcessQueue
@@ -144,9 +144,10 @@ class Rebalancing:
 
     async def _wanted_of(self, topic: str, route: TopicRoute) -> Mapping[MessageQueue, bool] | None:
         """The queues of this client in a topic and whether each is popped; None when it cannot be said now."""
-        if self._assignments is not None:
-            with contextlib.suppress(NotSharedByBrokers):
-                found = await self._assignments.of(topic, route)
+        assignments = self._assignments
+        if assignments is not None and not assignments.are_left_to_members(topic):
+            found = await assignments.of(topic, route)
+            if not assignments.are_left_to_members(topic):
                 if found is None:
                     await self._instance.heartbeat()  # the broker does not know this client yet
                 return found
