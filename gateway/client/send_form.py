@@ -25,6 +25,8 @@ _FLAG: Final = 1_234_567_894
 _TRIES: Final = 1_234_567_896
 _PROPERTIES: Final = "properties-of-the-sample"
 _COMMAND_FLAG: Final = 1_234_567_897
+_PLAIN_PROPERTIES: Final = rb'"WAIT\u0001true\u0002UNIQ_KEY\u0001%b\u0002"'
+"""What ``outgoing.plain_properties`` makes, with a blank for the id."""
 
 json_text: Final[Callable[[str], bytes]] = msgspec.json.Encoder().encode
 """A text as JSON writes it, quotes included."""
@@ -38,7 +40,7 @@ class SendForm:
     :param queue: with the namespace in the topic.
     """
 
-    __slots__ = ("_form",)
+    __slots__ = ("_form", "_plain_form")
 
     def __init__(
         self, code: int, group: str, queue: MessageQueue, *, create_topic_key: str, topic_queues: int, batch: bool
@@ -67,13 +69,10 @@ class SendForm:
             ext_fields=build_header(header),
         )
         text = build_frame_head(sample, 0)[FRAME_HEAD.size :].replace(b"%", b"%%")
-        # The order of the blanks is that of the members: letters f, g, h, i, j, then flag and opaque.
-        blanks = [(f'"{number}"'.encode(), b'"%d"') for number in (_SYS_FLAG, _BORN, _FLAG, _TRIES)]
-        blanks += [(str(number).encode(), b"%d") for number in (_COMMAND_FLAG, _OPAQUE)]
-        for found, blank in [*blanks, (f'"{_PROPERTIES}"'.encode(), b"%b")]:
-            assert text.count(found) == 1, "the sample names each blank once"
-            text = text.replace(found, blank)
-        self._form = text
+        self._form = _filled(text, sys_flag=b"%d", flag=b"%d", tries=b"%d", command_flag=b"%d", properties=b"%b")
+        self._plain_form = _filled(
+            text, sys_flag=b"0", flag=b"0", tries=b"0", command_flag=b"0", properties=_PLAIN_PROPERTIES
+        )
 
     def build(
         self,
@@ -93,3 +92,25 @@ class SendForm:
         header = self._form % (sys_flag, born_at_ms, flag, properties, reconsume_times, command_flag, opaque)
         header_bytes = len(header)
         return _pack_head(4 + header_bytes + len(body), header_bytes) + header + body
+
+    def build_plain(self, opaque: int, born_at_ms: int, msg_id: str, body: bytes) -> bytes:
+        """The frame of a message as ``outgoing.is_plain`` has it, sent as it is and for the first time."""
+        header = self._plain_form % (born_at_ms, msg_id.encode(), opaque)
+        header_bytes = len(header)
+        return _pack_head(4 + header_bytes + len(body), header_bytes) + header + body
+
+
+def _filled(
+    text: bytes, *, sys_flag: bytes, flag: bytes, tries: bytes, command_flag: bytes, properties: bytes
+) -> bytes:
+    """The form with values or blanks; the order of the blanks is that of the members.
+
+    That is letters f, g, h, i, j, then flag and opaque.
+    """
+    fields = ((_SYS_FLAG, sys_flag), (_BORN, b"%d"), (_FLAG, flag), (_TRIES, tries))
+    values = [(b'"%d"' % number, b'"%b"' % value) for number, value in fields]
+    values += [(b"%d" % _COMMAND_FLAG, command_flag), (b"%d" % _OPAQUE, b"%d")]
+    for found, value in [*values, (b'"%b"' % _PROPERTIES.encode(), properties)]:
+        assert text.count(found) == 1, "the sample names each blank once"
+        text = text.replace(found, value)
+    return text

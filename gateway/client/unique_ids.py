@@ -6,6 +6,7 @@ time, a counter. The layout is ``wire.message.message_id``'s.
 
 from __future__ import annotations
 
+import itertools
 import random as randomness
 from datetime import datetime
 from ipaddress import ip_address
@@ -32,7 +33,7 @@ class UniqueIds:
         self._clock = clock
         self._month_started_ms = 0
         self._month_ends_ms = 0
-        self._counter = 0
+        self._counter = itertools.count()  # one step even among threads, so that no id comes twice
         self._last_ms = -1
         self._timed_head = ""
         instance_hash = random.randrange(-(2**31), 2**31)
@@ -53,9 +54,7 @@ class UniqueIds:
                 self._month_started_ms, self._month_ends_ms = month_of(now_ms)
             self._last_ms = now_ms
             self._timed_head = f"{self._head}{now_ms - self._month_started_ms:08X}"
-        counter = self._counter
-        self._counter = counter + 1
-        return f"{self._timed_head}{counter & 0xFFFF:04X}"
+        return f"{self._timed_head}{next(self._counter) & 0xFFFF:04X}"
 
 
 def month_of(now_ms: int) -> tuple[int, int]:

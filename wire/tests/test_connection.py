@@ -179,3 +179,19 @@ def test_a_closed_connection_lets_go_of_its_incomplete_frame() -> None:
     connection.receive_data(frame_of(1)[:10])
     connection.discard()
     assert connection.buffered_bytes == 0
+
+
+def test_a_first_look_may_take_frames_without_a_body() -> None:
+    connection = Connection()
+    seen: list[bytes] = []
+
+    def look(header: bytes) -> bool:
+        seen.append(header)
+        return b'"opaque":2' in header
+
+    connection.first_look = look
+    frames = frame_of(1) + frame_of(2) + frame_of(3, b"body") + frame_of(4)
+    found = connection.receive_data(frames[:-5])
+    found += connection.receive_data(frames[-5:])
+    assert opaques(found) == [1, 3, 4]
+    assert [header[:1] for header in seen] == [b"{"] * 3

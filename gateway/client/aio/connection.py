@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
+
+import msgspec
 
 from gateway.client.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError, TooManyRequests
 from wire.codes import request_code_name
 from wire.command import RESPONSE_FLAG, RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
+from wire.headers.send import SendMessageResponse
+from wire.json_header import NO_OPAQUE
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +32,19 @@ _WRITE_BUFFER_BYTES: Final = 4 * 1024 * 1024
 """Unsent bytes at which writers are asked to wait."""
 
 
+class _StoredAnswer(msgspec.Struct, gc=False):
+    """The header of an answer to a send, with its fields."""
+
+    code: int
+    extFields: SendMessageResponse  # noqa: N815 - as it is called in JSON
+    flag: int = 0
+    opaque: int = NO_OPAQUE
+    remark: str | None = None
+
+
+_decode_stored: Final = msgspec.json.Decoder(_StoredAnswer, strict=False).decode
+
+
 class Waiting(Protocol):
     """Who waits for an answer. Exactly one of the two methods is called, once, on the loop's thread."""
 
@@ -37,9 +54,14 @@ class Waiting(Protocol):
     """Seconds it waits."""
     deadline: float
     """Loop time at which it stops waiting; written by the connection."""
+    takes_stored: ClassVar[bool]
+    """Whether ``stored`` may be called instead of ``answered``."""
 
     def answered(self, command: RemotingCommand) -> None:
         """The answer, whatever its code; must not raise."""
+
+    def stored(self, code: int, header: SendMessageResponse) -> None:
+        """The answer, when it tells where a message is and nothing else; must not raise."""
 
     def failed(self, error: RocketMQError) -> None:
         """There will be no answer; must not raise."""
@@ -49,6 +71,7 @@ class FutureWaiting:
     """Waits with a future whose result is the answer."""
 
     __slots__ = ("code", "deadline", "future", "timeout")
+    takes_stored: ClassVar[bool] = False
 
     def __init__(self, code: int, timeout: float, future: asyncio.Future[RemotingCommand]) -> None:
         self.code = code
@@ -60,6 +83,9 @@ class FutureWaiting:
         """See ``Waiting``."""
         if not self.future.done():
             self.future.set_result(command)
+
+    def stored(self, code: int, header: SendMessageResponse) -> None:
+        """See ``Waiting``: never called."""
 
     def failed(self, error: RocketMQError) -> None:
         """See ``Waiting``."""
@@ -156,6 +182,10 @@ class BrokerConnection(asyncio.Protocol):
         else:
             self._loop.call_soon(self._flush)
             out.append(frame)
+
+    def expect_stored(self) -> None:
+        """From now on read answers to sends in one step, since there will be many of them."""
+        self._wire.first_look = self._take_stored
 
     def write(self, frame: bytes) -> None:
         """Send a frame at the end of this turn of the loop, together with others of it."""
@@ -270,6 +300,19 @@ class BrokerConnection(asyncio.Protocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
         out.clear()
+
+    def _take_stored(self, header: bytes) -> bool:
+        try:
+            answer = _decode_stored(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return False  # something else, which is read more leniently or refused
+        opaque = answer.opaque
+        waiting = self._pending.get(opaque)
+        if waiting is None or not waiting.takes_stored or answer.remark or not answer.flag & RESPONSE_FLAG:
+            return False
+        del self._pending[opaque]
+        waiting.stored(answer.code, answer.extFields)
+        return True
 
     def _damaged(self, error: RemoteError) -> None:
         _log.warning("%s sent what cannot be read, the connection is closed: %s", self.address, error)

@@ -180,8 +180,9 @@ class Producer(Client):
         sender = self._sender
         if sender is None or self._is_closed or self._pid != process.number:
             sender = self._running_sender()
-        if sender.is_ready_for(message):
-            return sender.start(message, options)
+        future = sender.start_plain(message, options)
+        if future is not None:
+            return future
         return await sender.submit(message, options)
 
     async def send_oneway(

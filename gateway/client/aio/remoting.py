@@ -147,6 +147,13 @@ class Remoting:
         connection = link.connection
         return connection if connection is not None and connection.is_open else None
 
+    def plain_target(self, address: str) -> tuple[str, int] | None:
+        """Where to connect to for an address without TLS that was reached before; None for any other. On any thread."""
+        if self._tls is not None or self.open_connection(address) is None:
+            return None
+        host, _, port = self._settings.address_map.get(address, address).rpartition(":")
+        return host.strip("[]"), int(port)
+
     async def connect(self, address: str, timeout: float) -> BrokerConnection:
         """The connection to an address, made if there is none.
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, overload
 
 from gateway.client.aio.connection import BrokerConnection
 from gateway.client.aio.in_flight import InFlight
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.known_topics import KnownTopics
 from gateway.client.aio.member import Answer, ProducerData
-from gateway.client.aio.sending import NO_PROPERTIES, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.aio.sending import NO_PROPERTIES, NOBODY, SendFuture, Sending, SendOptions, SendTarget
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -35,6 +35,7 @@ from gateway.client.outgoing import (
     check_batch,
     compressed_body,
     full_properties,
+    is_plain,
     json_properties,
     plain_properties,
     split_batch,
@@ -95,6 +96,9 @@ class Sender:
         self._clock = instance.clock
         self._is_closed = False
         self._common = {PropertyName.INSTANCE_ID: settings.namespace} if settings.namespace else NO_PROPERTIES
+        self._is_plain = not (self._signs or self._common or self._spans is not None)
+        """Whether nothing is added to what a message says of itself."""
+        self._is_watched = self._spans is not None or self._faults is not None
 
     # --- as a member ----------------------------------------------------------------------------------------
 
@@ -130,10 +134,6 @@ class Sender:
         """Messages and batches without an answer."""
         return len(self._in_flight)
 
-    def is_ready_for(self, message: Message) -> bool:
-        """Whether ``start`` may be called for it at once, instead of ``submit``."""
-        return self._in_flight.has_room and len(message.body) < _COMPRESS_ASIDE_BYTES
-
     async def submit(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult]:
         """Send a message as soon as there is room for it; the future gets what became of it.
 
@@ -154,16 +154,75 @@ class Sender:
         :param packed: what ``compressed_body`` returned for it, when it was asked before.
         :raises MessageRefused: it cannot be sent as it is; ``ClientClosed``: the sender is closed.
         """
-        # What create_future() returns, without going through the loop: one is made for every message.
-        future: asyncio.Future[SendResult] = asyncio.Future(loop=self._loop)
-        self._begin(self._prepare(message, options, future, packed))
+        future: asyncio.Future[SendResult] = self._loop.create_future()
+        self.start_with(future, message, options, packed)
         return future
 
     def start_with(
         self, future: SendFuture, message: Message, options: SendOptions, packed: tuple[bytes, int] | None = None
     ) -> None:
         """As ``start``, with a future of the caller, which may be one for threads."""
-        self._begin(self._prepare(message, options, future, packed))
+        if packed is not None or self.start_plain(message, options, future) is None:
+            self._begin(self._prepare(message, options, future, packed))
+
+    @overload
+    def start_plain(self, message: Message, options: SendOptions) -> asyncio.Future[SendResult] | None: ...
+
+    @overload
+    def start_plain(self, message: Message, options: SendOptions, future: SendFuture) -> SendFuture | None: ...
+
+    def start_plain(
+        self, message: Message, options: SendOptions, future: SendFuture | None = None
+    ) -> SendFuture | None:
+        """Send a message that needs nothing but a frame over a connection that is open: the way of most messages.
+
+        :param future: of the caller; None: there has to be room, and the future is one of this loop.
+        :returns: None: it is not such a message, or there is no room. Nothing has happened then.
+        """
+        targets = self._targets.get(message.topic)
+        if targets is None or message.flag or not (self._is_plain and options.is_plain and is_plain(message)):
+            return None
+        body = message.body
+        if targets.next_in_turn is None or len(body) >= self._compress_from:
+            return None
+        if future is None:
+            if not self._in_flight.has_room:
+                return None
+            # What create_future() returns, without going through the loop: one is made for every message.
+            future = asyncio.Future(loop=self._loop)
+        target = targets.next_in_turn()
+        now = self._loop.time()
+        timeout = options.timeout
+        born_at_ms = self._clock()
+        msg_id = self._create_id_at(born_at_ms)
+        sending = Sending(
+            self,
+            message,
+            options,
+            future,
+            msg_id,
+            b"",
+            body,
+            0,
+            born_at_ms,
+            now,
+            now + timeout,
+            _SEND,
+            timeout,
+            None,
+            0.0,
+            target,
+        )
+        self._in_flight.add(sending)
+        connection = target.connection
+        form = target.plain_form
+        if form is None or connection is None or not connection.is_open or connection.is_paused:
+            self._begin_at(sending, target)
+            return future
+        sending.tries = 1
+        opaque = connection.take_opaque()
+        connection.start_call(opaque, form.build_plain(opaque, born_at_ms, msg_id, body), sending, now)
+        return future
 
     async def send_oneway(self, message: Message, options: SendOptions) -> None:
         """Send a message without an answer; returns when it is handed to the system or close to it.
@@ -234,11 +293,53 @@ class Sender:
     async def close(self, timeout: float) -> None:
         """Take no more messages, and wait for the answers to those in flight; fail the rest."""
         self._is_closed = True
+        self._is_plain = False
         await self._in_flight.drain(timeout)
         for sending in list(self._in_flight.sendings):
             error = ClientClosed(f"producer {self._group}", "was closed before the answer came")
             error.outcome_unknown = True
             self._fail(sending, error)
+
+    # --- for threads that send past the loop, see ``blocking.direct_sends`` ------------------------------------
+
+    def prepare_aside(
+        self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None
+    ) -> Sending | None:
+        """A message with its target, not yet under way; on any thread.
+
+        :returns: None: the loop has to send it, because it would overtake others or somebody watches each send.
+        :raises RocketMQError: it cannot be sent as it is.
+        """
+        targets = self._targets.get(message.topic)
+        if targets is None or self._in_flight.sendings or self._is_watched or self.trace is not None:
+            return None
+        sending = self._prepare(message, options, NOBODY, packed)
+        sending.target = targets.choose(message, options, None)
+        return sending
+
+    def where_aside(self, address: str) -> tuple[str, int] | None:
+        """Host and port to connect to; None when a thread should not: there is TLS, or the broker was not reached."""
+        return self._instance.remoting.plain_target(address)
+
+    def frame_at_target(self, sending: Sending, opaque: int) -> bytes:
+        """The frame of what ``prepare_aside`` returned; on any thread."""
+        assert sending.target is not None, "it was prepared with one"
+        return self._frame(sending, sending.target, opaque, 0)
+
+    def begin_at_target(self, sending: Sending) -> None:
+        """Send what ``prepare_aside`` returned, which was taken over."""
+        assert sending.target is not None, "it was prepared with one"
+        self._begin_at(sending, sending.target)
+
+    def take_over(self, sending: Sending, then: Callable[[], None]) -> None:
+        """Count a message that comes from another thread as in flight, then go on with it."""
+        self._in_flight.add(sending)
+        if self._is_closed:
+            error = ClientClosed(f"producer {self._group}", "was closed before the message was stored")
+            error.outcome_unknown = sending.tries > 0
+            self._fail(sending, error)
+        else:
+            then()
 
     # --- what a Sending calls -------------------------------------------------------------------------------
 
@@ -332,19 +433,25 @@ class Sender:
     def _begin(self, sending: Sending) -> None:
         self._in_flight.add(sending)
         targets = self._targets.get(sending.message.topic)
-        if targets is not None:
-            try:
-                target = targets.choose(sending.message, sending.options, None)
-            except RocketMQError as error:
-                self._fail(sending, error)
-                return
-            connection = target.connection
-            if connection is None or not connection.is_open:
-                connection = target.connection = self._instance.remoting.open_connection(target.address)
-            if connection is not None and not connection.is_paused:
-                self._write(sending, target, connection, sending.started_at)
-                return
-        self._instance.spawn(self._send_slowly(sending, None), name="send")
+        if targets is None:
+            self._instance.spawn(self._send_slowly(sending), name="send")
+            return
+        try:
+            target = targets.choose(sending.message, sending.options, None)
+        except RocketMQError as error:
+            self._fail(sending, error)
+            return
+        self._begin_at(sending, target)
+
+    def _begin_at(self, sending: Sending, target: SendTarget) -> None:
+        connection = target.connection
+        if connection is None or not connection.is_open:
+            connection = self._instance.remoting.open_connection(target.address)
+            self._use(target, connection)
+        if connection is not None and not connection.is_paused:
+            self._write(sending, target, connection, sending.started_at)
+        else:
+            self._instance.spawn(self._send_slowly(sending, first=target), name="send")
 
     def _write(
         self, sending: Sending, target: SendTarget, connection: BrokerConnection, now: float | None = None
@@ -371,25 +478,36 @@ class Sender:
                 topic_queues=self.settings.default_topic_queue_nums,
                 batch=code == _BATCH,
             )
+            if code == _SEND:
+                target.plain_form = form
+        # A plain message comes without them, and is here to be tried again.
+        properties = sending.properties or plain_properties(sending.message, sending.msg_id)
+        assert properties is not None, "others were prepared"
         frame = form.build(
             opaque,
             command_flag,
             sending.sys_flag,
             sending.born_at_ms,
             sending.message.flag,
-            sending.properties,
+            properties,
             sending.options.reconsume_times,
             sending.body,
         )
         return self._instance.remoting.signed_frame(frame) if self._signs else frame
 
-    async def _send_slowly(self, sending: Sending, failed_broker: str | None) -> None:
-        """One try with everything that a try may have to wait for."""
+    async def _send_slowly(
+        self, sending: Sending, failed_broker: str | None = None, first: SendTarget | None = None
+    ) -> None:
+        """One try with everything that a try may have to wait for.
+
+        :param failed_broker: who the try before went to.
+        :param first: the target that was chosen already.
+        """
         topic = sending.message.topic
         try:
             async with asyncio.timeout_at(sending.ends_at):
                 targets = self._targets.get(topic) or await self._topics.learn(topic)
-                target = targets.choose(sending.message, sending.options, failed_broker)
+                target = first or targets.choose(sending.message, sending.options, failed_broker)
                 if target.queue.broker_name == failed_broker:
                     await asyncio.sleep(_SAME_BROKER_PAUSE * sending.tries)
                 sending.target = target
@@ -419,8 +537,13 @@ class Sender:
     async def _connection(self, target: SendTarget, timeout: float) -> BrokerConnection:
         remoting = self._instance.remoting
         connection = await remoting.connect(target.address, min(max(timeout, 0.001), self.settings.connect_timeout))
-        target.connection = connection
+        self._use(target, connection)
         return connection
+
+    def _use(self, target: SendTarget, connection: BrokerConnection | None) -> None:
+        target.connection = connection
+        if connection is not None:
+            connection.expect_stored()
 
     def _may_retry(self, sending: Sending, error: RocketMQError) -> bool:
         options = sending.options
@@ -454,4 +577,5 @@ class Sender:
 
 _SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _ROUTE_CODES: Final = frozenset((ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION))

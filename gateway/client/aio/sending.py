@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 
 from gateway.client.aio.connection import BrokerConnection
 from gateway.client.errors import ProtocolError, RocketMQError, broker_error
 from gateway.client.message import Message, MessageQueue
-from gateway.client.results import SEND_STATUS_BY_CODE, SendResult
+from gateway.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
 from gateway.client.send_form import SendForm
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
@@ -29,7 +29,11 @@ Selector: TypeAlias = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 SendFuture: TypeAlias = "asyncio.Future[SendResult] | concurrent.futures.Future[SendResult]"
 """Of a task, or of a thread that waits."""
 
+NOBODY: Final[SendFuture] = concurrent.futures.Future()
+"""In the place of a future while none is needed."""
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+_STORED: Final = int(SendStatus.SEND_OK)
 
 
 class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,14 +57,22 @@ class SendOptions(msgspec.Struct, frozen=True, kw_only=True):
     accept: Collection[int] = ()
     more_properties: Mapping[str, str] = NO_PROPERTIES
     sys_flag: int = 0
-    code: int = int(RequestCode.SEND_MESSAGE_V2)
+    code: int = _SEND
     reconsume_times: int = 0
+
+    is_plain: bool = False
+    """Whether the message goes to any queue, as what it is; found out here."""
+
+    def __post_init__(self) -> None:
+        elsewhere = self.queue is not None or self.selector is not None or self.code != _SEND
+        is_plain = not (elsewhere or self.more_properties or self.sys_flag or self.reconsume_times)
+        msgspec.structs.force_setattr(self, "is_plain", is_plain)
 
 
 class SendTarget:
     """One queue to send to, with what is needed for it at hand. Plain: it is looked at for every message."""
 
-    __slots__ = ("address", "connection", "forms", "public_queue", "queue")
+    __slots__ = ("address", "connection", "forms", "plain_form", "public_queue", "queue")
 
     def __init__(self, queue: MessageQueue, public_queue: MessageQueue, address: str) -> None:
         self.queue = queue
@@ -70,6 +82,8 @@ class SendTarget:
         self.connection: BrokerConnection | None = None
         self.forms: dict[int, SendForm] = {}
         """By request code."""
+        self.plain_form: SendForm | None = None
+        """The one of single messages, for a quick look."""
 
 
 class Outcomes(Protocol):
@@ -90,7 +104,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
 
     :param sender: told what became of it.
     :param msg_id: of a batch, all of them joined by commas.
-    :param properties: as JSON, for the header.
+    :param properties: as JSON, for the header; empty of a plain message, whose frame is made without them.
     :param started_at: loop time; ``ends_at`` the one at which all tries together have to end.
     :param timeout: seconds of the present try.
     :param target: of the latest try.
@@ -117,12 +131,13 @@ class Sending(msgspec.Struct, eq=False, gc=False):
     tries: int = 0
     maybe_stored: bool = False
 
+    takes_stored: ClassVar[bool] = True
+
     def answered(self, command: RemotingCommand) -> None:
         """See ``Waiting``."""
         target = self.target
         assert target is not None, "it was written to a target"
-        status = SEND_STATUS_BY_CODE.get(command.code)
-        if status is None:
+        if command.code not in SEND_STATUS_BY_CODE:
             self.sender.failed_once(self, broker_error(command.code, command.remark, target.address))
             return
         try:
@@ -130,21 +145,40 @@ class Sending(msgspec.Struct, eq=False, gc=False):
         except FieldError as error:
             self.sender.failed_once(self, ProtocolError(target.address, f"its answer to a send: {error}"))
             return
+        self.stored(command.code, header)
+
+    def stored(self, code: int, header: SendMessageResponse) -> None:
+        """See ``Waiting``."""
+        target = self.target
+        assert target is not None, "it was written to a target"
+        status = SEND_STATUS_BY_CODE.get(code)
+        if status is None:
+            self.sender.failed_once(self, broker_error(code, None, target.address))
+        else:
+            self.sender.stored(self, self._result(status, target, header), header)
+
+    def plain_result(self, command: RemotingCommand) -> SendResult | None:
+        """What an answer says when all is well; None when there is more to be done than to return it."""
+        target = self.target
+        if command.code != _STORED or target is None:
+            return None
+        try:
+            return self._result(SendStatus.SEND_OK, target, read_header(SendMessageResponse, command))
+        except FieldError:
+            return None
+
+    def _result(self, status: SendStatus, target: SendTarget, header: SendMessageResponse) -> SendResult:
         queue = target.public_queue
         if header.queue_id != queue.queue_id:
             queue = queue._replace(queue_id=header.queue_id)
-        self.sender.stored(
-            self,
-            SendResult(
-                status,
-                self.msg_id,
-                header.msg_id,
-                queue,
-                header.queue_offset,
-                header.transaction_id,
-                header.recall_handle,
-            ),
-            header,
+        return SendResult(
+            status,
+            self.msg_id,
+            header.msg_id,
+            queue,
+            header.queue_offset,
+            header.transaction_id,
+            header.recall_handle,
         )
 
     def failed(self, error: RocketMQError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 
 from gateway.client.aio.sending import SendOptions, SendTarget
@@ -22,7 +23,7 @@ class TopicTargets:
     :raises RouteNotFound: the topic has no queue that can be written.
     """
 
-    __slots__ = ("_allowed", "_by_queue", "_targets", "_turns", "public_queues")
+    __slots__ = ("_allowed", "_by_queue", "_targets", "_turns", "next_in_turn", "public_queues")
 
     def __init__(
         self,
@@ -45,6 +46,11 @@ class TopicTargets:
         self._by_queue = dict(zip(self.public_queues, self._targets, strict=True))
         self._turns = QueueTurns(route.publish_queues, start)
         self._allowed = allowed
+        first = start % len(self._targets)
+        self.next_in_turn: Callable[[], SendTarget] | None = None
+        """The next target, for a message that may go to any of them; None: ``choose`` has to look closer."""
+        if allowed is None:
+            self.next_in_turn = itertools.cycle(self._targets[first:] + self._targets[:first]).__next__
 
     def choose(self, message: Message, options: SendOptions, failed_broker: str | None) -> SendTarget:
         """The target of a message.
@@ -52,14 +58,6 @@ class TopicTargets:
         :param failed_broker: not to be used again if there is another one.
         :raises ConfigurationError: the queue asked for, or the one a selector chose, is none of the topic.
         """
-        if (
-            failed_broker is None
-            and options.queue is None
-            and options.selector is None
-            and self._allowed is None
-            and not message.sharding_key
-        ):
-            return self._targets[self._turns.next_index()]
         if options.queue is not None:
             return self._target_of(options.queue, "queue")
         if options.selector is not None:
@@ -68,6 +66,8 @@ class TopicTargets:
             return self._by_queue[queue_by_key(self.public_queues, message.sharding_key)]
         if self._allowed is not None:
             return self._targets[self._turns.next_allowed(self._allowed, failed_broker)]
+        if self.next_in_turn is not None and failed_broker is None:
+            return self.next_in_turn()
         return self._targets[self._turns.next_away_from(failed_broker)]
 
     def _target_of(self, queue: MessageQueue, key: str) -> SendTarget:

@@ -14,12 +14,15 @@ from typing import Final, NamedTuple
 
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import SendOptions
+from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
 from gateway.client.loop_thread import LoopThread
 from gateway.client.message import Message
 from gateway.client.outgoing import compressed_body
 from gateway.client.results import SendResult
 
+_GRACE: Final = 5.0
+"""Seconds beyond its own timeout after which a call gives up on the loop's thread."""
 _ROOM_TIMEOUT: Final = 600.0
 """Seconds a call waits for room at most; answers or time-outs make room long before that."""
 
@@ -77,6 +80,25 @@ class HandOver:
         self._is_awake = False
         self._is_closed = False
         self._room = Room(sender.settings.max_in_flight, sender.settings.max_in_flight_bytes)
+        self._direct = DirectSends(sender, lambda call: thread.loop.call_soon_threadsafe(call))
+
+    def send_and_wait(self, message: Message, options: SendOptions) -> SendResult:
+        """Send a message and return its result.
+
+        :raises RocketMQError: what became of it instead.
+        """
+        self._thread.refuse_current()
+        sent = self._direct.send(message, options, self._packed(message)) if not self._waiting else None
+        if isinstance(sent, SendResult):
+            return sent
+        future = self.send(message, options) if sent is None else sent
+        timeout = options.timeout + _GRACE
+        try:
+            return future.result(timeout)
+        except concurrent.futures.TimeoutError as error:
+            if future.done():
+                raise
+            raise RequestTimeout("send", "the client's own thread", timeout) from error
 
     def send(self, message: Message, options: SendOptions) -> concurrent.futures.Future[SendResult]:
         """Pass a message on as soon as there is room; the future gets what became of it.
@@ -87,8 +109,7 @@ class HandOver:
         """
         self._thread.refuse_current()
         body_bytes = len(message.body)
-        settings = self._sender.settings
-        packed = compressed_body(message, settings) if body_bytes >= settings.compress_msg_body_over else None
+        packed = self._packed(message)
         self._room.take(body_bytes)
         future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()  # what is on its way cannot be called back
@@ -104,10 +125,20 @@ class HandOver:
             self._fail_all()
         return future
 
+    def finish(self, timeout: float) -> None:
+        """Wait for those who wait for an answer themselves, while the loop still runs."""
+        self._direct.close(timeout)
+
     def close(self) -> None:
         """Fail what was not started and whatever comes from now on: nobody will look at it any more."""
         self._is_closed = True
         self._fail_all()
+
+    def _packed(self, message: Message) -> tuple[bytes, int] | None:
+        """A long body compressed, in the thread that sends it."""
+        settings = self._sender.settings
+        is_long = len(message.body) >= settings.compress_msg_body_over
+        return compressed_body(message, settings) if is_long else None
 
     def _start_all(self) -> None:
         # From here on a thread that adds a message wakes the loop again: it may come after the last look below.

@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 
 from gateway.client import process
 from gateway.client.aio import producer as core
-from gateway.client.aio.sending import Selector, SendOptions
+from gateway.client.aio.sending import Selector
 from gateway.client.blocking.face import GRACE, GroupFace
 from gateway.client.blocking.hand_over import HandOver
-from gateway.client.errors import ClientClosed, RequestTimeout
+from gateway.client.errors import ClientClosed
 from gateway.client.message import Message, MessageQueue, ReceivedMessage
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.settings import ProducerSettings
@@ -52,6 +52,8 @@ class Producer(GroupFace):
         self._check_process()
         hand_over, self._hand_over = self._hand_over, None
         try:
+            if hand_over is not None:
+                hand_over.finish(self._CLOSE_TIMEOUT if timeout is None else timeout)
             super().close(timeout)
         finally:
             if hand_over is not None:
@@ -68,7 +70,7 @@ class Producer(GroupFace):
     ) -> SendResult:
         """Send a message and wait until the broker has stored it; see ``aio.Producer.send``."""
         options = self._core.options(self._core.plain, queue, selector, timeout, accept)
-        return self._result(self._handed(message, options), options.timeout)
+        return self._running_hand_over().send_and_wait(message, options)
 
     def send_async(
         self,
@@ -85,7 +87,7 @@ class Producer(GroupFace):
         blocking methods of this producer.
         """
         options = self._core.options(self._core.plain_async, queue, selector, timeout, accept)
-        return self._handed(message, options)
+        return self._running_hand_over().send(message, options)
 
     def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, selector: Selector | None = None
@@ -126,17 +128,9 @@ class Producer(GroupFace):
     def _started(self) -> None:
         self._hand_over = HandOver(self._thread, self._core.sender)
 
-    def _handed(self, message: Message, options: SendOptions) -> concurrent.futures.Future[SendResult]:
+    def _running_hand_over(self) -> HandOver:
         hand_over = self._hand_over
         if hand_over is None or self._pid != process.number:
             self._check_process()
             raise ClientClosed(self.name)
-        return hand_over.send(message, options)
-
-    def _result(self, future: concurrent.futures.Future[SendResult], timeout: float) -> SendResult:
-        try:
-            return future.result(timeout + GRACE)
-        except concurrent.futures.TimeoutError as error:
-            if future.done():
-                raise
-            raise RequestTimeout("send", "the client's own thread", timeout + GRACE) from error
+        return hand_over

@@ -1,6 +1,7 @@
 import pytest
 
-from gateway.client.message import MessageQueue
+from gateway.client.message import Message, MessageQueue
+from gateway.client.outgoing import plain_properties
 from gateway.client.send_form import SendForm, json_text
 from wire.codes import SERVER_VERSION, LanguageCode, RequestCode
 from wire.connection import Connection
@@ -36,3 +37,13 @@ def test_a_filled_form_is_the_frame_of_its_header(topic: str, properties: str, b
         batch=batch,
         broker_name="broker-a",
     )
+
+
+@pytest.mark.parametrize("topic", ["t", "50%|%d"])
+def test_the_form_of_plain_messages_is_the_same_with_less_to_fill_in(topic: str) -> None:
+    queue = MessageQueue(topic, "broker-a", 3)
+    form = SendForm(RequestCode.SEND_MESSAGE_V2, "g", queue, create_topic_key="TBW102", topic_queues=4, batch=False)
+    properties = plain_properties(Message("t", b"body"), "7F0000010001")
+    assert properties is not None
+    full = form.build(7, 0, 0, 1_700_000_000_000, 0, properties, 0, b"body")
+    assert form.build_plain(7, 1_700_000_000_000, "7F0000010001", b"body") == full

@@ -6,9 +6,11 @@ import pytest
 from gateway.client.aio.connection import MAX_OPAQUE, BrokerConnection, FutureWaiting
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
 from gateway.client.tests.jumping_time import run_jumping
+from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame
+from wire.headers.send import SendMessageResponse
 
 
 class MemoryTransport(asyncio.Transport):
@@ -269,3 +271,49 @@ async def test_numbers_of_requests_begin_again() -> None:
     wired.connection._next_opaque = MAX_OPAQUE
     assert [wired.connection.take_opaque() for _ in range(2)] == [MAX_OPAQUE, 0]
     assert wired.connection.local_address == "10.0.0.9"
+
+
+class StoredWaiting(FutureWaiting):
+    """Takes answers to sends as they are read in one step."""
+
+    takes_stored = True
+
+    def stored(self, code: int, header: SendMessageResponse) -> None:
+        self.future.set_result(RemotingCommand(code, remark=f"in one step at {header.queue_offset}"))
+
+
+async def stored_or_answered(expects: bool, frame: bytes, kind: type[FutureWaiting] = StoredWaiting) -> RemotingCommand:
+    wired = Wired()
+    if expects:
+        wired.connection.expect_stored()
+    future: asyncio.Future[RemotingCommand] = asyncio.get_running_loop().create_future()
+    wired.connection.start_call(0, b"request", kind(RequestCode.SEND_MESSAGE_V2, 1.0, future))
+    wired.connection.data_received(frame[:20])
+    wired.connection.data_received(frame[20:])
+    wired.connection.close()
+    return await future
+
+
+def stored_frame(code: int = 0, remark: str | None = None, offset: str = "7") -> bytes:
+    fields = {"msgId": "id", "queueId": "1", "queueOffset": offset, "TRACE_ON": "TRUE"}
+    return build_frame(RemotingCommand(code, flag=1, remark=remark, ext_fields=fields))
+
+
+def test_answers_to_sends_are_read_in_one_step_where_they_are_expected() -> None:
+    async def test() -> None:
+        assert (await stored_or_answered(True, stored_frame())).remark == "in one step at 7"
+        assert (await stored_or_answered(True, stored_frame(10))).remark == "in one step at 7"
+        assert (await stored_or_answered(False, stored_frame())).remark is None
+        assert (await stored_or_answered(True, stored_frame(), FutureWaiting)).remark is None
+
+    run(test())
+
+
+def test_what_is_no_plain_answer_to_a_send_is_read_as_any_other() -> None:
+    async def test() -> None:
+        assert (await stored_or_answered(True, stored_frame(1, "no"))).remark == "no"
+        assert (await stored_or_answered(True, stored_frame(offset="many"))).ext_fields["queueOffset"] == "many"
+        refused = build_frame(RemotingCommand(2, flag=1))
+        assert (await stored_or_answered(True, refused)).code == 2
+
+    run(test())

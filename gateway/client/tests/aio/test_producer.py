@@ -57,6 +57,38 @@ def test_messages_take_turns_on_the_queues() -> None:
     run(test())
 
 
+def test_a_message_without_properties_is_sent_with_what_it_has() -> None:
+    async def test() -> None:
+        async with ScriptedBroker(queues=1) as broker, producer_at(broker) as producer:
+            await producer.send(MESSAGE)
+            results = [await producer.send(Message("t", b"x", flag=flag)) for flag in (0, 3)]
+            headers = sent(broker)[1:]
+            assert [(header.flag, header.sys_flag, header.reconsume_times) for header in headers] == [
+                (0, 0, 0),
+                (3, 0, 0),
+            ]
+            for header, result in zip(headers, results, strict=True):
+                assert parse_properties(header.properties or "") == {"WAIT": "true", "UNIQ_KEY": result.msg_id}
+            assert [result.queue_offset for result in results] == [1, 2]
+
+    run(test())
+
+
+def test_a_broker_that_came_back_is_used_again() -> None:
+    async def test() -> None:
+        async with ScriptedBroker(queues=1) as first, ScriptedBroker(name="broker-b", queues=1) as second:
+            first.route_addresses = {"broker-a": first.address, "broker-b": second.address}
+            async with producer_at(first) as producer:
+                for _ in range(2):
+                    await producer.send(MESSAGE)
+                second.drop_connections()
+                for _ in range(4):
+                    await producer.send(MESSAGE)
+                assert len(second.asked(SEND)) == 3
+
+    run(test())
+
+
 def test_a_queue_a_selector_and_a_key_choose() -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker, producer_at(broker) as producer:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from gateway.client import Message, Producer, ProducerSettings, process
+from gateway.client.blocking.direct_sends import MOST_CONNECTIONS
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -74,7 +75,7 @@ def test_futures_of_async_sends_are_for_threads(broker: ScriptedBroker) -> None:
         assert not futures[0].cancel()
 
 
-def test_many_threads_share_one_connection(broker: ScriptedBroker) -> None:
+def test_many_threads_share_a_few_connections(broker: ScriptedBroker) -> None:
     with Producer("g", namesrv=broker.address) as producer:
         threads = [threading.Thread(target=lambda: [producer.send(MESSAGE) for _ in range(20)]) for _ in range(8)]
         for thread in threads:
@@ -82,7 +83,7 @@ def test_many_threads_share_one_connection(broker: ScriptedBroker) -> None:
         for thread in threads:
             thread.join()
     assert len(broker.asked(SEND)) == 160
-    assert broker.connections == 1
+    assert broker.connections <= 1 + MOST_CONNECTIONS
 
 
 def test_a_thread_waits_when_too_much_is_in_flight(broker: ScriptedBroker) -> None:

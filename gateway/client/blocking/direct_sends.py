@@ -1,0 +1,258 @@
+"""Sends of a thread that waits for the answer: over a connection of its own, past the loop and its thread.
+
+One message at a time has no other to share a write with, and to wake the loop and be woken by it costs more than all
+the rest of a send. So the calling thread writes the frame and reads the answer itself, over one of a few connections
+that are kept for this. It is a short cut, not a second client: routes and the first connection to a broker are the
+loop's, and whatever is not a plain "stored" (a refusal, a broken connection, no answer) is handed to the ``Sender``
+there, which tries again or fails as always.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from gateway.client.aio.sender import Sender
+from gateway.client.aio.sending import Sending, SendOptions
+from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
+from gateway.client.message import Message
+from gateway.client.results import SendResult
+from wire.codes import ResponseCode, request_code_name
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.errors import RemoteError
+
+_log = logging.getLogger(__name__)
+
+MOST_CONNECTIONS: Final = 4
+"""For each broker. Threads beyond that go over the loop, which joins what many threads send."""
+_READ_BYTES: Final = 65_536
+_FRESH_S: Final = 0.1
+"""A connection that was used so shortly ago is not looked at before it is used again."""
+_IDLE_S: Final = 30.0
+"""A connection unused for longer is not used again: servers close those that are silent for two minutes."""
+_TIMEOUT_SLACK_S: Final = 0.01
+"""A timeout that differs less is left as it is, since setting it is a call of the system."""
+
+
+class DirectConnection:
+    """A socket that one thread at a time uses.
+
+    :param address: as the route names it, for errors.
+    :param where: host and port to connect to.
+    :param timeout: seconds for that.
+    :raises OSError: it cannot be connected.
+    """
+
+    __slots__ = ("_next_opaque", "_socket", "_timeout", "_wire", "address", "used_at")
+
+    def __init__(self, address: str, where: tuple[str, int], timeout: float, max_frame_bytes: int) -> None:
+        self.address = address
+        self.used_at = time.monotonic()
+        self._socket = socket.create_connection(where, timeout)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._timeout = timeout
+        self._wire = Connection(max_frame_bytes)
+        self._next_opaque = 0
+
+    def take_opaque(self) -> int:
+        """The number of the next request."""
+        self._next_opaque = opaque = (self._next_opaque + 1) & 0x7FFF_FFFF
+        return opaque
+
+    def is_usable(self) -> bool:
+        """Whether it is still open, as far as one can see from here."""
+        idle_s = time.monotonic() - self.used_at
+        if idle_s < _FRESH_S:
+            return True
+        if idle_s > _IDLE_S:
+            return False
+        self._set_timeout(0.0)
+        try:
+            self._socket.recv(1)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+        return False  # closed, or it says something unasked: a new one is simpler
+
+    def call(self, frame: bytes, opaque: int, ends_at: float) -> RemotingCommand:
+        """Send a request and wait for its answer.
+
+        :param ends_at: on the monotonic clock.
+        :raises TimeoutError: it did not come until then.
+        :raises OSError: the connection broke; ``RemoteError``: what came cannot be read.
+        """
+        self._wait_until(ends_at)
+        self._socket.sendall(frame)
+        while True:
+            data = self._socket.recv(_READ_BYTES)
+            if not data:
+                raise ConnectionResetError("closed by the other side")
+            for command in self._wire.receive_data(data):
+                if command.opaque == opaque and command.is_response:
+                    self.used_at = time.monotonic()
+                    return command
+            if self._wire.failure is not None:
+                raise self._wire.failure
+            self._wait_until(ends_at)
+
+    def break_off(self) -> None:
+        """End it while another thread waits in ``call``, which fails then."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End it."""
+        self._socket.close()
+
+    def _wait_until(self, ends_at: float) -> None:
+        left = ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        if abs(left - self._timeout) > _TIMEOUT_SLACK_S:
+            self._set_timeout(left)
+
+    def _set_timeout(self, timeout: float) -> None:
+        self._timeout = timeout
+        self._socket.settimeout(timeout)
+
+
+class DirectSends:
+    """Sends for the threads of one producer.
+
+    :param call_soon: runs something on the sender's loop; raises when there is no loop any more.
+    """
+
+    def __init__(self, sender: Sender, call_soon: Callable[[Callable[[], None]], object]) -> None:
+        self._sender = sender
+        self._call_soon = call_soon
+        self._free: dict[str, list[DirectConnection]] = {}
+        self._all: set[DirectConnection] = set()
+        self._busy: Counter[str] = Counter()
+        self._lock = threading.Condition(threading.Lock())
+        self._is_closed = False
+
+    def send(
+        self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None
+    ) -> SendResult | concurrent.futures.Future[SendResult] | None:
+        """Send a message.
+
+        :param packed: what ``compressed_body`` returned for it, when it was asked.
+        :returns: the result; a future, when it is left to the sender; None: this way is not open to it, and nothing
+            has happened.
+        :raises RocketMQError: it cannot be sent as it is.
+        """
+        sending = self._sender.prepare_aside(message, options, packed)
+        if sending is None:
+            return None
+        connection = self._take(sending)
+        if connection is None:
+            return self._leave(sending, lambda: self._sender.begin_at_target(sending))
+        sending.tries = 1
+        try:
+            answer = self._call(connection, sending)
+        except RocketMQError as error:
+            failure = error
+            return self._leave(sending, lambda: sending.failed(failure))
+        result = sending.plain_result(answer)
+        return self._leave(sending, lambda: sending.answered(answer)) if result is None else result
+
+    def _call(self, connection: DirectConnection, sending: Sending) -> RemotingCommand:
+        keep = False
+        try:
+            opaque = connection.take_opaque()
+            answer = connection.call(self._sender.frame_at_target(sending, opaque), opaque, sending.ends_at)
+            keep = answer.code != ResponseCode.GO_AWAY
+        except TimeoutError as error:
+            what = request_code_name(sending.code)
+            raise RequestTimeout(what, connection.address, sending.timeout) from error
+        except OSError as error:
+            raise ConnectionLost(connection.address, error.strerror or str(error)) from error
+        except RemoteError as error:
+            _log.warning("%s sent what cannot be read, the connection is closed: %s", connection.address, error)
+            raise ProtocolError(connection.address, str(error)) from error
+        finally:
+            self._give(connection, keep)
+        return answer
+
+    def close(self, timeout: float) -> None:
+        """Wait for the answers that are awaited, then end all connections."""
+        with self._lock:
+            self._is_closed = True
+            self._lock.wait_for(lambda: not self._busy.total(), timeout)
+            self._free.clear()
+            left, self._all = self._all, set()
+        for connection in left:
+            connection.break_off()
+            connection.close()
+
+    def _leave(self, sending: Sending, then: Callable[[], None]) -> concurrent.futures.Future[SendResult]:
+        """Let the sender decide what becomes of a message."""
+        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
+        future.set_running_or_notify_cancel()
+        sending.future = future
+        try:
+            self._call_soon(lambda: self._sender.take_over(sending, then))
+        except (RuntimeError, ClientClosed):
+            error = ClientClosed("producer", "was closed before the message was stored")
+            error.outcome_unknown = sending.tries > 0
+            future.set_exception(error)
+        return future
+
+    def _take(self, sending: Sending) -> DirectConnection | None:
+        assert sending.target is not None, "it was prepared with one"
+        address = sending.target.address
+        with self._lock:
+            free = self._free.setdefault(address, [])
+            while free and not self._is_closed:
+                connection = free.pop()
+                if connection.is_usable():
+                    self._busy[address] += 1
+                    return connection
+                self._all.discard(connection)
+                connection.close()
+            if self._is_closed or self._busy[address] >= MOST_CONNECTIONS:
+                return None
+            self._busy[address] += 1
+        made = self._connected(address, sending.ends_at)
+        with self._lock:
+            if made is None:
+                self._ended(address)
+            else:
+                self._all.add(made)
+        return made
+
+    def _connected(self, address: str, ends_at: float) -> DirectConnection | None:
+        where = self._sender.where_aside(address)
+        settings = self._sender.settings
+        # Half of the time is left for the sender, which tries as well and tells what is wrong.
+        timeout = min(settings.connect_timeout, (ends_at - time.monotonic()) / 2)
+        if where is None or timeout <= 0:
+            return None
+        try:
+            return DirectConnection(address, where, timeout, settings.max_frame_bytes)
+        except OSError:
+            return None
+
+    def _give(self, connection: DirectConnection, keep: bool) -> None:
+        with self._lock:
+            self._ended(connection.address)
+            if keep and not self._is_closed:
+                self._free[connection.address].append(connection)
+                return
+            self._all.discard(connection)
+        connection.close()
+
+    def _ended(self, address: str) -> None:
+        """One fewer is busy; with the lock."""
+        self._busy[address] -= 1
+        if self._is_closed:
+            self._lock.notify_all()
