@@ -15,8 +15,10 @@ from gateway.client.message import MessageQueue
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """What a queue holds: offsets from ``min_offset`` up to, not including, ``max_offset``.
+    """What a queue holds.
 
+    :param min_offset: of the first message that is still stored.
+    :param max_offset: what the next message stored will get.
     :param last_stored_at_ms: when its last message was stored; 0 without one.
     """
 
@@ -53,6 +55,8 @@ class QueueProgress:
 class GroupProgress:
     """How far a group is.
 
+    :param group: its name.
+    :param queues: how far it is in each queue, ordered.
     :param tps: messages it consumes in a second, as the brokers count.
     """
 
@@ -72,7 +76,16 @@ class GroupProgress:
 
 @dataclass(frozen=True, slots=True)
 class ConsumeTimeSpan:
-    """Between which store times (ms) a queue's messages lie, how far a group is, and how long it is behind."""
+    """Between which times the messages of a queue were stored, and up to which a group has consumed them.
+
+    Times are milliseconds since the epoch; 0: there is none.
+
+    :param queue: which.
+    :param min_stored_at_ms: of the first message of the queue.
+    :param max_stored_at_ms: of the last one.
+    :param consumed_at_ms: of the message that the group consumed last.
+    :param delay_ms: how long the group is behind.
+    """
 
     queue: MessageQueue
     min_stored_at_ms: int
@@ -98,7 +111,11 @@ class MessageNotFound(RocketMQError):
 
 
 class NothingConsumed(RocketMQError):
-    """A group has no offsets: no such group, or it never committed one."""
+    """A group has no offsets: no such group, or it never committed one.
+
+    :param group: its name.
+    :param topic: where it was asked for, None for all topics.
+    """
 
     def __init__(self, group: str, topic: str | None) -> None:
         super().__init__(group, topic)

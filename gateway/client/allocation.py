@@ -164,8 +164,8 @@ class MachineRoomNearby:
     """Queues are shared among the members in their broker's room; without any there, among all members.
 
     :param inner: how those members share.
-    :param room_of_queue: the room of a queue's broker; :param room_of_client: the room of a client id. Neither may
-        be empty.
+    :param room_of_queue: the room of a queue's broker; not empty.
+    :param room_of_client: the room of a client id; not empty.
     """
 
     def __init__(

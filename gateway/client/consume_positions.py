@@ -24,8 +24,11 @@ class ConsumeFrom(StrEnum):
     """Where a group without an offset begins. Names and meaning are those of Java's ``ConsumeFromWhere``."""
 
     LAST_OFFSET = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value
+    """After the last message: only what is stored from now on."""
     FIRST_OFFSET = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET.value
+    """At the first message that is still stored."""
     TIMESTAMP = ConsumeFromWhere.CONSUME_FROM_TIMESTAMP.value
+    """At the first message stored at ``consume_timestamp`` or later."""
 
 
 @dataclass(frozen=True, slots=True)

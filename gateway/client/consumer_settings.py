@@ -22,7 +22,9 @@ class MessageModel(StrEnum):
     """Whether the members of a group share the messages or each of them gets all."""
 
     CLUSTERING = _WireModel.CLUSTERING.value
+    """Each message goes to one member."""
     BROADCASTING = _WireModel.BROADCASTING.value
+    """Each message goes to every member; nothing is delivered again, and each keeps its own offsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,7 @@ class ConsumerSettings(TracedSettings):
     """What consumers that read queues have in common."""
 
     message_model: MessageModel = MessageModel.CLUSTERING
+    """Whether the members of the group share messages or each of them gets all."""
     consume_from_where: ConsumeFrom = ConsumeFrom.LAST_OFFSET
     """Where a group without an offset begins."""
     consume_timestamp: datetime.datetime | float | None = None

@@ -80,7 +80,8 @@ class MessageRefused(RocketMQError, ValueError):
 class MessageTooLarge(MessageRefused):
     """A body or the properties exceed their limit.
 
-    :param size_bytes: how long they are; ``limit_bytes`` how long they may be.
+    :param size_bytes: how long they are.
+    :param limit_bytes: how long they may be.
     """
 
     def __init__(self, part: str, size_bytes: int, limit_bytes: int, fix: str) -> None:
@@ -133,7 +134,7 @@ class RequestTimeout(RocketMQError, TimeoutError):
     """No answer came in time.
 
     :param what: what was asked, for people: ``"SEND_MESSAGE_V2"``, or a phrase.
-    :param address: of whom, ``host:port``.
+    :param address: of whom, ``host:port``, or what else did not answer.
     :param timeout: how long was waited, in seconds.
     :param outcome_unknown: whether the request may have reached the other side.
     """
@@ -398,6 +399,7 @@ class ClientClosed(RocketMQError):
     """A method was called on a client that is not started or is closed.
 
     :param what: the client, for people.
+    :param reason: what is wrong with it, a phrase that follows its name.
     """
 
     _HINT: ClassVar[str] = "call start() or use it in a with block, and do not use it after close()"

@@ -15,6 +15,7 @@ from gateway.client.message import MessageQueue
 class OffsetChange:
     """One queue.
 
+    :param queue: which.
     :param current: what the group would read next; None when it has no offset yet.
     :param new: what it will read next.
     """
@@ -38,6 +39,9 @@ class OffsetChange:
 class OffsetReset:
     """What a reset changes, or has changed.
 
+    :param group: whose offsets.
+    :param topic: in which topic.
+    :param changes: a change for each queue, in their order.
     :param online: clients of the group that are connected: their brokers have to tell them.
     """
 

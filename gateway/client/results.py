@@ -14,9 +14,13 @@ class SendStatus(IntEnum):
     """How safe a stored message is. Values are response codes."""
 
     SEND_OK = 0
+    """As safe as the broker is set up to make it."""
     FLUSH_DISK_TIMEOUT = 10
+    """Stored, but not flushed to disk in time (flushDiskType=SYNC_FLUSH)."""
     FLUSH_SLAVE_TIMEOUT = 12
+    """Stored, but not replicated in time (brokerRole=SYNC_MASTER)."""
     SLAVE_NOT_AVAILABLE = 11
+    """Stored, but there is no slave to replicate it to (brokerRole=SYNC_MASTER)."""
 
 
 SEND_STATUS_BY_CODE: Final = {int(status): status for status in SendStatus}

@@ -18,6 +18,7 @@ from wire.message.flags import is_readable, is_writable
 class TopicRoute:
     """Where a topic lives.
 
+    :param topic: its name.
     :param publish_queues: writable queues of brokers that have a master, in the order producers take turns.
     :param subscribe_queues: readable queues, ordered by broker name and number.
     :param brokers: addresses ``host:port`` by broker id (0 is the master), by broker name.

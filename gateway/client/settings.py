@@ -53,7 +53,9 @@ class TlsSettings:
     """How connections are encrypted; ``tls=True`` is the same as ``TlsSettings()``.
 
     :param ca_file: PEM file of the authorities to trust; None: those of the system.
-    :param cert_file: PEM file of this client's certificate, when servers ask for one; ``key_file`` its key.
+    :param cert_file: PEM file of this client's certificate, when servers ask for one.
+    :param key_file: PEM file of its key; None: it is in ``cert_file``.
+    :param key_password: of an encrypted key.
     :param verify: False takes any certificate, as the Java client does by default (``tls.client.authServer``).
     :param check_host_name: whether the certificate must name the host connected to; brokers are mostly reached
         by address, so this is off unless asked for.
@@ -69,7 +71,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """What every client needs to know; see the comments of the fields."""
+    """What every client needs to know. Each setting, with its range: docs/python-client/reference.md."""
 
     namesrv: str | Sequence[str] = ()
     """Addresses of name servers: ``"a:9876;b:9876"`` or a sequence of ``"host:port"``."""
@@ -78,7 +80,9 @@ class ClientSettings:
     access_key: str | None = None
     """With ``secret_key``: sign every request (ACL)."""
     secret_key: str | None = field(default=None, repr=False)
+    """What requests are signed with; it is not sent."""
     security_token: str | None = field(default=None, repr=False)
+    """Sent along with temporary keys."""
     namespace: str = ""
     """Put in front of the names of topics and groups: ``namespace%topic``."""
     instance_name: str = ""
@@ -86,6 +90,7 @@ class ClientSettings:
     client_ip: str = ""
     """First part of the client id and of message ids; empty: the address this machine is reached at."""
     unit_name: str = ""
+    """Third part of the client id, where the Java clients of a group have one."""
     address_map: Mapping[str, str] = field(default_factory=dict)
     """``{"172.17.0.2:10911": "localhost:10911"}``: where to connect instead of an address a broker advertises."""
     heartbeat_broker_interval: float = limited(30.0, least=0.1, most=60.0)
@@ -93,12 +98,15 @@ class ClientSettings:
     poll_name_server_interval: float = limited(30.0, least=0.1, most=3600.0)
     """Seconds between looks at the routes of all topics in use."""
     persist_consumer_offset_interval: float = limited(5.0, least=0.1, most=3600.0)
+    """Seconds between two reports of a push consumer how far it has consumed."""
     connect_timeout: float = limited(3.0, least=0.01, most=600.0)
+    """Seconds a connection may take to be made, TLS included."""
     request_timeout: float = limited(3.0, least=0.01, most=600.0)
     """Seconds an ordinary request may take (upstream ``mqClientApiTimeout``)."""
     reconnect_backoff_min: float = limited(0.1, least=0.0, most=60.0)
     """Seconds before the second attempt to connect to an address; doubled for each further one, with jitter."""
     reconnect_backoff_max: float = limited(3.0, least=0.0, most=600.0)
+    """Most seconds between two attempts."""
     max_in_flight_requests: int = limited(65_535, least=1, most=1_000_000)
     """Unanswered requests of one connection; more are refused, as the Java client refuses them."""
     max_frame_bytes: int = limited(16_777_216, least=4096, most=16_777_216)
@@ -170,17 +178,21 @@ class ProducerSettings(TracedSettings):
     retry_times_when_send_failed: int = limited(2, least=0, most=100)
     """How often a failed send is tried again, on another broker if there is one."""
     retry_times_when_send_async_failed: int = limited(2, least=0, most=100)
+    """The same for ``send_async``."""
     retry_another_broker_when_not_store_ok: bool = False
     """Whether FLUSH_DISK_TIMEOUT and the like count as failures that are tried elsewhere."""
     compress_msg_body_over: int = limited(4096, least=1)
     """Bodies of at least so many bytes are compressed."""
     compress_type: str = limited("zlib", choices=("none", "zlib", "lz4", "zstd"))
+    """What they are compressed with; lz4 and zstd need ``rocketmq-gateway[compression]``, here and at consumers."""
     compress_level: int = limited(5, least=0, most=22)
+    """Of zlib up to 9, of lz4 up to 16, of zstd up to 22; more is cut down to that."""
     max_message_size: int = limited(4_194_304, least=1, most=16_000_000)
     """Bytes of a body; at most the broker's ``maxMessageSize``."""
     default_topic_queue_nums: int = limited(4, least=1, most=65_535)
     """Queues of a topic that the broker creates at the first send, on each broker."""
     create_topic_key: str = "TBW102"
+    """The topic whose configuration brokers copy for it."""
     send_latency_fault_enable: bool = False
     """Whether brokers that answered slowly or not at all are left out for a while."""
     max_in_flight: int = limited(10_000, least=1, most=1_000_000)

@@ -23,7 +23,10 @@ def retry_topic(group: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sql:
-    """A SQL92 expression where a subscription is given: ``{"orders": Sql("price > 5")}``."""
+    """A SQL92 expression where a subscription is given: ``{"orders": Sql("price > 5")}``.
+
+    :param expression: a condition on properties of messages, evaluated by the broker.
+    """
 
     expression: str
 

@@ -21,6 +21,8 @@ class TransactionSendResult(SendResult, frozen=True, kw_only=True):
 class HalfNotSafe(NotSent):
     """A half message was stored, but not as safely as its broker is set to: it is rolled back, nothing was run."""
 
+    outcome_unknown = False
+
     def __str__(self) -> str:
         return (
             f"half message {self.result.msg_id} was stored with status {self.status}: the broker did not flush or "
@@ -29,7 +31,12 @@ class HalfNotSafe(NotSent):
 
 
 class AlreadyDecided(RocketMQError):
-    """A second outcome for one transaction."""
+    """A second outcome for one transaction.
+
+    :param msg_id: of its message.
+    :param state: what its broker was told, or is being told.
+    :param wanted: what it cannot be told any more.
+    """
 
     def __init__(self, msg_id: str, state: TransactionState, wanted: TransactionState) -> None:
         super().__init__(msg_id, state, wanted)

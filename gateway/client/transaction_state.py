@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 
 
 class TransactionState(Enum):
-    """What became of a local transaction.
-
-    ``COMMIT`` delivers the half message, ``ROLLBACK`` drops it, ``UNKNOWN`` leaves it to a later check: the broker then
-    asks any producer of the group.
-    """
+    """What became of a local transaction."""
 
     COMMIT = SysFlag.TRANSACTION_COMMIT
+    """The half message is delivered."""
     ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
+    """The half message is dropped."""
     UNKNOWN = SysFlag.TRANSACTION_NONE
+    """Left to a later check: the broker asks any producer of the group."""
 
 
 Verdict: TypeAlias = TransactionState | Awaitable[TransactionState]

@@ -141,7 +141,7 @@ class AdminGroups:
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
         """What one client of a consumer group is doing, as it says itself (upstream ``ConsumerRunningInfo``).
 
-        Needs a broker that passes the request on: Apache RocketMQ does.
+        Needs a broker that passes the request on: Apache RocketMQ and this gateway do.
 
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """
@@ -153,7 +153,7 @@ class AdminGroups:
     async def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
         """Let one client consume one message now; what came of it (upstream ``ConsumeMessageDirectlyResult``).
 
-        Needs a broker that passes the request on: Apache RocketMQ does.
+        Needs a broker that passes the request on: Apache RocketMQ and this gateway do.
 
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """
@@ -168,7 +168,7 @@ class AdminGroups:
     async def subscription(self, group: str, topic: str) -> SubscriptionData | None:
         """What a group subscribes to in a topic, as far as brokers remember; None when they do not.
 
-        :raises BrokerError: the broker does not answer this (RocketMQ Gateway: see ``consumers``).
+        :raises BrokerError: the broker does not answer this.
         """
         topic = self._calls.wire(topic)
         header = QuerySubscriptionByConsumerRequest(group=self._calls.wire(group), topic=topic)

@@ -140,7 +140,7 @@ class AdminOffsets:
         """Set a group back or forth in a topic; what was changed.
 
         Of a group without connected clients the offsets are written. One with clients needs a broker that tells
-        them, which Apache RocketMQ does; elsewhere stop the clients first.
+        them: Apache RocketMQ and this gateway do; elsewhere stop the clients first.
 
         :raises BrokerError: a broker refuses it; with REQUEST_CODE_NOT_SUPPORTED it cannot tell connected clients.
         """

@@ -1,7 +1,7 @@
 """``aio.Producer``: sends messages with asyncio.
 
 async with Producer("orders", namesrv="localhost:9876") as producer:
-result = await producer.send(Message("topic", b"hello"))
+    result = await producer.send(Message("topic", b"hello"))
 """
 
 from __future__ import annotations
@@ -277,7 +277,8 @@ class Producer(Client):
 
         :param recall_handle: from the result of its send.
         :returns: the id of the message.
-        :raises BrokerError: it is delivered already, or the server cannot recall (5.4 and later can).
+        :raises BrokerError: it is delivered already, or the server does not recall (Apache RocketMQ from 5.3.2 on
+            does with recallMessageEnable=true).
         """
         check_topic(topic)
         instance = self._running_instance()

@@ -74,7 +74,7 @@ class Transaction:
         """
         self._thread.run(self._core.rollback())
 
-    def leave(self, error: BaseException | None) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         """The end of a block: what is not decided is UNKNOWN, and the broker asks the checker."""
         if self._core.state is None:
             try:
@@ -105,7 +105,7 @@ class BegunTransaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._transaction is not None:
-            self._transaction.leave(error)
+            self._transaction._leave(error)
 
 
 class TransactionProducer(Producer):

@@ -31,6 +31,7 @@ MAX_NAME_CHARS = 80
 class GatewayForTest:
     """What a test gets: addresses, and names that no other test uses. As a context manager it clears up.
 
+    :param server: the process behind it, for tests that kill it and start it again.
     :param prefix: with what topics and groups begin.
     """
 

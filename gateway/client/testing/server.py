@@ -43,6 +43,7 @@ class GatewayServer:
     :param data: directory of the store, kept; None for a temporary one.
     :param settings: settings by Apache RocketMQ's names, over ``SMALL_AND_QUICK``.
     :param port: of the broker; 0 for a free one, kept over restarts.
+    :param nameserver_port: of the name server, in the same way.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class GatewayServer:
         self._temporary = None if data is not None else Path(tempfile.mkdtemp(prefix="rocketmq-gateway-"))
         self.data = data or self._directory() / "data"
         self.log = self.data.with_name(self.data.name + ".log")
+        """The file with what it logs, beside ``data``."""
         self._settings = {**SMALL_AND_QUICK, **(settings or {})}
         self._port = port
         self._nameserver_port = nameserver_port
