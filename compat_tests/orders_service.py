@@ -36,7 +36,7 @@ class Order(Table):
 class OrderChecker:
     """Answers for orders whose outcome the broker does not know: in any process of the service."""
 
-    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:  # noqa: TID251 - a service's
+    def __init__(self, engine: Engine, clock: Callable[[], float] = time.time) -> None:
         self._engine = engine
         self._clock = clock
 
