@@ -27,6 +27,8 @@ from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
+from gateway.broker.requests.pop import PopLimits, PopMessage
+from gateway.broker.requests.pop_ack import PopAcks
 from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
 from gateway.broker.requests.reply import ReplyMessage
@@ -38,6 +40,9 @@ from gateway.broker.traffic import Traffic
 from gateway.broker.upkeep import Job
 from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.delivery.long_poll import TICK_MS, HeldPulls
+from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
+from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
+from gateway.delivery.pop.pops import Pops
 from gateway.errors import GatewayError
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
@@ -46,12 +51,13 @@ from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
 from gateway.metadata.names import CHECK_MAX_TOPIC, SCHEDULE_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import schedule_queue_id
-from gateway.settings import Settings
+from gateway.settings import FlushDiskType, Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.retention import rule_text
 from gateway.store.store_settings import StoreSettings
@@ -68,6 +74,7 @@ from wire.message.flags import Permission
 from wire.message.message_id import UniqueKeys, pack_host, unpack_host
 
 if TYPE_CHECKING:
+    from gateway.broker.requests.assignments import QueuesOf
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, RequestGroup
@@ -93,6 +100,12 @@ CONSUMER_STATE_CODES = (
     RequestCode.GET_CONSUMER_RUNNING_INFO,
     RequestCode.CONSUME_MESSAGE_DIRECTLY,
 )
+ASSIGNMENT_CODES = (
+    RequestCode.QUERY_ASSIGNMENT,
+    RequestCode.SET_MESSAGE_REQUEST_MODE,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+)
+POP_WAITING_CODES = (RequestCode.PEEK_MESSAGE, RequestCode.NOTIFICATION, RequestCode.POLLING_INFO)
 STATISTICS_CODES = (
     RequestCode.GET_TOPIC_STATS_INFO,
     RequestCode.GET_CONSUME_STATS,
@@ -116,8 +129,14 @@ TRANSACTION_CODES = (
 LOOPBACK = "127.0.0.1"
 LONGEST_HOLD_MS = 120_000
 """A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
+COMPACT_MS = 1_000
+"""How often it is seen whether old records of the revive topic are still needed."""
 MEMBERSHIP_SCAN_MS = 10_000
 """How often silent clients and run-out queue locks are looked for, as upstream."""
+
+
+async def no_name_server(_topic: str) -> None:
+    """Nobody to ask for queues: the broker's own are all there are."""
 
 
 class BrokerParts:
@@ -127,6 +146,7 @@ class BrokerParts:
     :param in_log_thread: runs blocking work on the commit log, in order.
     :param in_thread: runs other blocking work in a thread pool.
     :param listen_port: the broker's main port, once it listens.
+    :param read_queues: read queues of a topic by broker name, asked of the name servers.
     :param files: the disk of the store; the operating system's files when left out.
     """
 
@@ -140,12 +160,15 @@ class BrokerParts:
         in_log_thread: Callable[[Callable[[], object], Callable[[Any], None]], None],
         in_thread: Callable[[Callable[[], Any], Callable[[Any], None]], None],
         listen_port: Callable[[], int],
+        read_queues: QueuesOf = no_name_server,
         files: FileLayer | None = None,
     ) -> None:
         self._settings = settings
         self._reactor = reactor
         self._clock = clock
         self._in_thread = in_thread
+        self._soon = soon
+        self._read_queues = read_queues
         self._cold_reads = ColdReads(in_thread, threads=settings.cold_read_threads, limit=settings.cold_reads_limit)
         self._listen_port = listen_port
         self._store_hosts: dict[bytes, bytes] = {}
@@ -176,7 +199,8 @@ class BrokerParts:
         self.groups = Groups(
             path=config / "subscriptionGroup.json", settings=settings, clock_ms=clock, in_thread=in_thread
         )
-        self.offsets = ConsumerOffsets(path=config / "consumerOffset.json", clock_ms=clock, in_thread=in_thread)
+        self.offsets = ConsumerOffsets(path=config / "consumerOffset.json", clock_ms=clock, in_thread=self._after_flush)
+        self._modes = RequestModes(path=config / "messageRequestMode.json", in_thread=in_thread)
         self._delay_offsets = DelayOffsets(config / "delayOffset.json", in_thread)
         self.producers = Producers()
         self.consumers = Consumers(groups=self.groups)
@@ -191,6 +215,19 @@ class BrokerParts:
             expired_after_ms=settings.channel_expired_timeout_ms,
         )
         self._held = HeldPulls(clock, settings.held_pulls_limit)
+        host = pack_host(_literal(settings.advertised.host or LOOPBACK, LOOPBACK), settings.listen_port)
+        self.pops = Pops(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            settings=settings,
+            order_path=config / ORDER_FILE_NAME,
+            store_host=host,
+            clock_ms=clock,
+            cold_read=self._cold_reads.read,
+            in_thread=self._after_flush,
+        )
         self._delays = DelayService(
             store=self.store, levels=self._levels, reactor=reactor, clock=clock, in_thread=in_thread
         )
@@ -205,7 +242,7 @@ class BrokerParts:
             clock_ms=self._steady_ms,
             limits=TransactionLimits.from_settings(settings),
             journal_path=settings.store_path_root_dir / "transaction" / "checks",
-            host=pack_host(_literal(settings.advertised.host or LOOPBACK, LOOPBACK), settings.listen_port),
+            host=host,
             soon=soon,
             in_thread=in_thread,
             metrics=self.registry,
@@ -251,6 +288,8 @@ class BrokerParts:
         self._delays.resume_from(self._delay_offsets.load())
         self._delay_offsets.follow(self._delays.durable_offsets)
         self._adopt_queues()
+        self._modes.load()
+        self.pops.rebuild()
         self.transactions.rebuild()
 
     def register(self, dispatch: Dispatch) -> None:
@@ -258,6 +297,8 @@ class BrokerParts:
         for requests in self._requests():
             requests.register(dispatch)
         dispatch.loads(STATISTICS_CODES, self._statistics)
+        dispatch.loads(ASSIGNMENT_CODES, self._assignments)
+        dispatch.loads(POP_WAITING_CODES, self._pop_waiting)
         dispatch.loads((RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,), self._reset_offsets)
         dispatch.loads(GROUP_OFFSET_CODES, self._group_offsets)
         dispatch.loads(CONSUMPTION_CODES, self._consumption)
@@ -277,6 +318,7 @@ class BrokerParts:
         """End what runs by itself and answer the held pulls; ends when everything appended is durable."""
         self._delays.stop()
         self._held.resume_all()
+        self.pops.stop()
         await self.transactions.stop()
         waiting: Deferred[None] = Deferred()
         self.store.when_idle(lambda: waiting.callback(None))
@@ -299,6 +341,14 @@ class BrokerParts:
         return [
             LastSave(self.topics, config / "topics.json", "topics created or changed since it was saved last"),
             LastSave(self.groups, config / "subscriptionGroup.json", "groups made or changed since it was saved last"),
+            LastSave(
+                self.pops,
+                config / ORDER_FILE_NAME,
+                "a start reads more of the topic in which pops are written down",
+            ),
+            LastSave(
+                self._modes, config / "messageRequestMode.json", "groups consume as was set when it was saved last"
+            ),
             LastSave(
                 self.offsets,
                 config / "consumerOffset.json",
@@ -339,6 +389,8 @@ class BrokerParts:
                 random_below=randbelow,
             ),
             self._pull(),
+            self._pop(),
+            self._pop_acks(),
             HeartbeatRequests(
                 heartbeats=self._heartbeats,
                 filters=self._filters,
@@ -348,7 +400,9 @@ class BrokerParts:
             OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=self._cold_reads),
             LockRequests(locks=self._locks),
             QueryMessages(store=store, settings=settings, cold_reads=self._cold_reads),
-            TopicRequests(topics=topics, offsets=offsets, store=store, in_thread=self._in_thread),
+            TopicRequests(
+                topics=topics, offsets=offsets, store=store, in_thread=self._in_thread, deleted=self.pops.forget_topic
+            ),
             CleaningRequests(store=store, topics=topics, expiry=self._expiry, in_thread=self._in_thread),
             GroupRequests(groups=groups, offsets=offsets),
         ]
@@ -375,6 +429,7 @@ class BrokerParts:
             offsets=self.offsets,
             consumers=self.consumers,
             held=self._held,
+            pops=self.pops,
             cold_reads=self._cold_reads,
             broker_name=self._settings.broker_name,
             by_server=self._settings.use_server_side_reset_offset,
@@ -506,6 +561,89 @@ class BrokerParts:
             filters=self._filters,
         )
 
+    def _pop(self) -> PopMessage:
+        settings, pops = self._settings, self.pops
+        return PopMessage(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            positions=pops.positions,
+            check_points=pops.check_points,
+            orders=pops.orders,
+            revive_log=pops.revive_log,
+            held=pops.held,
+            limits=PopLimits(
+                broker_permission=settings.broker_permission,
+                max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+                max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+                property_filter_enabled=settings.enable_property_filter,
+                retry_probability=settings.pop_from_retry_probability,
+                retry_v2=settings.enable_retry_topic_v2,
+                retry_v1_too=settings.retrieve_message_from_pop_retry_topic_v1,
+                actual_retry_topic=settings.pop_response_return_actual_retry_topic,
+                check_points=settings.pop_check_points_limit,
+                longest_hold_ms=LONGEST_HOLD_MS,
+            ),
+            broker_name=settings.broker_name,
+            clock_ms=self._clock,
+            cold_reads=self._cold_reads,
+            traffic=self._traffic,
+            flows=self._flows,
+            soon=self._soon,
+            random_below=randbelow,
+        )
+
+    def _pop_acks(self) -> PopAcks:
+        pops = self.pops
+        return PopAcks(
+            store=self.store,
+            topics=self.topics,
+            offsets=self.offsets,
+            check_points=pops.check_points,
+            orders=pops.orders,
+            revive_log=pops.revive_log,
+            held=pops.held,
+            broker_name=self._settings.broker_name,
+            clock_ms=self._clock,
+            soon=self._soon,
+        )
+
+    def _pop_waiting(self) -> RequestGroup:
+        from gateway.broker.requests.pop_waiting import PopWaiting
+
+        settings, pops = self._settings, self.pops
+        return PopWaiting(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            positions=pops.positions,
+            orders=pops.orders,
+            held=pops.held,
+            notified=pops.notified,
+            broker_permission=settings.broker_permission,
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            longest_hold_ms=LONGEST_HOLD_MS,
+            clock_ms=self._clock,
+            cold_reads=self._cold_reads,
+            random_below=randbelow,
+        )
+
+    def _assignments(self) -> RequestGroup:
+        from gateway.broker.requests.assignments import Assignments
+
+        settings = self._settings
+        return Assignments(
+            topics=self.topics,
+            groups=self.groups,
+            consumers=self.consumers,
+            modes=self._modes,
+            queues_of=self._read_queues,
+            broker_name=settings.broker_name,
+            default_mode=settings.default_message_request_mode,
+            default_share=settings.default_pop_share_queue_num,
+            balances=settings.server_load_balancer_enable,
+        )
+
     # -- jobs -----------------------------------------------------------------------------------------------
 
     def jobs(self) -> list[Job]:
@@ -521,8 +659,10 @@ class BrokerParts:
             Job(
                 name="consumer offsets",
                 interval_ms=settings.flush_consumer_offset_interval_ms,
-                run=self.offsets.persist,
+                run=self._persist_offsets,
             ),
+            Job(name="pops", interval_ms=POP_TICK_MS, run=self.pops.tick),
+            Job(name="revive topic", interval_ms=COMPACT_MS, run=self.pops.revive_log.compact),
             Job(
                 name="delay offsets",
                 interval_ms=settings.flush_delay_offset_interval_ms,
@@ -548,6 +688,23 @@ class BrokerParts:
         self._heartbeats.close_silent()
         self._locks.forget_run_out()
 
+    def _persist_offsets(self) -> None:
+        self.pops.persist()
+        self.offsets.persist()
+
+    def _after_flush(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        """Run a write of what follows from the log in a thread, when the log itself is on disk."""
+        if self._settings.flush_disk_type is FlushDiskType.SYNC_FLUSH:
+            self._in_thread(work, done)
+            return
+
+        def flushed() -> object:
+            if not self.store.flush():
+                raise OSError("the log is not on disk yet")
+            return work()
+
+        self._in_thread(flushed, done)
+
     def _persist_tables(self) -> None:
         """Try again what an earlier write failed to bring to disk."""
         self.topics.persist()
@@ -562,6 +719,7 @@ class BrokerParts:
         self.transactions.half_stored(messages)
         self._delays.arrived(messages)
         self._held.arrived(messages)
+        self.pops.arrived(messages)
 
     def _adopt_queues(self) -> None:
         """Give queues whose topic was created just before a kill their topic again."""

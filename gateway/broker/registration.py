@@ -24,11 +24,13 @@ from gateway.remoting.reactor import TimeSource
 from gateway.settings import Address, Advertised, BrokerSettings
 from gateway.telemetry.logs import EventLog
 from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.route import TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode, response_code_name
 from wire.errors import RemoteError
 from wire.headers.declare import parse_header
 from wire.headers.name_server import (
+    GetRouteInfoRequest,
     QueryDataVersionRequest,
     QueryDataVersionResponse,
     RegisterBrokerRequest,
@@ -111,6 +113,15 @@ def build_registration(
     return header, body
 
 
+def readable_queues(route: TopicRouteData) -> dict[str, int]:
+    """What consumers see of a route: read queues by broker name."""
+    return {
+        queues.broker_name: queues.read_queue_nums
+        for queues in route.queue_datas
+        if queues.perm & Permission.READ and queues.read_queue_nums > 0
+    }
+
+
 class NameServerLink(Protocol):
     """One name server: ``RemoteNameServer``, or that of this process (``DirectRegistration``).
 
@@ -128,6 +139,9 @@ class NameServerLink(Protocol):
 
     async def unregister(self, announcement: Announcement, /) -> None:
         """Say goodbye; CallFailed when it does not hear it."""
+
+    async def read_queues(self, topic: str, /) -> Mapping[str, int] | None:
+        """Readable queues of a topic by broker name, None when it knows none; CallFailed when it does not answer."""
 
 
 class RemoteNameServer:
@@ -168,6 +182,13 @@ class RemoteNameServer:
             broker_id=announcement.broker_id,
         )
         await channel.call(RequestCode.UNREGISTER_BROKER, header, timeout_s=GOODBYE_TIMEOUT_S)
+
+    async def read_queues(self, topic: str) -> Mapping[str, int] | None:
+        """Send GET_ROUTEINFO_BY_TOPIC."""
+        answer = await self._client.call(
+            self._address, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic)
+        )
+        return readable_queues(TopicRouteData.parse(answer.body)) if answer.code == ResponseCode.SUCCESS else None
 
     async def _has_changed(self, announcement: Announcement, reached_at: str) -> bool:
         header = QueryDataVersionRequest(
@@ -230,6 +251,17 @@ class NameServerRegistration(Service):
         if self.running and self._soon is None:
             self._soon = self._reactor.callLater(0, self._register_now)
 
+    async def read_queues(self, topic: str) -> Mapping[str, int] | None:
+        """Readable queues of a topic by broker name, as the first name server that answers says."""
+        for side in self._sides:
+            try:
+                queues = await side.link.read_queues(topic)
+            except (CallFailed, RemoteError):
+                continue
+            if queues is not None:
+                return queues
+        return None
+
     def startService(self) -> None:  # noqa: N802 (Twisted's name)
         """Register everywhere; our own name server knows us when this returns."""
         super().startService()  # type: ignore[no-untyped-call]
@@ -260,7 +292,7 @@ class _Side:
         reactor: TimeSource,
         period_s: float,
     ) -> None:
-        self._link = link
+        self.link = link
         self._announcement = announcement
         self._reactor = reactor
         self._period_s = period_s
@@ -292,11 +324,11 @@ class _Side:
     async def _attempt(self) -> None:
         try:
             announcement = self._announcement()
-            refusal = await self._link.register(announcement)
+            refusal = await self.link.register(announcement)
         except (CallFailed, RemoteError) as error:
             self._failed(str(error))
         except Exception as error:  # noqa: BLE001 - a service loop: one failure must not end the registrations
-            log.error("registration failed", failure=error, name_server=self._link.name)
+            log.error("registration failed", failure=error, name_server=self.link.name)
             self._failures += 1
         else:
             self._failed(refusal) if refusal is not None else self._succeeded(announcement)
@@ -308,18 +340,18 @@ class _Side:
     def _failed(self, reason: str) -> None:
         self._failures += 1
         if self._failures == 1:
-            log.warning("not registered", name_server=self._link.name, reason=reason)
+            log.warning("not registered", name_server=self.link.name, reason=reason)
 
     def _succeeded(self, announcement: Announcement) -> None:
         if self._failures or self._told is None:
-            log.info("registered", name_server=self._link.name, failures_before=self._failures)
+            log.info("registered", name_server=self.link.name, failures_before=self._failures)
         self._failures = 0
         self._told = announcement
 
     def _lost(self) -> None:
         """The name server closed the connection or died: either way it no longer knows us."""
         if not self._stopped and not self._under_way:
-            log.warning("name server lost", name_server=self._link.name)
+            log.warning("name server lost", name_server=self.link.name)
             self._cancel_next()
             self._next = self._reactor.callLater(FIRST_RETRY_S, self.register)
 
@@ -340,9 +372,9 @@ class _Side:
         if told is None:
             return
         try:
-            await self._link.unregister(told)
+            await self.link.unregister(told)
         except CallFailed as error:
-            log.info("goodbye not heard", name_server=self._link.name, error=str(error))
+            log.info("goodbye not heard", name_server=self.link.name, error=str(error))
 
     def _cancel_next(self) -> None:
         if self._next is not None and self._next.active():

@@ -101,6 +101,7 @@ class BrokerService:
             in_log_thread=self._log_thread.submit,
             in_thread=in_thread_pool(reactor, self._flush_group.flush),
             listen_port=lambda: self._server.ports[0],
+            read_queues=lambda topic: self._registration.read_queues(topic),
             files=files,
         )
         self._door = Door(self._dispatch)

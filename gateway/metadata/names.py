@@ -20,6 +20,8 @@ _RULE = "only letters, digits, '%', '|', '_' and '-' are allowed"
 
 RETRY_TOPIC_PREFIX = "%RETRY%"
 DEAD_LETTER_TOPIC_PREFIX = "%DLQ%"
+POP_RETRY_SEPARATOR = "+"
+"""Between group and topic in the name of a pop retry topic of the second form; nowhere else in a name."""
 SYSTEM_TOPIC_PREFIX = "rmq_sys_"
 SYSTEM_GROUP_PREFIX = "CID_RMQ_SYS_"
 
@@ -51,6 +53,8 @@ def topic_name_fault(topic: str) -> str | None:
     """Why this cannot be a topic's name, as a sentence, or None when it can."""
     derived = topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX))
     limit = MAX_GROUP_CHARACTERS if derived else MAX_TOPIC_CHARACTERS
+    if topic.startswith(RETRY_TOPIC_PREFIX):
+        topic = topic.replace(POP_RETRY_SEPARATOR, "_", 1)
     return _fault("topic", topic, limit)
 
 
@@ -90,6 +94,11 @@ def check_movable(group: str) -> None:
             f"The group[{group}] is a system group, its offsets cannot be changed: "
             "they say which transactions are pending",
         )
+
+
+def revive_topic(cluster: str) -> str:
+    """The topic in which pops and their acknowledgements are written down."""
+    return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 def reply_topic(cluster: str) -> str:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 MAX_OFFSETS = 2_000_000
 """Offsets kept: groups times the queues they consume."""
 NOT_KNOWN = -1
+APPLIED_END = "gatewayAppliedEnd"
+"""Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
 SEPARATOR = "@"
 """Between topic and group in a key; neither may contain it. Never change: it is on disk."""
 
@@ -53,6 +55,8 @@ class ConsumerOffsets:
         self._table: dict[str, dict[int, int]] = {}
         self.resets: dict[tuple[str, str, int], int] = {}
         """Queues set back whose consumer does not know it yet: group, topic and queue to offset."""
+        self.applied_end = 0
+        """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
         self._count = 0
@@ -137,6 +141,8 @@ class ConsumerOffsets:
             self._table.update({key: dict(queues) for key, queues in content.offset_table.items()})
             self._version = content.data_version
             self._extra = content.extra
+            applied_end = content.extra.get(APPLIED_END, -1)
+            self.applied_end = applied_end if isinstance(applied_end, int) else -1
             self._count = sum(map(len, self._table.values()))
 
     @property
@@ -160,7 +166,8 @@ class ConsumerOffsets:
         """What makes the file from a copy of the table, in any thread."""
         self._version = next_version(self._version, self._clock_ms())
         table = {key: queues.copy() for key, queues in self._table.items()}
-        return ConsumerOffsetsFile(table, self._version, self._extra).build
+        extra = {**self._extra, APPLIED_END: self.applied_end}
+        return ConsumerOffsetsFile(table, self._version, extra).build
 
     def _keys(self) -> list[tuple[str, str]]:
         """(topic, group) of every key."""

@@ -35,8 +35,6 @@ MAX_QUEUES = 65_536
 """Queues of one topic; upstream has no limit, its tools offer up to a few thousand."""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
-REVIVE_QUEUES = 8
-"""Upstream's default of reviveQueueNum."""
 SCHEDULE_QUEUES = 18
 """One for each of upstream's default delay levels; more levels than that make more queues."""
 
@@ -305,7 +303,7 @@ def _system_topics(settings: BrokerSettings) -> dict[str, tuple[int, int]]:
         names.reply_topic(cluster): (1, read_write),
         names.HALF_TOPIC: (1, read_write),
         names.OP_HALF_TOPIC: (1, read_write),
-        f"{names.SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}": (REVIVE_QUEUES, read_write),
+        names.revive_topic(cluster): (settings.revive_queue_num, read_write),
         f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}": (1, Permission.INHERIT),
         names.WHEEL_TIMER_TOPIC: (1, read_write),
     }

@@ -14,7 +14,10 @@ from gateway.nameserver.addresses import AutoAddress, BrokerAddress
 from gateway.nameserver.route_table import Registration, RouteTable
 from gateway.settings import Address, Advertised
 from wire.bodies.topics import DataVersion, TopicConfig
+from wire.message.flags import Permission
 
+LOOPBACK = "127.0.0.1"
+"""Where nobody reaches us: the addresses of a route are not looked at."""
 NO_HA_ADDRESS = ""
 """A gateway has no slaves that could ask for it."""
 
@@ -77,6 +80,14 @@ class DirectRegistration:
     async def unregister(self, broker: OwnBroker) -> None:
         """Take the broker out of the route table."""
         self._routes.unregister(broker.broker_name, broker.broker_id, _address(broker))
+
+    async def read_queues(self, topic: str) -> Mapping[str, int] | None:
+        """Readable queues of a topic by broker name; None for an unknown topic."""
+        route = self._routes.route(topic, LOOPBACK)
+        if route is None:
+            return None
+        readable = (queues for queues in route.queue_datas if queues.perm & Permission.READ)
+        return {queues.broker_name: queues.read_queue_nums for queues in readable}
 
 
 def _address(broker: OwnBroker) -> BrokerAddress:

@@ -8,12 +8,13 @@ tables. How files are replaced and backed up is the business of ``gateway.metada
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import build_pretty_json, parse_json
+from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.errors import BodyError, LayoutError
@@ -108,3 +109,42 @@ def parse_kv_config(raw: Readable | str) -> dict[str, dict[str, str]]:
 def build_kv_config(table: Mapping[str, Mapping[str, str]]) -> bytes:
     """A ``kvConfig.json`` of these namespaces."""
     return KvConfigFile(table).build()
+
+
+@dataclass(frozen=True, slots=True)
+class MessageRequestModesFile(ConfigFile):
+    """``messageRequestMode.json``: topic → group → how it consumes (upstream ``MessageRequestModeManager``)."""
+
+    modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(
+        default_factory=dict, metadata={"json": "messageRequestModeMap"}
+    )
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class OrderInfoEntry(JsonObject):
+    """What is known of the last messages that a group popped in order from a queue (upstream ``OrderInfo``).
+
+    ``offsets``: the first one, then differences from it. ``visible_at_ms`` and ``counts`` are of single offsets:
+    until when one is invisible when that is not as for all, and how often it was popped before.
+    ``committed``: a bit for each offset that is acknowledged.
+    """
+
+    offsets: Sequence[int] = field(default=(), metadata={"json": "o"})
+    popped_at_ms: int = field(default=0, metadata={"json": "popTime"})
+    invisible_ms: int | None = field(default=None, metadata={"json": "i"})
+    visible_at_ms: Mapping[int, int] | None = field(default=None, metadata={"json": "ot"})
+    counts: Mapping[int, int] | None = field(default=None, metadata={"json": "oc"})
+    committed: int = field(default=0, metadata={"json": "cm"})
+    last_consumed_ms: int = field(default=0, metadata={"json": "l"})
+    attempt_id: str | None = field(default=None, metadata={"json": "a"})
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOrderInfoFile(ConfigFile):
+    """``consumerOrderInfo.json``: ``topic@group`` → queue → the last ordered pop (upstream
+    ``ConsumerOrderInfoManager``).
+    """
+
+    table: Mapping[str, Mapping[int, OrderInfoEntry]] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
-from gateway.delivery.filters.sql92 import ExpressionError
-from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
+from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type
 from gateway.delivery.filters.tags import is_tag_type, tag_filter
 from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
@@ -21,12 +20,10 @@ from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
-from wire.errors import WireError
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
-from wire.message.tags import TagExpression, parse_tag_expression
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
@@ -266,7 +263,7 @@ class PullMessage:
             )
         if header.sys_flag & PullFlag.SUBSCRIPTION:
             expression_type: str | None = header.expression_type
-            accepts = _posted_filter(header.subscription or "", expression_type)
+            accepts = posted_filter(header.subscription or "", expression_type)
         else:
             subscription = self._subscription(header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type
@@ -333,22 +330,3 @@ def _code(result: GetResult, asked_offset: int) -> ResponseCode:
         return code
     # An empty or missing queue: offset 0 waits for its first message, any other offset is moved to 0.
     return ResponseCode.PULL_NOT_FOUND if asked_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
-
-
-def _posted_filter(expression: str, expression_type: str | None) -> MessageFilter:
-    """The filter that a pull carries itself, as lite pull and DefaultMQPullConsumer do."""
-    try:
-        if not is_tag_type(expression_type):
-            return MessageFilter(None, compiled(expression_type, expression))
-        parsed = _parsed_expression(expression)
-    except (WireError, ExpressionError) as error:
-        raise RequestRefused(
-            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
-        ) from error
-    accepts_code = tag_filter(expression, parsed.codes, class_filter_mode=False)
-    return EVERYTHING if accepts_code is None else MessageFilter(accepts_code)
-
-
-@lru_cache(maxsize=1024)
-def _parsed_expression(expression: str) -> TagExpression:
-    return parse_tag_expression(expression)

@@ -5,6 +5,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from gateway.broker.requests.awaiting import saved
@@ -42,11 +43,20 @@ class TopicRequests:
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
     """
 
-    def __init__(self, *, topics: Topics, offsets: ConsumerOffsets, store: MessageStore, in_thread: InThread) -> None:
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        in_thread: InThread,
+        deleted: Callable[[str], None],
+    ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._store = store
         self._in_thread = in_thread
+        self._deleted = deleted
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -100,6 +110,7 @@ class TopicRequests:
         check_topic_name(header.topic)
         if self._topics.delete(header.topic):
             self._offsets.remove_topic(header.topic)
+            self._deleted(header.topic)
             await delete_queues(self._store, header.topic, self._in_thread)
             await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
             await saved(self._topics.persist, f"deletion of topic {header.topic}")

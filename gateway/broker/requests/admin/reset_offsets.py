@@ -24,6 +24,7 @@ from wire.headers.offsets import ResetOffsetRequest
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.delivery.long_poll import HeldPulls
+    from gateway.delivery.pop.pops import Pops
     from gateway.membership.consumers import Consumers
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
@@ -54,6 +55,7 @@ class ResetOffsets:
         offsets: ConsumerOffsets,
         consumers: Consumers,
         held: HeldPulls,
+        pops: Pops,
         cold_reads: ColdReads,
         broker_name: str,
         by_server: bool,
@@ -64,6 +66,7 @@ class ResetOffsets:
         self._offsets = offsets
         self._consumers = consumers
         self._held = held
+        self._pops = pops
         self._cold_reads = cold_reads
         self._broker_name = broker_name
         self._by_server = by_server
@@ -102,6 +105,7 @@ class ResetOffsets:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
         for queue_id, offset in table.items():
             self._offsets.reset(group, header.topic, queue_id, offset)
+        self._pops.reset(group, header.topic, table.items())
         for queue_id in table:
             self._held.wake(header.topic, queue_id)
         await saved(self._offsets.persist, f"reset of the offsets of group {group}")

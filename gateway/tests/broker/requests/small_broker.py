@@ -132,6 +132,7 @@ class SmallBroker:
         )
         self.locks = QueueLocks(self.clock)
         self.server = Conversation()
+        self.deleted: list[str] = []
         self._register()
 
     def clock(self) -> int:
@@ -165,7 +166,13 @@ class SmallBroker:
                 cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
             ),
             LockRequests(locks=self.locks),
-            TopicRequests(topics=self.topics, offsets=self.offsets, store=self.store, in_thread=self._in_thread),
+            TopicRequests(
+                topics=self.topics,
+                offsets=self.offsets,
+                store=self.store,
+                in_thread=self._in_thread,
+                deleted=self.deleted.append,
+            ),
             GroupRequests(groups=self.groups, offsets=self.offsets),
             StatisticsRequests(
                 store=self.store,

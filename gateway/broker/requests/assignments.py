@@ -1,0 +1,134 @@
+"""QUERY_ASSIGNMENT: the broker tells a client which queues to consume, and whether to pull or to pop.
+
+Upstream: ``QueryAssignmentProcessor``. The queues are those of the whole cluster, as the name servers know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.awaiting import saved
+from gateway.delivery.assignment import assigned, assigned_for_pop
+from gateway.errors import RequestRefused
+from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.remoting.dispatch import Answer
+from wire.bodies.heartbeat import MessageModel
+from wire.bodies.message_queue import MessageQueue
+from wire.bodies.pop import (
+    MODES,
+    POP,
+    PULL,
+    MessageQueueAssignment,
+    MessageRequestMode,
+    MessageRequestModes,
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+)
+from wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.request_modes import RequestModes
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+
+QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
+"""Read queues of a topic by broker name, as the name servers know them; None when none of them does."""
+
+
+class Assignments:
+    """Answers QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401) and GET_ALL_MESSAGE_REQUEST_MODE (402).
+
+    :param queues_of: asks the name servers.
+    :param default_mode: of a topic and group for which none was set; ``default_share`` likewise.
+    :param balances: whether the broker shares out queues at all (serverLoadBalancerEnable).
+    """
+
+    def __init__(
+        self,
+        *,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        modes: RequestModes,
+        queues_of: QueuesOf,
+        broker_name: str,
+        default_mode: str,
+        default_share: int,
+        balances: bool,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._modes = modes
+        self._queues_of = queues_of
+        self._broker_name = broker_name
+        self._default_mode = default_mode
+        self._default_share = default_share
+        self._balances = balances
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.QUERY_ASSIGNMENT, None, self.query)
+        dispatch.answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, self.set_mode)
+        dispatch.answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, self.all_modes)
+
+    async def query(self, request: Request, _header: None) -> Answer:
+        """The queues of one client; none when the broker cannot say, and the client keeps what it has."""
+        asked = QueryAssignmentRequest.parse(request.command.body)
+        mode = self._mode(asked.topic, asked.consumer_group)
+        queues = await self._queues(asked.topic)
+        mine = None if queues is None else self._assigned(asked, mode, queues)
+        if mine is None:
+            return Answer(body=QueryAssignmentResponse().build())
+        assignments = [MessageQueueAssignment(queue, mode.mode) for queue in mine]
+        return Answer(body=QueryAssignmentResponse(assignments).build())
+
+    def _mode(self, topic: str, group: str) -> MessageRequestMode:
+        mode = self._modes.get(topic, group)
+        if mode is not None:
+            return mode
+        kind = PULL if topic.startswith(RETRY_TOPIC_PREFIX) else self._default_mode
+        return MessageRequestMode(topic, group, kind, self._default_share)
+
+    async def _queues(self, topic: str) -> list[MessageQueue] | None:
+        table = await self._queues_of(topic)
+        if table is None:
+            config = self._topics.get(topic)
+            if config is None:
+                return None
+            table = {self._broker_name: config.read_queue_nums}
+        return [MessageQueue(topic, name, number) for name, count in sorted(table.items()) for number in range(count)]
+
+    def _assigned(
+        self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: list[MessageQueue]
+    ) -> list[MessageQueue] | None:
+        if asked.message_model == MessageModel.BROADCASTING or not self._balances:
+            return queues
+        clients = self._consumers.client_ids(asked.consumer_group)
+        if mode.mode == POP:
+            return assigned_for_pop(asked.strategy_name, clients, asked.client_id, queues, mode.pop_share_queue_num)
+        return assigned(asked.strategy_name, clients, asked.client_id, queues)
+
+    async def set_mode(self, request: Request, _header: None) -> Answer:
+        """How a group consumes a topic from now on; clients learn it when they ask next."""
+        mode = MessageRequestMode.parse(request.command.body)
+        if mode.topic.startswith(RETRY_TOPIC_PREFIX):
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
+        if self._topics.get(mode.topic) is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{mode.topic}] not exist")
+        if self._groups.find(mode.consumer_group) is None:
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{mode.consumer_group}] does not exist"
+            )
+        if mode.mode not in MODES:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"mode is {mode.mode[:32]!r}, not PULL or POP")
+        self._modes.put(mode)
+        await saved(self._modes.persist, f"request mode of group {mode.consumer_group}")
+        return Answer()
+
+    def all_modes(self, _request: Request, _header: None) -> Answer:
+        """Every mode that was set."""
+        return Answer(body=MessageRequestModes(self._modes.all()).build())

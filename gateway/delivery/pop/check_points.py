@@ -1,0 +1,227 @@
+"""Which popped messages are not acknowledged, and when they come again: what the revive topic says, folded up.
+
+Pure: every change is a record of the revive topic (``wire.disk.revive_log``), told here in the order of the log, when
+it is stored and again after a restart. A check point goes as soon as all its messages are settled, whether
+they were acknowledged or given out again. Upstream: ``PopBufferMergeService`` and half of ``PopReviveService``.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord
+
+TICK_MS = 100
+"""How fine the times are at which messages come again."""
+MAX_SETTLED = 20_000
+"""Settled check points that are remembered, so that an acknowledgement that is repeated is no error."""
+
+_RANGES = tuple(range(count) for count in range(MAX_MESSAGES + 1))
+
+Key = tuple[str, str, int, int, int]
+"""Topic, group, queue, start offset, time of the pop."""
+
+
+class CheckPoint:
+    """Messages popped together. A plain class: one is made for every queue of every pop.
+
+    ``acked``, ``acking`` and ``reviving`` have a bit for each message: settled in the log, on its way to be
+    acknowledged, on its way to be given out again.
+    """
+
+    __slots__ = (
+        "acked",
+        "acking",
+        "all",
+        "diffs",
+        "group",
+        "invisible_ms",
+        "popped_at_ms",
+        "queue_id",
+        "revive_offset",
+        "revive_queue_id",
+        "reviving",
+        "start_offset",
+        "topic",
+    )
+
+    def __init__(self, record: CheckPointRecord, revive_queue_id: int, revive_offset: int) -> None:
+        self.topic = record.topic
+        self.group = record.group
+        self.queue_id = record.queue_id
+        self.start_offset = record.start_offset
+        self.popped_at_ms = record.popped_at_ms
+        self.invisible_ms = record.invisible_ms
+        self.diffs: Sequence[int] = _compact(record)
+        self.all = (1 << record.count) - 1
+        self.acked = record.acked & self.all
+        self.acking = 0
+        self.reviving = 0
+        self.revive_queue_id = revive_queue_id
+        self.revive_offset = revive_offset
+
+    @property
+    def key(self) -> Key:
+        """What acknowledgements name it by."""
+        return self.topic, self.group, self.queue_id, self.start_offset, self.popped_at_ms
+
+    @property
+    def due_ms(self) -> int:
+        """When its messages come again."""
+        return self.popped_at_ms + self.invisible_ms
+
+    def bit_of(self, offset: int) -> int:
+        """The bit of a message, 0 when it is none of these."""
+        try:
+            return 1 << self.diffs.index(offset - self.start_offset)
+        except ValueError:
+            return 0
+
+    def offsets(self, bits: int) -> list[int]:
+        """The offsets of these bits, ascending."""
+        start = self.start_offset
+        return [start + diff for index, diff in enumerate(self.diffs) if bits >> index & 1]
+
+    def left(self) -> int:
+        """The messages that neither are settled nor on the way to it, as bits."""
+        return self.all & ~(self.acked | self.acking | self.reviving)
+
+    def record(self, broker_name: str) -> CheckPointRecord:
+        """As it is now, to be written again."""
+        return CheckPointRecord(
+            topic=self.topic,
+            group=self.group,
+            queue_id=self.queue_id,
+            start_offset=self.start_offset,
+            popped_at_ms=self.popped_at_ms,
+            invisible_ms=self.invisible_ms,
+            count=len(self.diffs),
+            acked=self.acked | self.acking,
+            diffs=list(self.diffs),
+            broker_name=broker_name,
+        )
+
+
+def _compact(record: CheckPointRecord) -> Sequence[int]:
+    """Mostly the messages follow each other: then one range serves all check points of this many."""
+    every = _RANGES[record.count]
+    diffs = record.diffs
+    return every if not diffs or diffs == list(every) else tuple(diffs)
+
+
+class CheckPoints:
+    """The open check points of a broker."""
+
+    def __init__(self, max_settled: int = MAX_SETTLED) -> None:
+        self._open: dict[Key, CheckPoint] = {}
+        self._due: dict[int, dict[CheckPoint, None]] = {}
+        self._next_tick: int | None = None
+        self._by_offset: defaultdict[int, OrderedDict[int, CheckPoint]] = defaultdict(OrderedDict)
+        self._settled: OrderedDict[Key, None] = OrderedDict()
+        self._max_settled = max_settled
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[CheckPoint]:
+        return iter(self._open.values())
+
+    # -- the log tells --------------------------------------------------------------------------------------
+
+    def put(self, record: CheckPointRecord, revive_queue_id: int, revive_offset: int) -> CheckPoint:
+        """A check point is in the log; written again it takes the place of the earlier record."""
+        point = CheckPoint(record, revive_queue_id, revive_offset)
+        key = point.key
+        former = self._open.get(key)
+        if former is not None:
+            if former.diffs == point.diffs:
+                self._move(former, revive_queue_id, revive_offset)
+                self.ack(key, point.offsets(point.acked))
+                return former
+            self._forget(former)  # set back, the group popped something else there within one millisecond
+        if point.acked == point.all:
+            self._remember(key)
+            return point
+        self._settled.pop(key, None)
+        self._open[key] = point
+        self._by_offset[revive_queue_id][revive_offset] = point
+        self._due.setdefault(max(_tick_of(point), self._next_tick or 0), {})[point] = None
+        return point
+
+    def ack(self, key: Key, offsets: Iterable[int]) -> None:
+        """Messages are settled; those of a check point that is not open are passed over."""
+        point = self._open.get(key)
+        if point is None:
+            return
+        for offset in offsets:
+            point.acked |= point.bit_of(offset)
+        if point.acked == point.all:
+            self._forget(point)
+            self._remember(key)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is gone, and its messages with it."""
+        for point in [point for point in self._open.values() if point.topic == topic]:
+            self._forget(point)
+
+    # -- questions ------------------------------------------------------------------------------------------
+
+    def find(self, key: Key) -> CheckPoint | None:
+        """An open check point."""
+        return self._open.get(key)
+
+    def is_settled(self, key: Key) -> bool:
+        """Whether it was settled not long ago."""
+        return key in self._settled
+
+    def take_due(self, now_ms: int) -> list[CheckPoint]:
+        """The check points whose time is over, each once; ``again`` brings one back."""
+        now_tick = now_ms // TICK_MS
+        if self._next_tick is None or now_tick - self._next_tick > len(self._due):
+            ticks = sorted(tick for tick in self._due if tick <= now_tick)
+        else:
+            ticks = [tick for tick in range(self._next_tick, now_tick + 1) if tick in self._due]
+        self._next_tick = now_tick  # what comes late for this tick is found by the next call
+        return [point for tick in ticks for point in self._due.pop(tick)]
+
+    def again(self, point: CheckPoint, at_ms: int) -> None:
+        """Look at a check point once more: its messages could not be given out."""
+        if self._open.get(point.key) is point:
+            tick = max(at_ms // TICK_MS, self._next_tick or 0)
+            self._due.setdefault(tick, {})[point] = None
+
+    def first_open(self, revive_queue_id: int) -> CheckPoint | None:
+        """The open check point whose record is the oldest of a revive queue."""
+        return next(iter(self._by_offset[revive_queue_id].values()), None)
+
+    def oldest(self, revive_queue_id: int, count: int) -> list[CheckPoint]:
+        """The open check points with the oldest records of a revive queue."""
+        return list(islice(self._by_offset[revive_queue_id].values(), count))
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _forget(self, point: CheckPoint) -> None:
+        del self._open[point.key]
+        del self._by_offset[point.revive_queue_id][point.revive_offset]
+        tick = _tick_of(point)
+        due = self._due.get(tick)
+        if due is not None:
+            due.pop(point, None)  # one that was moved to another tick is passed over there
+            if not due:
+                del self._due[tick]
+
+    def _move(self, point: CheckPoint, revive_queue_id: int, revive_offset: int) -> None:
+        del self._by_offset[point.revive_queue_id][point.revive_offset]
+        point.revive_queue_id, point.revive_offset = revive_queue_id, revive_offset
+        self._by_offset[revive_queue_id][revive_offset] = point
+
+    def _remember(self, key: Key) -> None:
+        self._settled[key] = None
+        if len(self._settled) > self._max_settled:
+            self._settled.popitem(last=False)
+
+
+def _tick_of(point: CheckPoint) -> int:
+    return -(-point.due_ms // TICK_MS)  # not before its time

@@ -1,0 +1,216 @@
+"""Ordered pops: which messages of a queue a group has in hand, and when it may have the next ones.
+
+A queue is closed to a group while messages that it popped in order are neither acknowledged nor visible again. The
+offset moves on as acknowledgements allow; nothing goes to a retry topic. Pure, times are arguments.
+Upstream: ``ConsumerOrderInfoManager``, whose file ``consumerOrderInfo.json`` this reads and writes.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+
+from wire.disk.config_json import OrderInfoEntry
+
+MAX_ORDER_QUEUES: Final = 200_000
+"""Queues that groups consume in order: one entry each, about 500 bytes."""
+
+Key = tuple[str, str, int]
+"""Topic, group, queue."""
+
+
+class AckFault(Enum):
+    """Why an acknowledgement changes nothing; names of the outcomes that upstream numbers -1 and -2."""
+
+    UNKNOWN = "the message was not popped in order"
+    OTHER_POP = "the message was popped again since"
+
+
+@dataclass(slots=True)
+class OrderInfo:
+    """The last ordered pop of a group from a queue.
+
+    :ivar offsets: ascending; ``counts`` how often a message was popped before, ``visible_at_ms`` until when a message
+        is invisible where that is not as for all.
+    :ivar committed: a bit for each offset that is acknowledged.
+    """
+
+    offsets: Sequence[int]
+    popped_at_ms: int
+    invisible_ms: int
+    attempt_id: str | None = None
+    committed: int = 0
+    counts: dict[int, int] = field(default_factory=dict)
+    visible_at_ms: dict[int, int] = field(default_factory=dict)
+
+    def is_acked(self, index: int) -> bool:
+        """Whether the message at this place of ``offsets`` is acknowledged."""
+        return bool(self.committed >> index & 1)
+
+    def free_at_ms(self) -> int | None:
+        """When the first unacknowledged message can be had again: all of them must; None when there is none left."""
+        default = self.popped_at_ms + self.invisible_ms
+        times = [
+            self.visible_at_ms.get(offset, default)
+            for index, offset in enumerate(self.offsets)
+            if not self.is_acked(index)
+        ]
+        return max(times) if times else None
+
+    def next_offset(self) -> int:
+        """Where the group goes on: at the first message that is not acknowledged, or after the last."""
+        for index, offset in enumerate(self.offsets):
+            if not self.is_acked(index):
+                return offset
+        return self.offsets[-1] + 1
+
+    def entry(self) -> OrderInfoEntry:
+        """As in the file."""
+        first = self.offsets[0]
+        return OrderInfoEntry(
+            offsets=[first, *(offset - first for offset in self.offsets[1:])],
+            popped_at_ms=self.popped_at_ms,
+            invisible_ms=self.invisible_ms,
+            visible_at_ms=dict(self.visible_at_ms) or None,
+            counts=dict(self.counts) or None,
+            committed=self.committed,
+            last_consumed_ms=self.popped_at_ms,
+            attempt_id=self.attempt_id,
+        )
+
+    @classmethod
+    def of_entry(cls, entry: OrderInfoEntry) -> OrderInfo | None:
+        """What the file says; None when that names no message."""
+        if not entry.offsets:
+            return None
+        first, *others = entry.offsets
+        return cls(
+            offsets=[first, *(first + other for other in others)],
+            popped_at_ms=entry.popped_at_ms,
+            invisible_ms=entry.invisible_ms or 0,
+            attempt_id=entry.attempt_id,
+            committed=entry.committed,
+            counts=dict(entry.counts or {}),
+            visible_at_ms=dict(entry.visible_at_ms or {}),
+        )
+
+
+class OrderTable:
+    """The ordered pops of all groups."""
+
+    def __init__(self) -> None:
+        self._table: dict[Key, OrderInfo] = {}
+        self._frees: list[tuple[int, Key]] = []
+        self.changes = 0
+        """Rises with every change."""
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def get(self, key: Key) -> OrderInfo | None:
+        """The last ordered pop, or None."""
+        return self._table.get(key)
+
+    def put(self, key: Key, info: OrderInfo | None) -> None:
+        """As the log or the file says; None: there is none any more."""
+        self.changes += 1
+        if info is None:
+            self._table.pop(key, None)
+        else:
+            self._table[key] = info
+            self._note_free(key, info)
+
+    def is_closed(self, key: Key, attempt_id: str | None, now_ms: int) -> bool:
+        """Whether the group has to wait; not for the answer to an attempt that it makes again."""
+        info = self._table.get(key)
+        if info is None or (attempt_id is not None and attempt_id == info.attempt_id):
+            return False
+        free_at_ms = info.free_at_ms()
+        return free_at_ms is not None and now_ms < free_at_ms
+
+    def is_full(self, key: Key) -> bool:
+        """Whether this queue would be one too many."""
+        return len(self._table) >= MAX_ORDER_QUEUES and key not in self._table
+
+    def popped(
+        self, key: Key, offsets: Sequence[int], now_ms: int, invisible_ms: int, attempt_id: str | None
+    ) -> OrderInfo:
+        """The group popped these messages."""
+        former = self._table.get(key)
+        counts: dict[int, int] = {}
+        if former is not None:
+            same = attempt_id is not None and attempt_id == former.attempt_id
+            known = set(former.offsets)
+            for offset in offsets:
+                if offset in known:
+                    times = former.counts.get(offset, 0) + (not same)
+                    if times:
+                        counts[offset] = times
+        info = OrderInfo(offsets, now_ms, invisible_ms, attempt_id, counts=counts)
+        self.put(key, info)
+        return info
+
+    def ack(self, key: Key, offset: int, popped_at_ms: int) -> int | AckFault:
+        """A message is done; where the group goes on."""
+        info = self._table.get(key)
+        if info is None:
+            return offset + 1
+        if info.popped_at_ms != popped_at_ms:
+            return AckFault.OTHER_POP
+        if offset not in info.offsets:
+            return AckFault.UNKNOWN
+        self.changes += 1
+        info.committed |= 1 << info.offsets.index(offset)
+        if info.visible_at_ms:  # else it comes free when it was to anyway, or at once
+            self._note_free(key, info)
+        return info.next_offset()
+
+    def change_visible(self, key: Key, offset: int, popped_at_ms: int, visible_at_ms: int) -> AckFault | None:
+        """A message of the last pop becomes visible at another time."""
+        info = self._table.get(key)
+        if info is None or offset not in info.offsets:
+            return AckFault.UNKNOWN
+        if info.popped_at_ms != popped_at_ms:
+            return AckFault.OTHER_POP
+        self.changes += 1
+        info.visible_at_ms[offset] = visible_at_ms
+        self._note_free(key, info)
+        return None
+
+    def take_free(self, now_ms: int) -> list[Key]:
+        """The queues that have come free by the time since the last call."""
+        free: list[Key] = []
+        while self._frees and self._frees[0][0] <= now_ms:
+            _, key = heapq.heappop(self._frees)
+            if key in self._table and not self.is_closed(key, None, now_ms):
+                free.append(key)
+        return free
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic is gone."""
+        for key in [key for key in self._table if key[0] == topic]:
+            self.put(key, None)
+
+    # -- the file -------------------------------------------------------------------------------------------
+
+    def entries(self) -> dict[str, dict[int, OrderInfoEntry]]:
+        """``topic@group`` → queue → entry."""
+        table: dict[str, dict[int, OrderInfoEntry]] = {}
+        for (topic, group, queue_id), info in self._table.items():
+            table.setdefault(f"{topic}@{group}", {})[queue_id] = info.entry()
+        return table
+
+    def load(self, table: Mapping[str, Mapping[int, OrderInfoEntry]]) -> None:
+        """Take over what the file says."""
+        for name, queues in table.items():
+            topic, _, group = name.partition("@")
+            for queue_id, entry in queues.items():
+                self.put((topic, group, queue_id), OrderInfo.of_entry(entry))
+
+    def _note_free(self, key: Key, info: OrderInfo) -> None:
+        free_at_ms = info.free_at_ms()
+        if free_at_ms is not None:
+            heapq.heappush(self._frees, (free_at_ms, key))

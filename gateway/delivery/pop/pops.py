@@ -1,0 +1,161 @@
+"""Pop consumption as one part of a broker: what is open, who waits, what comes again, and what is saved of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.delivery.pop.check_points import CheckPoints
+from gateway.delivery.pop.held_pops import HeldPops
+from gateway.delivery.pop.order import OrderTable
+from gateway.delivery.pop.order_file import OrderFile
+from gateway.delivery.pop.positions import Positions
+from gateway.delivery.pop.revival import ColdRead, Revival
+from gateway.delivery.pop.revive_log import ReviveLog
+from gateway.metadata.names import revive_topic
+from gateway.telemetry.logs import EventLog
+from wire.disk.revive_log import StateRecord
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.metadata.write_behind import InThread
+    from gateway.settings.broker import BrokerSettings
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import Dispatched
+
+log = EventLog("pop")
+
+
+class Pops:
+    """Everything that requests of pop consumption share.
+
+    :param order_path: ``config/consumerOrderInfo.json`` of the data directory.
+    :param store_host: packed, for records of the revive topic.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        settings: BrokerSettings,
+        order_path: Path,
+        store_host: bytes,
+        clock_ms: Milliseconds,
+        cold_read: ColdRead,
+        in_thread: InThread,
+    ) -> None:
+        self.check_points = CheckPoints()
+        self.orders = OrderTable()
+        self.positions = Positions(offsets)
+        self.held = HeldPops(clock_ms, settings.max_pop_polling_size, settings.pop_polling_size)
+        self.notified = HeldPops(clock_ms, settings.max_pop_polling_size, settings.pop_polling_size, wakes_all=True)
+        self.revive_log = ReviveLog(
+            store=store,
+            offsets=offsets,
+            check_points=self.check_points,
+            orders=self.orders,
+            topic=revive_topic(settings.broker_cluster_name),
+            queues=settings.revive_queue_num,
+            broker_name=settings.broker_name,
+            store_host=store_host,
+            clock_ms=clock_ms,
+        )
+        self.revival = Revival(
+            store=store,
+            topics=topics,
+            groups=groups,
+            offsets=offsets,
+            check_points=self.check_points,
+            revive_log=self.revive_log,
+            cold_read=cold_read,
+            clock_ms=clock_ms,
+            broker_name=settings.broker_name,
+            dead_letters=settings.pop_dead_letters,
+            retry_v2=settings.enable_retry_topic_v2,
+        )
+        self._clock_ms = clock_ms
+        self._order_file = OrderFile(order_path, self.orders, in_thread)
+
+    def rebuild(self) -> None:
+        """Find what is open; blocks. The store is open, the tables are loaded.
+
+        :raises GatewayError: the file of ordered pops cannot be read.
+        """
+        self._order_file.load()
+        records = self.revive_log.rebuild()
+        if records:
+            log.info("popped messages found", records=records, open=len(self.check_points))
+
+    def arrived(self, messages: list[Dispatched]) -> None:
+        """New messages can be read."""
+        self.revive_log.arrived(messages)
+        self.held.arrived(messages)
+        self.notified.arrived(messages)
+
+    def tick(self) -> None:
+        """What time brings: messages that come again, pops that end, queues that open; every 100 ms."""
+        self.revival.tick()
+        for topic, group, queue_id in self.orders.take_free(self._clock_ms()):
+            self.wake(topic, group, queue_id)
+        self.held.tick()
+        self.notified.tick()
+
+    def wake(self, topic: str, group: str, queue_id: int) -> None:
+        """A queue may have something for a group that it had not before."""
+        self.held.wake(topic, group, queue_id)
+        self.notified.wake(topic, group, queue_id)
+
+    def stop(self) -> None:
+        """Give out nothing more, and end who waits."""
+        self.revival.stop()
+        self.held.end_all()
+        self.notified.end_all()
+
+    # -- from outside ---------------------------------------------------------------------------------------
+
+    def reset(self, group: str, topic: str, offsets: Iterable[tuple[int, int]]) -> None:
+        """Queues were set to other offsets: what was popped in order before does not count there any more.
+
+        Written down, so that pops that were under way do not move the offset after a kill.
+        """
+        for queue_id, offset in offsets:
+            key = (topic, group, queue_id)
+            if self.positions.forget(key) or self.orders.get(key) is not None:
+                self.orders.put(key, None)
+                record = StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=offset, order="")
+                self.revive_log.append([record], self.revive_log.queue_of(key), _ignore)
+            self.wake(topic, group, queue_id)
+
+    def forget_topic(self, topic: str) -> None:
+        """A topic was deleted."""
+        self.orders.forget_topic(topic)
+        self.check_points.forget_topic(topic)
+
+    # -- saving ---------------------------------------------------------------------------------------------
+
+    def persist(self) -> None:
+        """Save the ordered pops; what the revive topic says of them is not needed any more once they are."""
+        needless = self.revive_log.needless()
+
+        def saved(failure: BaseException | None) -> None:
+            if failure is None:
+                self.revive_log.save_position(needless)
+
+        self._order_file.persist(saved)
+
+    def persist_now(self) -> None:
+        """The same, waiting for it: for the end of the process, before the consumer offsets are saved."""
+        needless = self.revive_log.needless()
+        self._order_file.persist_now()
+        self.revive_log.save_position(needless)
+
+
+def _ignore(_stored: bool) -> None:
+    """A reset is in force either way."""

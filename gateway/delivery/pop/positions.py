@@ -1,0 +1,110 @@
+"""Where groups are in the queues they pop from, pops included whose check points are on their way to the disk.
+
+The committed offset moves when a check point is stored; until then the next pop goes on behind it all the same, so
+that a queue is never closed while the disk works. What a reset or a failure overtakes does not move the offset any
+more. Ordered pops do not come here: acknowledgements move their offsets. Upstream closes the queue instead
+(``QueueLockManager``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.metadata.offsets import ConsumerOffsets
+
+Key = tuple[str, str, int]
+"""Topic, group, queue."""
+
+
+class _Way:
+    """One group's way through one queue while pops are under way."""
+
+    __slots__ = ("next_offset", "under_way")
+
+    def __init__(self) -> None:
+        self.next_offset = 0
+        self.under_way = 0
+
+
+class Step:
+    """A pop under way: it moves the group to ``next_offset`` when it is stored."""
+
+    __slots__ = ("_way", "key", "next_offset")
+
+    def __init__(self, key: Key, next_offset: int, way: _Way) -> None:
+        self.key = key
+        self.next_offset = next_offset
+        self._way = way
+
+
+class Positions:
+    """All ways; there is an entry only while a pop is under way or reads the disk."""
+
+    def __init__(self, offsets: ConsumerOffsets) -> None:
+        self._offsets = offsets
+        self._ways: dict[Key, _Way] = {}
+        self._reading: set[Key] = set()
+
+    def __len__(self) -> int:
+        return len(self._ways)
+
+    def committed(self, key: Key) -> int:
+        """Where the group goes on; -1 when it is new to the queue. A reset that is pending is taken here."""
+        topic, group, queue_id = key
+        if self._offsets.resets and self._offsets.take_reset(group, topic, queue_id) is not None:
+            self.forget(key)
+        way = self._ways.get(key)
+        return self._offsets.query(group, topic, queue_id) if way is None else way.next_offset
+
+    def forget(self, key: Key) -> bool:
+        """The queue was set elsewhere: pops under way do not move it from there. Whether there are any."""
+        return self._ways.pop(key, None) is not None
+
+    def step(self, key: Key, next_offset: int) -> Step:
+        """A pop is on its way to the disk."""
+        way = self._ways.get(key)
+        if way is None:
+            way = self._ways[key] = _Way()
+        way.next_offset = next_offset
+        way.under_way += 1
+        return Step(key, next_offset, way)
+
+    def stored(self, step: Step) -> None:
+        """It is on disk: the group's offset moves."""
+        way = step._way
+        if self._ways.get(step.key) is not way:
+            return  # overtaken
+        topic, group, queue_id = step.key
+        self._offsets.commit(group, topic, queue_id, step.next_offset)
+        way.under_way -= 1
+        if not way.under_way:
+            del self._ways[step.key]
+
+    def failed(self, step: Step) -> None:
+        """It is not: the group goes on from the committed offset, and what is under way behind it does not count."""
+        if self._ways.get(step.key) is step._way:
+            del self._ways[step.key]
+
+    def skip(self, key: Key, next_offset: int) -> None:
+        """Nothing before this offset is for the group."""
+        way = self._ways.get(key)
+        if way is None:
+            topic, group, queue_id = key
+            self._offsets.commit(group, topic, queue_id, next_offset)
+        else:
+            way.next_offset = next_offset
+
+    # -- reads of the disk ----------------------------------------------------------------------------------
+
+    def begin_read(self, key: Key) -> None:
+        """A pop reads the disk: others pass the queue by."""
+        self._reading.add(key)
+
+    def end_read(self, key: Key) -> None:
+        """It has read."""
+        self._reading.discard(key)
+
+    def is_read(self, key: Key) -> bool:
+        """Whether one does."""
+        return key in self._reading

@@ -1,0 +1,267 @@
+"""Gives out again what was popped and not acknowledged in time: as messages of the group's pop retry topic.
+
+The retry messages and the record that settles their originals go into the log together, so a kill neither loses nor
+doubles one. A message that came back as often as its group allows (``retryMaxTimes``) goes to the dead-letter topic
+instead. Upstream: ``PopReviveService``, which knows no dead letters.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.delivery.retry import dead_letter_topic
+from gateway.errors import RequestRefused
+from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
+from gateway.store.get_result import GetResult, GetStatus
+from gateway.telemetry.logs import EventLog
+from wire.disk.revive_log import BatchAckRecord
+from wire.errors import RecordError
+from wire.message.flags import Permission
+from wire.message.properties import PropertyName, append_properties, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage, parse_records
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
+    from gateway.delivery.pop.revive_log import ReviveLog
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.store.message_store import MessageStore
+
+AT_ONCE: Final = 16
+"""Check points whose messages are given out again at the same time; the others wait."""
+READ_BYTES: Final = 1 << 20
+"""Read at once, so that large messages of one check point go one after the other."""
+RETRY_MS: Final = 1_000
+"""Messages that could not be stored again are tried again after this."""
+MAX_PROPERTIES: Final = 32_767 - 64
+"""A message whose properties leave no room for one more goes without it."""
+
+log = EventLog("pop")
+
+ColdRead = Callable[[Callable[[], object], Callable[[object], None]], None]
+"""Runs a blocking read in a thread; raises RequestRefused when too many wait."""
+
+
+class Revival:
+    """Looks after check points whose time is over.
+
+    :param dead_letters: whether ``retryMaxTimes`` holds; else messages come again for ever, as upstream.
+    :param retry_v2: which form of retry topic new messages go to.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        check_points: CheckPoints,
+        revive_log: ReviveLog,
+        cold_read: ColdRead,
+        clock_ms: Milliseconds,
+        broker_name: str,
+        dead_letters: bool,
+        retry_v2: bool,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._points = check_points
+        self._log = revive_log
+        self._cold_read = cold_read
+        self._clock_ms = clock_ms
+        self._broker_name = broker_name
+        self._dead_letters = dead_letters
+        self._form = RETRY_V2 if retry_v2 else RETRY_V1
+        self._waiting: deque[CheckPoint] = deque()
+        self._under_way = 0
+        self._running = True
+        self._going = False
+
+    def tick(self) -> None:
+        """Begin with what has become due; to be called every ``TICK_MS`` of ``check_points``."""
+        self._waiting += self._points.take_due(self._clock_ms())
+        self._go_on()
+
+    def stop(self) -> None:
+        """Begin nothing more."""
+        self._running = False
+
+    @property
+    def count(self) -> int:
+        """Check points that are due and not done."""
+        return len(self._waiting) + self._under_way
+
+    def _go_on(self) -> None:
+        if self._going:  # called from within, by one that was done at once
+            return
+        self._going = True
+        while self._running and self._waiting and self._under_way < AT_ONCE:
+            self._begin(self._waiting.popleft())
+        self._going = False
+
+    def _begin(self, point: CheckPoint) -> None:
+        """Give out the first messages that are left: neighbours, as far as one read goes."""
+        left = point.left()
+        if not left:
+            if point.acking:  # whoever acknowledges may still fail
+                self._points.again(point, self._clock_ms() + RETRY_MS)
+            return
+        self._under_way += 1
+        offsets = point.offsets(left)
+        count = next((index for index, offset in enumerate(offsets) if offset != offsets[0] + index), len(offsets))
+        run = offsets[:count]
+        for offset in run:
+            point.reviving |= point.bit_of(offset)
+        store, topic, queue_id = self._store, point.topic, point.queue_id
+        if not self._is_wanted(point):
+            self._settle(point, run, [])
+            return
+        try:
+            result = store.get_messages_now(topic, queue_id, run[0], count, READ_BYTES)
+            if result is not None:
+                self._have_read(point, run, result)
+            else:
+                self._cold_read(
+                    lambda: store.get_messages(topic, queue_id, run[0], count, READ_BYTES),
+                    lambda result: self._have_read(point, run, result),
+                )
+        except (OSError, RequestRefused) as error:
+            self._failed(point, run, error)
+
+    def _is_wanted(self, point: CheckPoint) -> bool:
+        """Whether its topic and group still exist; upstream: popReviveSkipIfGroupAbsent."""
+        return self._topics.get(point.topic) is not None and self._groups.get(point.group) is not None
+
+    def _have_read(self, point: CheckPoint, run: list[int], result: object) -> None:
+        if not isinstance(result, GetResult):
+            self._failed(point, run, result)
+            return
+        messages: list[StoredMessage] = []
+        if result.status is GetStatus.FOUND:
+            try:
+                messages = parse_records(b"".join(result.parts))
+            except RecordError as error:
+                self._failed(point, run, error)
+                return
+            done = [offset for offset in run if offset < result.next_begin_offset]
+        elif result.status is GetStatus.MESSAGE_DAMAGED:
+            log.error("popped message cannot be read, and does not come again", topic=point.topic, reason=result.remark)
+            done = run[:1]
+        else:  # expired with its part of the log, or deleted
+            done = [offset for offset in run if offset < result.next_begin_offset] or run
+        for offset in run[len(done) :]:
+            point.reviving &= ~point.bit_of(offset)
+        wanted = set(done)
+        self._settle(point, done, [message for message in messages if message.queue_offset in wanted])
+
+    def _settle(self, point: CheckPoint, done: list[int], messages: list[StoredMessage]) -> None:
+        """Store these again, and that the originals are settled."""
+        if len(messages) < len(done) and self._is_wanted(point):
+            log.warning(
+                "popped messages are gone",
+                topic=point.topic,
+                queue=point.queue_id,
+                group=point.group,
+                messages=len(done) - len(messages),
+            )
+        record = BatchAckRecord(
+            topic=point.topic,
+            group=point.group,
+            queue_id=point.queue_id,
+            start_offset=point.start_offset,
+            popped_at_ms=point.popped_at_ms,
+            offsets=done,
+            broker_name=self._broker_name,
+        )
+        try:
+            again = [self._again(point, message) for message in messages]
+        except RequestRefused as refusal:
+            self._failed(point, done, refusal)
+            return
+        self._log.append([record], point.revive_queue_id, lambda stored: self._settled(point, done, stored), again)
+
+    def _settled(self, point: CheckPoint, done: list[int], stored: bool) -> None:
+        if not stored:
+            self._failed(point, done, "not stored")
+            return
+        for offset in done:
+            point.reviving &= ~point.bit_of(offset)
+        self._under_way -= 1
+        if point.left():
+            self._waiting.appendleft(point)
+        self._go_on()
+
+    def _failed(self, point: CheckPoint, run: list[int], reason: object) -> None:
+        log.error("popped messages not given out again", topic=point.topic, group=point.group, reason=str(reason))
+        for offset in run:
+            point.reviving &= ~point.bit_of(offset)
+        self._points.again(point, self._clock_ms() + RETRY_MS)
+        self._under_way -= 1
+        self._go_on()
+
+    # -- what is stored -------------------------------------------------------------------------------------
+
+    def _again(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:
+        """:raises RequestRefused: the topic it goes to cannot be made."""
+        group = self._groups.get(point.group)
+        limit = group.retry_max_times if group is not None else 0
+        if self._dead_letters and message.reconsume_times >= limit:
+            return self._dead_letter(point, message)
+        topic = self._retry_topic(point)
+        raw = message.properties
+        if PropertyName.FIRST_POP_TIME not in message.property_map and len(raw) < MAX_PROPERTIES:
+            raw = append_properties(raw, {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms)})
+        return _stored_again(message, topic, raw)
+
+    def _retry_topic(self, point: CheckPoint) -> str:
+        topic = point.topic
+        if not topic.startswith(RETRY_TOPIC_PREFIX):
+            topic = pop_retry_topic(topic, point.group, self._form)
+        if self._topics.get(topic) is None:
+            self._topics.ensure(topic, 1, Permission.READ_WRITE)
+        if self._offsets.query(point.group, topic, 0) < 0:
+            self._offsets.commit(point.group, topic, 0, 0)
+        return topic
+
+    def _dead_letter(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:
+        topic = dead_letter_topic(point.group)
+        if topic_name_fault(topic) is not None:
+            return _stored_again(message, self._retry_topic(point), message.properties)
+        self._topics.ensure(topic, 1, Permission.READ_WRITE)
+        properties = dict(message.property_map)
+        properties.setdefault(PropertyName.DLQ_ORIGIN_TOPIC, _origin_topic(point))
+        properties.setdefault(PropertyName.DLQ_ORIGIN_MESSAGE_ID, message.unique_key or message.offset_message_id)
+        return _stored_again(message, topic, build_properties(properties))
+
+
+def _origin_topic(point: CheckPoint) -> str:
+    """The topic that was subscribed to, also when the message was last read from a retry topic of it."""
+    for form in (RETRY_V1, RETRY_V2):
+        prefix = pop_retry_topic("", point.group, form)
+        if point.topic.startswith(prefix):
+            return point.topic[len(prefix) :]
+    return point.topic
+
+
+def _stored_again(message: StoredMessage, topic: str, properties: bytes) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=0,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_at_ms=message.born_at_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times + 1,
+        prepared_transaction_offset=0,
+        body=message.body,
+        properties=properties,
+    )

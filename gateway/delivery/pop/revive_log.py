@@ -1,0 +1,288 @@
+"""The revive topic: every pop and acknowledgement is a record there, and what is open is what they add up to.
+
+A record is written in the topic itself as soon as something happens, not through a timer as upstream does: when
+messages come again is decided from memory (``revival``), which a restart fills again from the records after the saved
+position. Records that come through a timer, from Apache RocketMQ's time with the directory, are read just the same.
+
+What is saved (``consumerOffset.json``, group CID_RMQ_SYS_REVIVE_GROUP) is upstream's value: the last record that is no
+longer needed. ``compact`` keeps it near the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from gateway.delivery.pop.order import OrderInfo
+from gateway.telemetry.logs import EventLog
+from wire.bodies.fastjson import build_json
+from wire.disk import revive_log as disk
+from wire.disk.config_json import OrderInfoEntry
+from wire.disk.revive_log import (
+    AckRecord,
+    BatchAckRecord,
+    CheckPointRecord,
+    ReviveRecord,
+    StateRecord,
+)
+from wire.errors import BodyError, LayoutError
+from wire.message.properties import PropertyName
+from wire.message.record import OutgoingMessage, parse_records
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.delivery.pop.check_points import CheckPoints
+    from gateway.delivery.pop.order import Key as OrderKey
+    from gateway.delivery.pop.order import OrderTable
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import Dispatched, PutResult
+
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Upstream's name for whoever reads the revive topic. Never change: it is on disk."""
+MAX_REPLAY: Final = 25_000
+"""Records of one revive queue read again by a start, about: an open check point further back is written again."""
+COMPACTED_AT_ONCE: Final = 256
+REPLAYED_AT_ONCE: Final = 2_000
+REPLAYED_BYTES: Final = 4 << 20
+DELIVER_EARLIER_MS: Final = 1_000
+"""Upstream has its records delivered a second before messages come again (``ackTimeInterval``)."""
+
+log = EventLog("pop")
+
+Done = Callable[[bool], None]
+"""Told whether records are stored."""
+
+
+class ReviveMessage(OutgoingMessage):
+    """A record of the revive topic on its way to the log, together with what it says."""
+
+    __slots__ = ("record",)
+
+    record: ReviveRecord
+
+
+class ReviveLog:
+    """Writes and reads the revive topic.
+
+    :param topic: its name; :param queues: how many of its queues are written to.
+    :param store_host: packed, for the records.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        check_points: CheckPoints,
+        orders: OrderTable,
+        topic: str,
+        queues: int,
+        broker_name: str,
+        store_host: bytes,
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._points = check_points
+        self._orders = orders
+        self._topic = topic
+        self._broker_name = broker_name
+        self._host = store_host
+        self._clock_ms = clock_ms
+        self._queues = queues
+        self._last: dict[int, int] = {}
+        self._turn = 0
+        self._compacting = 0
+
+    def next_queue(self) -> int:
+        """The revive queue of the next pop."""
+        self._turn = (self._turn + 1) % self._queues
+        return self._turn
+
+    def queue_of(self, key: OrderKey) -> int:
+        """The revive queue of a queue that is consumed in order: always the same, so that its records keep theirs."""
+        return crc32("@".join(map(str, key)).encode()) % self._queues
+
+    # -- writing --------------------------------------------------------------------------------------------
+
+    def append(
+        self, records: Sequence[ReviveRecord], queue_id: int, done: Done, messages: Sequence[OutgoingMessage] = ()
+    ) -> None:
+        """Write records, and messages with them: all of it or nothing.
+
+        :param done: told when they are as durable as ``flushDiskType`` promises, or that they are not stored.
+        """
+        written = [*messages, *(self._message(record, queue_id) for record in records)]
+        if len(written) == 1:
+            self._store.append(written[0], lambda result: self._stored([result], done))
+        else:
+            self._store.append_all(written, lambda results: self._stored(results, done))
+
+    def _stored(self, results: Sequence[PutResult], done: Done) -> None:
+        last = results[-1]
+        stored = last.status.is_stored
+        if stored:
+            self._offsets.applied_end = last.commit_log_offset + last.size
+        else:
+            log.error("pop records not stored", records=len(results), status=last.status.name)
+        done(stored)
+
+    def _message(self, record: ReviveRecord, queue_id: int) -> ReviveMessage:
+        now_ms = self._clock_ms()
+        tag, deliver_at_ms = _tag_of(record), now_ms
+        if isinstance(record, CheckPointRecord):
+            deliver_at_ms = record.popped_at_ms + record.invisible_ms - DELIVER_EARLIER_MS
+        properties = f"TAGS\x01{tag}\x02TIMER_DELIVER_MS\x01{deliver_at_ms}\x02".encode()
+        message = ReviveMessage(
+            self._topic, queue_id, 0, 0, now_ms, self._host, self._host, 0, 0, record.build(), properties, {"TAGS": tag}
+        )
+        message.record = record
+        return message
+
+    # -- reading --------------------------------------------------------------------------------------------
+
+    def arrived(self, messages: Iterable[Dispatched]) -> None:
+        """New records are in the log."""
+        topic = self._topic
+        for result in messages:
+            if result.topic != topic:
+                continue
+            message = result.message
+            if isinstance(message, ReviveMessage):
+                record: ReviveRecord | None = message.record
+            else:
+                record = self._parsed(message.property_map, message.body)
+            self._last[result.queue_id] = result.queue_offset
+            if record is not None:
+                self._apply(record, result.queue_id, result.queue_offset)
+
+    def rebuild(self) -> int:
+        """Read what is needed of the topic after a start; how many records that were. Blocks."""
+        queues = [queue_id for topic, queue_id in self._store.queues() if topic == self._topic]
+        return sum(map(self._replay, sorted(queues)))  # also of queues that the setting had once
+
+    def _replay(self, queue_id: int) -> int:
+        store, topic = self._store, self._topic
+        end = store.max_offset(topic, queue_id)
+        saved = min(self._offsets.query(REVIVE_GROUP, topic, queue_id), end - 1)
+        offset = max(saved + 1, store.min_offset(topic, queue_id), 0)
+        self._last[queue_id] = offset - 1
+        count = 0
+        while offset < end:
+            result = store.get_messages(topic, queue_id, offset, REPLAYED_AT_ONCE, REPLAYED_BYTES)
+            for message in parse_records(b"".join(result.parts)):
+                record = self._parsed(message.property_map, message.body)
+                if record is not None:
+                    self._apply(record, queue_id, message.queue_offset)
+                    self._restore(record, message.commit_log_offset)
+                self._last[queue_id] = message.queue_offset
+                count += 1
+            if result.next_begin_offset <= offset:
+                log.error("record of the revive topic not read", queue=queue_id, offset=offset, reason=result.remark)
+            offset = max(result.next_begin_offset, offset + 1)
+        if count or saved >= 0:
+            self._offsets.commit(REVIVE_GROUP, topic, queue_id, self._needless(queue_id))
+        return count
+
+    def _parsed(self, properties: object, body: bytes) -> ReviveRecord | None:
+        tag = properties.get(PropertyName.TAGS) if isinstance(properties, dict) else None
+        parse = _PARSERS.get(tag)
+        if parse is None:
+            return None
+        try:
+            return parse(body)
+        except LayoutError as error:
+            log.warning("record of the revive topic passed over", tag=tag, reason=str(error))
+            return None
+
+    def _apply(self, record: ReviveRecord, queue_id: int, offset: int) -> None:
+        if isinstance(record, CheckPointRecord):
+            self._points.put(record, queue_id, offset)
+        elif isinstance(record, AckRecord):
+            self._points.ack(_key(record), (record.offset,))
+        elif isinstance(record, BatchAckRecord):
+            self._points.ack(_key(record), record.offsets)
+
+    def _restore(self, record: ReviveRecord, commit_log_offset: int) -> None:
+        """After a start: what the tables do not know yet, as they were saved before."""
+        if not isinstance(record, CheckPointRecord | StateRecord):
+            return
+        if record.next_offset is not None and commit_log_offset >= self._offsets.applied_end >= 0:
+            self._offsets.commit(record.group, record.topic, record.queue_id, record.next_offset)
+        if isinstance(record, StateRecord) and record.order is not None:
+            self._orders.put((record.topic, record.group, record.queue_id), _order_of(record.order))
+
+    # -- what is saved --------------------------------------------------------------------------------------
+
+    def needless(self) -> dict[int, int]:
+        """Of each revive queue the last record that a start does not need."""
+        return {queue_id: self._needless(queue_id) for queue_id in self._last}
+
+    def save_position(self, needless: dict[int, int]) -> None:
+        """Have ``needless`` saved with the consumer offsets."""
+        for queue_id, offset in needless.items():
+            if self._offsets.query(REVIVE_GROUP, self._topic, queue_id) != offset:
+                self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, offset)
+
+    def _needless(self, queue_id: int) -> int:
+        first = self._points.first_open(queue_id)
+        return self._last[queue_id] if first is None else first.revive_offset - 1
+
+    def compact(self) -> None:
+        """Write check points again that are open for long, so that a start need not read much; call it every second."""
+        if self._compacting:
+            return
+        for queue_id, last in self._last.items():
+            records = []
+            for point in self._points.oldest(queue_id, COMPACTED_AT_ONCE):
+                if last - point.revive_offset <= MAX_REPLAY:
+                    break
+                if not point.reviving:
+                    records.append(point.record(self._broker_name))
+            if records:
+                self._compacting += 1
+                self.append(records, queue_id, self._compacted)
+
+    def _compacted(self, _stored: bool) -> None:
+        self._compacting -= 1
+
+
+def state_of(key: OrderKey, next_offset: int | None, info: OrderInfo | None) -> StateRecord:
+    """The record of where a group is in a queue that it consumes in order."""
+    topic, group, queue_id = key
+    order = "" if info is None else build_json(info.entry().to_json(), java_form=False).decode()
+    return StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=next_offset, order=order)
+
+
+def _order_of(text: str) -> OrderInfo | None:
+    if not text:
+        return None
+    try:
+        return OrderInfo.of_entry(OrderInfoEntry.parse(text))
+    except BodyError as error:
+        log.warning("order information of the revive topic passed over", reason=str(error))
+        return None
+
+
+def _key(record: AckRecord | BatchAckRecord) -> tuple[str, str, int, int, int]:
+    return record.topic, record.group, record.queue_id, record.start_offset, record.popped_at_ms
+
+
+def _tag_of(record: ReviveRecord) -> str:
+    return _TAGS[type(record)]
+
+
+_TAGS: Final[dict[type[ReviveRecord], str]] = {
+    CheckPointRecord: disk.CHECK_POINT_TAG,
+    AckRecord: disk.ACK_TAG,
+    BatchAckRecord: disk.BATCH_ACK_TAG,
+    StateRecord: disk.STATE_TAG,
+}
+_PARSERS: Final[dict[str | None, Callable[[bytes], ReviveRecord]]] = {
+    disk.CHECK_POINT_TAG: disk.parse_check_point,
+    disk.ACK_TAG: disk.parse_ack,
+    disk.BATCH_ACK_TAG: disk.parse_batch_ack,
+    disk.STATE_TAG: disk.parse_state,
+}

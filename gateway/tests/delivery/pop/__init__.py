@@ -1,0 +1,1 @@
+"""Pop consumption: what is decided, what is written down, who waits."""
