@@ -79,6 +79,8 @@ SAME: tuple[tuple[str, int], ...] = (
     ("updateOrderConf -m get -t admin_new", ALL),
     ("updateOrderConf -m delete -t admin_new", ALL),
     ("deleteTopic -c {cluster} -t admin_new", ALL),
+    ("setConsumeMode -b {broker} -t {topic} -g {group} -m POP -q 1", ALL),
+    ("setConsumeMode -b {broker} -t missing -g {group} -m POP", ALL),
     ("updateKvConfig -s space -k name -v value", ALL),
     ("deleteKvConfig -s space -k name", ALL),
     ("cleanExpiredCQ -c {cluster}", ALL),
@@ -94,7 +96,6 @@ SAME: tuple[tuple[str, int], ...] = (
 
 REFUSED: tuple[tuple[str, str], ...] = (
     ("updateBrokerConfig -b {broker} -k flushDiskType -v SYNC_FLUSH", "settings at start only"),
-    ("setConsumeMode -b {broker} -t {topic} -g {group} -m POP -q 1", "SET_MESSAGE_REQUEST_MODE"),
     ("getColdDataFlowCtrInfo -b {broker}", "GET_COLD_DATA_FLOW_CTR_INFO"),
     ("updateColdDataFlowCtrGroupConfig -b {broker} -g {group} -v 1", "UPDATE_COLD_DATA_FLOW_CTR_CONFIG"),
     ("removeColdDataFlowCtrGroupConfig -b {broker} -g {group}", "REMOVE_COLD_DATA_FLOW_CTR_CONFIG"),

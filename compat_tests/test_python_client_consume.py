@@ -1,7 +1,4 @@
-"""The Python consumers against the gateway and against Apache RocketMQ, alone and in one group with Java consumers.
-
-What needs POP runs against Apache RocketMQ alone until the gateway has it.
-"""
+"""The Python consumers against the gateway and against Apache RocketMQ, alone and in one group with Java consumers."""
 
 from __future__ import annotations
 
@@ -61,13 +58,6 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with running(peer):
         _wait_for_broker(peer)
         yield peer
-
-
-@pytest.fixture(scope="module")
-def apache(server: Peer) -> Peer:
-    if server.name != APACHE:
-        pytest.skip("the gateway has no POP yet")
-    return server
 
 
 @pytest.fixture(scope="module")
@@ -520,12 +510,12 @@ def test_java_reads_what_python_wrote_compressed_and_in_batches(server: Peer, to
     assert (got["received"], got["duplicates"], got["corrupt"], got["strangers"]) == (80, 0, 0, 0), str(got)
 
 
-# --- Apache RocketMQ alone ----------------------------------------------------------------------------------
+# --- popped -------------------------------------------------------------------------------------------------
 
 
-def test_a_simple_consumer_receives_acknowledges_and_hides(apache: Peer, producer: Producer, topic: str) -> None:
+def test_a_simple_consumer_receives_acknowledges_and_hides(server: Peer, producer: Producer, topic: str) -> None:
     send(producer, topic, 20)
-    settings = SimpleSettings(namesrv=apache.nameserver, consume_from_where=ConsumeFrom.FIRST_OFFSET)
+    settings = SimpleSettings(namesrv=server.nameserver, consume_from_where=ConsumeFrom.FIRST_OFFSET)
     with SimpleConsumer("s_" + topic, settings, subscriptions={topic: "*"}) as consumer:
         got: list[PoppedMessage] = []
         while len(got) < 20:

@@ -402,9 +402,7 @@ class PopMessage:
             else:
                 _refuse_unstored(pop.request)
 
-        first = pop.taken[0].source
-        queue_id = self._log.queue_of((first.topic, header.consumer_group, first.queue_id))
-        self._log.append(states, queue_id, kept)
+        self._log.append(states, self._log.next_queue(), kept)
         self._wake_next(pop)
 
     def _wake_next(self, pop: _Pop) -> None:

@@ -122,12 +122,12 @@ class PopAcks:
 
     def _ack_in_order(self, key: OrderKey, receipt: Receipt, offset: int, done: Done) -> None:
         topic, group, queue_id = key
+        if self._orders.get(key) is None:  # upstream moves the offset to wherever the receipt says
+            raise _refusal(AckFault.UNKNOWN, offset)
         if offset < self._offsets.query(group, topic, queue_id):
             done(True)  # as upstream: all before the offset is done
             return
-        outcome = AckFault.UNKNOWN
-        if self._orders.get(key) is not None:  # else upstream moves the offset to wherever the receipt says
-            outcome = self._orders.ack(key, offset, receipt.popped_at_ms)  # type: ignore[assignment]
+        outcome = self._orders.ack(key, offset, receipt.popped_at_ms)
         if isinstance(outcome, AckFault):
             raise _refusal(outcome, offset)
         self._offsets.commit(group, topic, queue_id, outcome)
@@ -200,7 +200,7 @@ class PopAcks:
         for key, waiting in order_turn.items():
             topic, group, queue_id = key
             state = state_of(key, self._offsets.query(group, topic, queue_id), self._orders.get(key))
-            self._log.append([state], self._log.queue_of(key), partial(_tell, waiting))
+            self._log.append([state], self._log.next_queue(), partial(_tell, waiting))
 
     def _ack_record(self, point: CheckPoint, offsets: list[int]) -> ReviveRecord:
         if len(offsets) == 1:

@@ -19,7 +19,7 @@ from gateway.store.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
 from wire.frame import build_frame_head
-from wire.headers.declare import build_header, read_header
+from wire.headers.declare import build_header
 from wire.headers.pop import (
     NotificationRequest,
     NotificationResponse,
@@ -81,15 +81,14 @@ class PopWaiting:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.NOTIFICATION, self.notify)
+        dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify)
         dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling)
         dispatch.answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, self.peek)
 
     # -- notification ---------------------------------------------------------------------------------------
 
-    def notify(self, request: Request) -> None:
+    def notify(self, request: Request, header: NotificationRequest) -> None:
         """Answer when there is something to pop, or when the time is over."""
-        header = read_header(NotificationRequest, request.command)
         now_ms = self._clock_ms()
         born_ms = header.born_time or now_ms
         if now_ms - born_ms - header.poll_time > LATE_MS:

@@ -157,7 +157,7 @@ class OrderTable:
         """A message is done; where the group goes on."""
         info = self._table.get(key)
         if info is None:
-            return offset + 1
+            return AckFault.UNKNOWN
         if info.popped_at_ms != popped_at_ms:
             return AckFault.OTHER_POP
         if offset not in info.offsets:

@@ -130,7 +130,7 @@ class Pops:
             if self.positions.forget(key) or self.orders.get(key) is not None:
                 self.orders.put(key, None)
                 record = StateRecord(topic=topic, group=group, queue_id=queue_id, next_offset=offset, order="")
-                self.revive_log.append([record], self.revive_log.queue_of(key), _ignore)
+                self.revive_log.append([record], self.revive_log.next_queue(), _ignore)
             self.wake(topic, group, queue_id)
 
     def forget_topic(self, topic: str) -> None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
-from zlib import crc32
 
 from gateway.delivery.pop.order import OrderInfo
 from gateway.telemetry.logs import EventLog
@@ -101,10 +100,6 @@ class ReviveLog:
         self._turn = (self._turn + 1) % self._queues
         return self._turn
 
-    def queue_of(self, key: OrderKey) -> int:
-        """The revive queue of a queue that is consumed in order: always the same, so that its records keep theirs."""
-        return crc32("@".join(map(str, key)).encode()) % self._queues
-
     # -- writing --------------------------------------------------------------------------------------------
 
     def append(
@@ -161,9 +156,16 @@ class ReviveLog:
     def rebuild(self) -> int:
         """Read what is needed of the topic after a start; how many records that were. Blocks."""
         queues = [queue_id for topic, queue_id in self._store.queues() if topic == self._topic]
-        return sum(map(self._replay, sorted(queues)))  # also of queues that the setting had once
+        newest = _Newest()
+        count = sum(self._replay(queue_id, newest) for queue_id in queues)  # also those the setting had once
+        for (topic, group, queue_id), (at, next_offset) in newest.offsets.items():
+            if at >= self._offsets.applied_end >= 0:  # else it was saved, and perhaps changed since
+                self._offsets.commit(group, topic, queue_id, next_offset)
+        for key, (_, order) in newest.orders.items():
+            self._orders.put(key, _order_of(order))
+        return count
 
-    def _replay(self, queue_id: int) -> int:
+    def _replay(self, queue_id: int, newest: _Newest) -> int:
         store, topic = self._store, self._topic
         end = store.max_offset(topic, queue_id)
         saved = min(self._offsets.query(REVIVE_GROUP, topic, queue_id), end - 1)
@@ -176,7 +178,7 @@ class ReviveLog:
                 record = self._parsed(message.property_map, message.body)
                 if record is not None:
                     self._apply(record, queue_id, message.queue_offset)
-                    self._restore(record, message.commit_log_offset)
+                    newest.note(record, message.commit_log_offset)
                 self._last[queue_id] = message.queue_offset
                 count += 1
             if result.next_begin_offset <= offset:
@@ -204,15 +206,6 @@ class ReviveLog:
             self._points.ack(_key(record), (record.offset,))
         elif isinstance(record, BatchAckRecord):
             self._points.ack(_key(record), record.offsets)
-
-    def _restore(self, record: ReviveRecord, commit_log_offset: int) -> None:
-        """After a start: what the tables do not know yet, as they were saved before."""
-        if not isinstance(record, CheckPointRecord | StateRecord):
-            return
-        if record.next_offset is not None and commit_log_offset >= self._offsets.applied_end >= 0:
-            self._offsets.commit(record.group, record.topic, record.queue_id, record.next_offset)
-        if isinstance(record, StateRecord) and record.order is not None:
-            self._orders.put((record.topic, record.group, record.queue_id), _order_of(record.order))
 
     # -- what is saved --------------------------------------------------------------------------------------
 
@@ -247,6 +240,24 @@ class ReviveLog:
 
     def _compacted(self, _stored: bool) -> None:
         self._compacting -= 1
+
+
+class _Newest:
+    """What the newest record of the whole topic says of each queue: revive queues are read one after the other."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[OrderKey, tuple[int, int]] = {}
+        self.orders: dict[OrderKey, tuple[int, str]] = {}
+
+    def note(self, record: ReviveRecord, at: int) -> None:
+        """A record that lies at this offset of the log."""
+        if not isinstance(record, CheckPointRecord | StateRecord):
+            return
+        key = (record.topic, record.group, record.queue_id)
+        if record.next_offset is not None:
+            self.offsets[key] = max(self.offsets.get(key, (-1, 0)), (at, record.next_offset))
+        if isinstance(record, StateRecord) and record.order is not None:
+            self.orders[key] = max(self.orders.get(key, (-1, "")), (at, record.order))
 
 
 def state_of(key: OrderKey, next_offset: int | None, info: OrderInfo | None) -> StateRecord:

@@ -23,7 +23,8 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [deliveries=] [tags=*]
- * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
+ * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)] [broker_balances=true (5.x clients: the broker shares out the queues, and says whether
+ * they are popped)] [invisible_ms=60000 (of what is popped)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
  * "strangers" (messages of other runs), "corrupt" bodies.
  */
@@ -82,6 +83,11 @@ final class Consuming {
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(1000);
         consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(o.number("pull_again_ms", 3000));
+        if (o.has("broker_balances")) {
+            DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+            DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class)
+                .invoke(consumer, (long) o.number("invisible_ms", 60000));
+        }
         consumer.subscribe(o.text("topic"), o.text("tags", "*"));
         return consumer;
     }

@@ -1,0 +1,133 @@
+"""Ordered pops: a queue is closed while messages are in hand, and goes on where acknowledgements end."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.delivery.pop.order import AckFault, OrderInfo, OrderTable
+from wire.disk.config_json import ConsumerOrderInfoFile
+
+KEY = ("orders", "mail", 2)
+NOW = 1_750_000_000_000
+
+
+def popped(table: OrderTable, *offsets: int, at: int = NOW, attempt: str | None = None) -> OrderInfo:
+    return table.popped(KEY, offsets, at, 1_000, attempt)
+
+
+def test_a_queue_is_closed_until_all_is_acknowledged_or_visible_again() -> None:
+    table = OrderTable()
+    assert not table.is_closed(KEY, None, NOW)
+    popped(table, 5, 6)
+    assert table.is_closed(KEY, None, NOW + 999)
+    assert not table.is_closed(KEY, None, NOW + 1_000)
+    assert table.ack(KEY, 5, NOW) == 6
+    assert table.is_closed(KEY, None, NOW + 999)
+    assert table.ack(KEY, 6, NOW) == 7
+    assert not table.is_closed(KEY, None, NOW)
+
+
+def test_an_attempt_made_again_is_not_kept_out_by_itself() -> None:
+    table = OrderTable()
+    popped(table, 5, attempt="a1")
+    assert not table.is_closed(KEY, "a1", NOW)
+    assert table.is_closed(KEY, "a2", NOW)
+    assert popped(table, 5, attempt="a1").counts == {}
+
+
+@pytest.mark.parametrize(("acked", "goes_on_at"), [((5,), 6), ((6,), 5), ((7, 6), 5), ((6, 5), 7), ((5, 6, 7), 8)])
+def test_the_group_goes_on_at_the_first_message_that_is_not_acknowledged(
+    acked: tuple[int, ...], goes_on_at: int
+) -> None:
+    table = OrderTable()
+    popped(table, 5, 6, 7)
+    assert [table.ack(KEY, offset, NOW) for offset in acked][-1] == goes_on_at
+
+
+def test_messages_popped_before_are_counted() -> None:
+    table = OrderTable()
+    assert popped(table, 5, 6).counts == {}
+    assert popped(table, 5, 6, 7, at=NOW + 1_000).counts == {5: 1, 6: 1}
+    assert popped(table, 6, 7, at=NOW + 2_000).counts == {6: 2, 7: 1}
+
+
+@pytest.mark.parametrize(
+    ("offset", "at", "fault"),
+    [(5, NOW - 1, AckFault.OTHER_POP), (9, NOW, AckFault.UNKNOWN), (4, NOW, AckFault.UNKNOWN)],
+)
+def test_acknowledgements_of_something_else_change_nothing(offset: int, at: int, fault: AckFault) -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    assert table.ack(KEY, offset, at) is fault
+    assert table.change_visible(KEY, offset, at, NOW) is fault
+    assert table.is_closed(KEY, None, NOW + 999)
+
+
+def test_a_message_can_become_visible_sooner_or_later_than_the_others() -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    assert table.change_visible(KEY, 5, NOW, NOW + 9_000) is None
+    assert table.is_closed(KEY, None, NOW + 8_999)
+    table.ack(KEY, 5, NOW)
+    assert not table.is_closed(KEY, None, NOW + 1_000)
+
+
+def test_a_queue_that_comes_free_by_the_time_is_told_once() -> None:
+    table = OrderTable()
+    popped(table, 5)
+    assert table.take_free(NOW + 999) == []
+    assert table.take_free(NOW + 1_000) == [KEY]
+    assert table.take_free(NOW + 9_000) == []
+
+
+def test_a_queue_that_is_closed_for_longer_is_told_later() -> None:
+    table = OrderTable()
+    popped(table, 5)
+    table.change_visible(KEY, 5, NOW, NOW + 3_000)
+    assert table.take_free(NOW + 2_000) == []
+    assert table.take_free(NOW + 3_000) == [KEY]
+
+
+def test_a_deleted_topic_is_forgotten() -> None:
+    table = OrderTable()
+    popped(table, 5)
+    table.forget_topic("orders")
+    assert len(table) == 0
+    assert table.ack(KEY, 5, NOW) is AckFault.UNKNOWN
+
+
+def test_the_file_of_apache_rocketmq_is_understood() -> None:
+    text = (
+        b'{"table":{"orders@mail":{2:{"a":"a1","cm":1,"i":1000,"l":1,"o":[5,1,4],"oc":{6:2},"ot":{9:1750000005000},'
+        b'"popTime":1750000000000}}}}'
+    )
+    table = OrderTable()
+    table.load(ConsumerOrderInfoFile.parse(text).table)
+    info = table.get(KEY)
+    assert info is not None
+    assert (list(info.offsets), info.committed, info.counts) == ([5, 6, 9], 1, {6: 2})
+    assert (info.attempt_id, info.visible_at_ms) == ("a1", {9: NOW + 5_000})
+    again = OrderTable()
+    again.load(ConsumerOrderInfoFile.parse(ConsumerOrderInfoFile(table.entries()).build()).table)
+    assert again.entries() == table.entries()
+
+
+@given(
+    st.lists(st.integers(0, 60), min_size=1, max_size=32, unique=True).map(sorted),
+    st.lists(st.integers(0, 31), max_size=40),
+)
+def test_every_message_before_the_place_to_go_on_is_acknowledged(offsets: list[int], acks: list[int]) -> None:
+    table = OrderTable()
+    popped(table, *offsets)
+    done: set[int] = set()
+    for number in acks:
+        offset = offsets[number % len(offsets)]
+        done.add(offset)
+        goes_on_at = table.ack(KEY, offset, NOW)
+        assert isinstance(goes_on_at, int)
+        assert all(each in done for each in offsets if each < goes_on_at)
+        assert goes_on_at in offsets or done == set(offsets)
+        assert goes_on_at not in done
+    assert table.is_closed(KEY, None, NOW) == (done != set(offsets))
