@@ -28,8 +28,9 @@ from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Address, Advertised, Settings
 from gateway.tests.nameserver.registrations import topics
-from gateway.tests.remoting.conversation import Peer, failure_of, memory_reactor
+from gateway.tests.remoting.conversation import Peer, failure_of, memory_reactor, outcome
 from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.route import QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -353,9 +354,49 @@ def test_a_bug_in_one_link_does_not_end_the_registrations(caplog: pytest.LogCapt
         async def unregister(self, announcement: Announcement) -> None:
             raise AssertionError("it was never registered")
 
+        async def read_queues(self, topic: str) -> None:
+            raise AssertionError("nobody asks")
+
     link = Faulty()
     broker = Broker(link)
     broker.service.startService()
     broker.reactor.advance(1)
     assert link.attempts == 2
     assert "registration failed" in caplog.text
+
+
+# -- the queues of a topic, asked for ----------------------------------------------------------------------------
+
+ROUTE = TopicRouteData(
+    queue_datas=[QueueData("broker-a", 4, 4, 6), QueueData("broker-b", 8, 8, 4), QueueData("broker-c", 8, 8, 2)]
+)
+
+
+def test_the_name_server_is_asked_for_the_queues_of_a_topic() -> None:
+    broker = Broker()
+    server = broker.started()
+    found = outcome(broker.service.read_queues("orders"))
+    (asked,) = broker.take(server)
+    assert (asked.code, asked.ext_fields) == (RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "orders"})
+    server.send(asked.response(ResponseCode.SUCCESS, body=ROUTE.build(standard=True)))
+    assert found == [{"broker-a": 4, "broker-b": 8}]
+
+
+@pytest.mark.parametrize(("code", "body"), [(ResponseCode.TOPIC_NOT_EXIST, b""), (ResponseCode.SUCCESS, b"{")])
+def test_a_name_server_that_cannot_say_leaves_the_question_open(code: int, body: bytes) -> None:
+    broker = Broker()
+    server = broker.started()
+    found = outcome(broker.service.read_queues("orders"))
+    (asked,) = broker.take(server)
+    server.send(asked.response(code, body=body))
+    assert found == [None]
+
+
+def test_the_name_server_next_door_is_asked_first() -> None:
+    routes = RouteTable()
+    broker = Broker(DirectRegistration(routes, lambda: 0))
+    broker.service.startService()
+    topic = next(iter(broker.topics.table()))
+    queues = broker.topics.table()[topic].read_queue_nums
+    assert outcome(broker.service.read_queues(topic)) == [{broker.settings.broker_name: queues}]
+    assert outcome(broker.service.read_queues("missing")) == [None]
