@@ -258,6 +258,8 @@ class PopMessage:
         for source in pop.sources:
             if not self._take(pop, source):
                 return
+        if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
+            return
         if pop.taken:
             self._keep(pop)
         else:

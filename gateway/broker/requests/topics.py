@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
+from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
 from gateway.metadata.topic_attributes import changed_attributes
@@ -106,12 +107,18 @@ class TopicRequests:
         return Answer()
 
     async def delete(self, _request: Request, header: DeleteTopicRequest) -> Answer:
-        """Delete a topic with its messages and every group's offsets; a missing topic is no error."""
+        """Delete a topic with its messages, every group's offsets and what comes to them again of it by pops; a missing
+        topic is no error.
+        """
         check_topic_name(header.topic)
-        if self._topics.delete(header.topic):
-            self._offsets.remove_topic(header.topic)
-            self._deleted(header.topic)
-            await delete_queues(self._store, header.topic, self._in_thread)
+        groups = self._offsets.groups_of(header.topic)
+        retries = [pop_retry_topic(header.topic, group, form) for group in groups for form in (RETRY_V1, RETRY_V2)]
+        deleted = [topic for topic in (header.topic, *retries) if self._topics.delete(topic)]
+        for topic in deleted:
+            self._offsets.remove_topic(topic)
+            self._deleted(topic)
+            await delete_queues(self._store, topic, self._in_thread)
+        if deleted:
             await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
             await saved(self._topics.persist, f"deletion of topic {header.topic}")
         return Answer()

@@ -338,6 +338,30 @@ def test_messages_of_a_topic_that_is_gone_do_not_come_again(broker: WholeBroker)
     assert broker.parts.topics.get(RETRY_TOPIC) is None
 
 
+def test_a_topic_takes_its_retry_topics_with_it(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    pop(broker, client, invisible_time=1_000)
+    broker.wait(2)
+    assert len(broker.messages(RETRY_TOPIC)) == 1
+    broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
+    assert broker.parts.topics.get(RETRY_TOPIC) is None
+    assert broker.parts.offsets.groups_of(RETRY_TOPIC) == []
+
+
+def test_a_pop_whose_client_is_gone_takes_nothing(broker: WholeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, other = filled(broker, "a"), broker.connect()
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+        assert broker.ask_all(other, POP, popping()) == []
+    other.transport.loseConnection()
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    assert bodies(pop(broker, client)) == [b"a"]
+
+
 def test_messages_of_a_group_that_is_gone_do_not_come_again(broker: WholeBroker) -> None:
     client = filled(broker, "a")
     pop(broker, client)
