@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test run test test-unit test-accelerated test-compat accelerate compat-machine compat-images check crash soak transactions bench lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-compat accelerate compat-machine compat-images check crash soak transactions bench lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -19,6 +19,7 @@ help:
 	@echo "make test        all tests; brings Java, a Docker engine and the base image where they are missing"
 	@echo "make test-unit   the tests that need nothing but Python"
 	@echo "make test-accelerated  the same tests of the compiled packages"
+	@echo "make test-spark  the tests of the Spark source; installs PySpark (400 MB) into .venv"
 	@echo "make test-compat the tests with stock Java clients in containers"
 	@echo "make check       formatting, lint, types, import contracts, unit tests"
 	@echo "make crash       cut the power at 50,000 places of the store's writes and look at what is left"
@@ -33,6 +34,7 @@ help:
 
 setup: $(VENV)/.installed
 setup-test: $(VENV)/.installed-test
+setup-spark: $(VENV)/.installed-spark
 
 $(BIN)/python:
 	@PYTHON="$(PYTHON)" .ci/make-venv $(VENV)
@@ -47,6 +49,12 @@ $(VENV)/.installed: requirements.lock requirements-build.lock pyproject.toml | $
 $(VENV)/.installed-test: requirements-test.lock $(VENV)/.installed
 	@echo "installing the test tools into $(VENV)"
 	@$(PIP_INSTALL) -r requirements-test.lock
+	@touch $@
+
+$(VENV)/.installed-spark: requirements-spark.lock $(VENV)/.installed-test
+	@.ci/install-java
+	@echo "installing PySpark into $(VENV)"
+	@$(PIP_INSTALL) -r requirements-spark.lock
 	@touch $@
 
 # -- compiled hot paths: a copy of the packages with extension modules beside their sources ------------------
@@ -80,16 +88,20 @@ run: setup
 # Two things at a time where neither needs the other.
 test:
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j2 test-accelerated compat-images
+	@$(MAKE) --no-print-directory -j2 test-accelerated compat-images test-spark
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
 	@$(BIN)/pytest -n 2 wire gateway
 
+test-spark: setup-spark
+	@$(BIN)/pytest gateway/tests/spark compat_tests/spark
+
 test-accelerated: accelerate
 	@find wire gateway -type d -name tests -exec cp -r --parents {} $(ACCELERATED) \;
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider \
-		--ignore gateway/client --ignore gateway/tests/cli --ignore gateway/tests/store_tool wire gateway
+		--ignore gateway/client --ignore gateway/tests/cli --ignore gateway/tests/store_tool \
+		--ignore gateway/tests/spark wire gateway
 
 compat-machine:
 	@.ci/install-java
@@ -101,8 +113,8 @@ compat-images: setup-test compat-machine
 	@$(BIN)/python -m compat_tests.images
 
 test-compat: setup-test compat-machine
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not alone" compat_tests
-	@$(BIN)/pytest -m alone compat_tests
+	@$(BIN)/pytest -n 2 --dist loadfile -m "not alone" --ignore compat_tests/spark compat_tests
+	@$(BIN)/pytest -m alone --ignore compat_tests/spark compat_tests
 
 check: setup-test
 	@$(BIN)/ruff format --check --quiet .
@@ -138,6 +150,8 @@ lock:
 		--output-file requirements-build.lock pyproject.toml
 	$(COMPILE) --extra test --constraint requirements.lock --constraint requirements-build.lock \
 		--output-file requirements-test.lock pyproject.toml
+	$(COMPILE) --extra spark --constraint requirements.lock --constraint requirements-build.lock \
+		--constraint requirements-test.lock --output-file requirements-spark.lock pyproject.toml
 
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage

@@ -1,0 +1,125 @@
+"""Streaming queries: micro-batches, restarts, losses, the sink."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from compat_tests.spark.conftest import Table
+from gateway.client.testing.server import GatewayServer
+
+NUMBERS = [b"%d" % number for number in range(60)]
+
+
+def test_a_stream_reads_what_there_is_in_batches_and_goes_on_from_its_checkpoint(table: Table) -> None:
+    table.fill(NUMBERS[:30])
+    seen: list[bytes] = []
+    query = table.run(table.stream(maxOffsetsPerTrigger=10), seen)
+    assert sorted(seen, key=int) == NUMBERS[:30]
+    sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    assert sizes == [10, 10, 10]
+    source = query.recentProgress[-1].sources[0]
+    assert json.loads(source.latestOffset)["q"] == json.loads(source.endOffset)["q"]
+    table.fill(NUMBERS[30:])
+    table.run(table.stream(maxOffsetsPerTrigger=100), seen)
+    assert sorted(seen, key=int) == NUMBERS
+
+
+def test_a_stream_that_fails_in_its_first_batch_loses_nothing_of_it(table: Table) -> None:
+    """It begins at the latest offset; Spark does not store that, and at the restart there is a later one."""
+    table.fill(NUMBERS[:10])
+    stream = table.stream(startingOffsets="latest")
+    checkpoint = str(table.folder / "checkpoint")
+
+    def fails(batch: Any, _number: int) -> None:
+        if batch.count():
+            raise RuntimeError("the driver dies")
+
+    query = stream.writeStream.foreachBatch(fails).option("checkpointLocation", checkpoint).start()
+    table.until(lambda: (query.lastProgress or {"batchId": -1})["batchId"] >= 0 or not query.isActive)
+    table.fill(NUMBERS[10:30])
+    table.until(lambda: not query.isActive)
+    table.fill(NUMBERS[30:])
+    seen: list[bytes] = []
+    table.run(stream, seen)
+    assert sorted(seen, key=int) == NUMBERS[10:]
+
+
+def test_new_topics_of_a_pattern_are_read_from_their_beginning(table: Table) -> None:
+    table.fill(NUMBERS[:10])
+    seen: list[bytes] = []
+    pattern = {"subscribePattern": table.topic + ".*", "startingOffsets": "latest"}
+    table.run(table.stream(**pattern), seen)
+    later = table.topic + "-later"
+    table.gateway.admin.topics.create(later, queues=2)
+    table.fill(NUMBERS[10:20], topic=later)
+    table.run(table.stream(**pattern), seen)
+    assert sorted(seen, key=int) == NUMBERS[10:20]
+
+
+def test_a_topic_that_is_gone_stops_the_stream_unless_losses_are_allowed(table: Table) -> None:
+    table.fill(NUMBERS[:10])
+    seen: list[bytes] = []
+    table.run(table.stream(), seen)
+    table.gateway.admin.topics.delete(table.topic)
+    short = {"reconnectTimeoutMs": 300}
+    with pytest.raises(Exception, match="the queue is not there any more"):
+        table.run(table.stream(**short), seen)
+    table.run(table.stream(failOnDataLoss="false", **short), seen)
+    assert sorted(seen, key=int) == NUMBERS[:10]
+
+
+def test_progress_may_be_shown_to_the_broker(table: Table) -> None:
+    table.fill(NUMBERS[:20])
+    group = table.gateway.group()
+    seen: list[bytes] = []
+    table.run(table.stream(consumerGroup=group, commitOffsetsToBroker="true", maxOffsetsPerTrigger=10), seen)
+    assert 0 < table.gateway.admin.offsets.lag(group, table.topic) < 20
+
+
+def test_a_gateway_that_is_killed_and_comes_back_is_waited_for(table: Table, spark: Any, tmp_path: Any) -> None:
+    with GatewayServer(tmp_path / "data", settings={"flushDiskType": "SYNC_FLUSH"}) as server:
+        own = Table(spark, table.gateway, tmp_path)
+        own.gateway = type(table.gateway)(server, "own")
+        own.topic = own.gateway.topic(queues=2)
+        own.fill(NUMBERS[:20])
+        seen: list[bytes] = []
+
+        def take(batch: Any, _number: int) -> None:
+            seen.extend(bytes(row.body) for row in batch.collect())
+
+        writer = own.stream(startingOffsets="earliest").writeStream.foreachBatch(take)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        try:
+            own.until(lambda: len(seen) >= 20)
+            server.kill()
+            server.start()
+            own.fill(NUMBERS[20:])
+            own.until(lambda: len(seen) >= len(NUMBERS) or not query.isActive)
+            assert query.isActive
+        finally:
+            query.stop()
+    assert sorted(seen, key=int) == NUMBERS
+
+
+def test_a_stream_is_written_to_another_topic_and_stamped(table: Table) -> None:
+    table.fill(NUMBERS)
+    copy = table.gateway.topic(queues=2)
+    stream = table.stream(schema="body binary, tags string", maxOffsetsPerTrigger=40)
+    query = (
+        stream.writeStream.format("rocketmq")
+        .options(nameServer=table.gateway.nameserver, topic=copy)
+        .option("checkpointLocation", str(table.folder / "sink"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+    table.until(lambda: table.count(copy) == len(NUMBERS))
+    rows = table.read(subscribe=copy).collect()
+    assert sorted((bytes(row.body) for row in rows), key=int) == NUMBERS
+    assert {row.properties["SPARK_QUERY"] for row in rows} == {str(query.id)}
+    assert {row.properties["SPARK_BATCH"] for row in rows} == {"0", "1"}
+    names = ("SPARK_BATCH", "SPARK_PART", "SPARK_SEQ")
+    assert len({tuple(row.properties[name] for name in names) for row in rows}) == len(NUMBERS)

@@ -1,0 +1,13 @@
+"""RocketMQ queues as tables and streams of Apache Spark: a PySpark data source with the name ``rocketmq``.
+
+    from gateway.spark import register
+    register(spark)
+    spark.read.format("rocketmq").option("nameServer", "localhost:9876").option("subscribe", "orders").load()
+
+Drivers and workers talk to name servers and brokers over plain sockets: nothing here, nor anything it imports, needs
+Twisted or the server's packages. docs/spark.md has the options.
+"""
+
+from gateway.spark.registration import register
+
+__all__ = ["register"]

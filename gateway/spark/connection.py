@@ -1,0 +1,173 @@
+"""A plain blocking connection to a broker or a name server: requests out, answers in.
+
+Spark's workers are processes that live from task to task and know no event loop, so this is a socket and nothing more.
+Several requests may be on their way at once: ``start`` sends one, ``finish`` waits for its answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from gateway.client.errors import ConnectError, ConnectionLost, ProtocolError, RequestTimeout
+from wire.codes import SERVER_VERSION, LanguageCode, request_code_name
+from wire.command import RemotingCommand
+from wire.errors import FrameError, HeaderError
+from wire.frame import FRAME_HEAD, MAX_FRAME_BYTES, build_frame, parse_marked_frame
+from wire.headers.declare import Header, build_header
+
+MAX_WAITING: Final = 256
+"""Requests of ``call_all`` that are on their way at once: what both sides hold for one connection stays small."""
+_READ_BYTES: Final = 256 * 1024
+_LEAST_FRAME_BYTES: Final = 4
+
+
+def request(code: int, header: Header | None = None, body: bytes = b"") -> RemotingCommand:
+    """A request that is not numbered yet."""
+    fields = build_header(header) if header is not None else None
+    return RemotingCommand(code, language=LanguageCode.PYTHON, version=SERVER_VERSION, ext_fields=fields, body=body)
+
+
+class BlockingConnection:
+    """One connection; not for several threads. After an error it is closed and must be thrown away.
+
+    :param opened: the connected socket.
+    :param address: ``host:port`` for error messages.
+    :param sign: puts a signature into a command, when servers ask for one.
+    """
+
+    def __init__(
+        self, opened: socket.socket, address: str, *, sign: Callable[[RemotingCommand], None] | None = None
+    ) -> None:
+        self.address = address
+        self.used_at = time.monotonic()
+        self._socket = opened
+        self._file = opened.makefile("rb", _READ_BYTES)
+        self._sign = sign
+        self._next_opaque = 0
+        self._waiting: dict[int, int] = {}
+        self._early: dict[int, RemotingCommand] = {}
+        self.is_open = True
+
+    def call(self, command: RemotingCommand, timeout_s: float) -> RemotingCommand:
+        """The answer to a request.
+
+        :raises ConnectionLost: the connection broke; ``RequestTimeout``: no answer in time; ``ProtocolError``: what
+            came is not RocketMQ's protocol.
+        """
+        return self.finish(self.start(command, timeout_s), timeout_s)
+
+    def call_all(self, commands: Sequence[RemotingCommand], timeout_s: float) -> list[RemotingCommand]:
+        """The answers to requests that do not depend on each other, in their order; ``timeout_s`` is for each."""
+        answers: list[RemotingCommand] = []
+        opaques: list[int] = []
+        for command in commands:
+            opaques.append(self.start(command, timeout_s))
+            if len(opaques) - len(answers) >= MAX_WAITING:
+                answers.append(self.finish(opaques[len(answers)], timeout_s))
+        answers += [self.finish(opaque, timeout_s) for opaque in opaques[len(answers) :]]
+        return answers
+
+    def start(self, command: RemotingCommand, timeout_s: float) -> int:
+        """Send a request; the number returned is for ``finish``."""
+        self._refuse_closed()
+        self._next_opaque += 1
+        command.opaque = self._next_opaque
+        if self._sign is not None:
+            self._sign(command)
+        try:
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(build_frame(command))
+        except TimeoutError as error:
+            raise self._closing(RequestTimeout(request_code_name(command.code), self.address, timeout_s)) from error
+        except OSError as error:
+            raise self._closing(ConnectionLost(self.address, _cause(error))) from error
+        self._waiting[command.opaque] = command.code
+        return command.opaque
+
+    def finish(self, opaque: int, timeout_s: float) -> RemotingCommand:
+        """Wait for the answer to a request; answers to others that come before it are kept."""
+        code = self._waiting[opaque]
+        deadline = time.monotonic() + timeout_s
+        while (answer := self._early.pop(opaque, None)) is None:
+            self._refuse_closed()
+            try:
+                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+                command = self._read()
+            except TimeoutError as error:
+                raise self._closing(RequestTimeout(request_code_name(code), self.address, timeout_s)) from error
+            except OSError as error:
+                raise self._closing(ConnectionLost(self.address, _cause(error))) from error
+            except (FrameError, HeaderError) as error:
+                raise self._closing(ProtocolError(self.address, str(error))) from error
+            if command.is_response and command.opaque in self._waiting:
+                self._early[command.opaque] = command
+        del self._waiting[opaque]
+        self.used_at = time.monotonic()
+        return answer
+
+    def abandon(self, opaque: int) -> None:
+        """Do not wait for an answer any more; it is dropped when it comes."""
+        self._waiting.pop(opaque, None)
+        self._early.pop(opaque, None)
+
+    def close(self) -> None:
+        """Let go of the socket."""
+        self.is_open = False
+        self._file.close()
+        self._socket.close()
+
+    def _refuse_closed(self) -> None:
+        if not self.is_open:
+            raise ConnectionLost(self.address, "it was closed after an error")
+
+    def _read(self) -> RemotingCommand:
+        head = self._exactly(FRAME_HEAD.size)
+        frame_bytes, mark = FRAME_HEAD.unpack_from(head)
+        if not _LEAST_FRAME_BYTES <= frame_bytes <= MAX_FRAME_BYTES:
+            raise FrameError(f"frame length {frame_bytes} is not in {_LEAST_FRAME_BYTES} … {MAX_FRAME_BYTES}")
+        rest = self._exactly(frame_bytes - _LEAST_FRAME_BYTES)
+        return parse_marked_frame(rest, mark, 0, len(rest))
+
+    def _exactly(self, count: int) -> bytes:
+        data: bytes = self._file.read(count)
+        if len(data) < count:
+            raise ConnectionResetError("the other side closed it")
+        return data
+
+    def _closing(self, error: Exception) -> Exception:
+        self.close()
+        return error
+
+
+def open_connection(
+    address: str,
+    *,
+    timeout_s: float,
+    tls: ssl.SSLContext | None = None,
+    sign: Callable[[RemotingCommand], None] | None = None,
+    advertised_by: str | None = None,
+) -> BlockingConnection:
+    """Connect.
+
+    :param address: ``host:port``; an IPv6 address in brackets.
+    :param advertised_by: the broker whose route named this address, for the error.
+    :raises ConnectError: there is no connection within the time.
+    """
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    try:
+        opened = socket.create_connection((host, int(port)), timeout_s)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            opened = tls.wrap_socket(opened, server_hostname=host)
+    except (OSError, ValueError) as error:
+        raise ConnectError(address, _cause(error), advertised_by=advertised_by) from error
+    return BlockingConnection(opened, address, sign=sign)
+
+
+def _cause(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

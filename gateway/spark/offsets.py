@@ -1,0 +1,154 @@
+"""Offsets of queues as JSON: in options and in Spark's checkpoints.
+
+An offset is always the next one to read, so the end of a range is exclusive. Spark compares the offsets of a stream as
+text, and text with its keys in another order would look like news: everything here is written in one order and has
+whole numbers only.
+
+A checkpoint is ``{"base":{…},"e":{"broker-a":"<store id>"},"q":{"topic":{"broker-a":{"0":6}}},"v":1}``. ``base`` is
+where the stream began. Spark does not store a stream's first offset, and asks for it again when the first batch is
+repeated after a crash; so the end of the first batch carries it, and it wins over what Spark says.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from gateway.client.message_queue import MessageQueue
+from gateway.spark.errors import CheckpointRefused, OptionRefused
+
+QueueNumbers: TypeAlias = Mapping[MessageQueue, int]
+"""An offset or a time for each queue."""
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+VERSION: Final = 1
+"""Of the checkpoint. It is on disk: never change what a version means."""
+_MAX_OFFSET: Final = 2**63 - 1
+_SHAPE: Final = '{"topic":{"broker":{"0":23,"1":-1}}}'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """How far a stream is.
+
+    :param offsets: the next offset to read of each queue.
+    :param stores: what tells each broker's store from another one, for brokers that say.
+    :param base: where the stream began, as long as no batch after the first one is planned.
+    """
+
+    offsets: QueueNumbers
+    stores: Mapping[str, str] = field(default_factory=dict)
+    base: QueueNumbers | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """In the one order."""
+        document: dict[str, Any] = {}
+        if self.base is not None:
+            document["base"] = offsets_to_json(self.base)
+        document["e"] = dict(sorted(self.stores.items()))
+        document["q"] = offsets_to_json(self.offsets)
+        document["v"] = VERSION
+        return document
+
+    @classmethod
+    def parse(cls, document: Mapping[str, Any]) -> Checkpoint:
+        """Read what ``to_json`` wrote.
+
+        :raises CheckpointRefused: another version, or not ours.
+        """
+        version = document.get("v") if isinstance(document, Mapping) else None
+        if version != VERSION:
+            raise CheckpointRefused(
+                f"the checkpoint has version {version!r}, this source knows version {VERSION}: it was written by a "
+                f"newer one, or by another source. Use that one, or another checkpointLocation"
+            )
+        try:
+            base = document.get("base")
+            return cls(
+                offsets=_numbers(document["q"], least=0),
+                stores={str(name): str(store) for name, store in document.get("e", {}).items()},
+                base=None if base is None else _numbers(base, least=0),
+            )
+        except (KeyError, AttributeError, ValueError) as error:
+            raise CheckpointRefused(f"the checkpoint cannot be read: {error!r} in {document!r}") from error
+
+
+def offsets_to_json(offsets: QueueNumbers) -> dict[str, dict[str, dict[str, int]]]:
+    """Topic → broker → queue → number, sorted as text."""
+    document: dict[str, dict[str, dict[str, int]]] = {}
+    for queue in sorted(offsets, key=lambda queue: (queue.topic, queue.broker_name, str(queue.queue_id))):
+        brokers = document.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = int(offsets[queue])
+    return document
+
+
+def parse_offsets(option: str, text: str, *, least: int = EARLIEST) -> dict[MessageQueue, int]:
+    """The numbers of an option, ``{"topic":{"broker":{"0":23,"1":-1}}}``.
+
+    :param least: −2 where −2 (earliest) and −1 (latest) are allowed, 0 for times.
+    :raises OptionRefused: not JSON, another shape, or a number out of range.
+    """
+    try:
+        return _numbers(_json(text), least=least)
+    except ValueError as error:
+        raise OptionRefused(f"{option}: {error}; it takes JSON like {_SHAPE}") from error
+
+
+def parse_assignment(option: str, text: str) -> tuple[MessageQueue, ...]:
+    """The queues of an option, ``{"topic":{"broker":[0,1]}}``, sorted.
+
+    :raises OptionRefused: not JSON or another shape.
+    """
+    queues: set[MessageQueue] = set()
+    try:
+        for topic, brokers in _members("the whole", _json(text)):
+            for broker, numbers in _members(f"topic {topic!r}", brokers):
+                if not isinstance(numbers, list):
+                    raise ValueError(f"{topic!r}, {broker!r} has {numbers!r} and not a list of queue numbers")
+                queues.update(MessageQueue(topic, broker, _whole(number, 0, 2**31 - 1)) for number in numbers)
+    except ValueError as error:
+        raise OptionRefused(f'{option}: {error}; it takes JSON like {{"topic":{{"broker":[0,1]}}}}') from error
+    if not queues:
+        raise OptionRefused(f"{option} names no queue")
+    return tuple(sorted(queues))
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_without_repeats)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"this is not JSON: {error}") from error
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is there twice")
+    return members
+
+
+def _numbers(document: Any, *, least: int) -> dict[MessageQueue, int]:
+    found: dict[MessageQueue, int] = {}
+    for topic, brokers in _members("the whole", document):
+        for broker, queues in _members(f"topic {topic!r}", brokers):
+            for queue_id, number in _members(f"{topic!r}, {broker!r}", queues):
+                if not (queue_id.isascii() and queue_id.isdecimal()):
+                    raise ValueError(f"{queue_id!r} is no queue number")
+                found[MessageQueue(topic, broker, int(queue_id))] = _whole(number, least, _MAX_OFFSET)
+    return found
+
+
+def _members(what: str, value: Any) -> list[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"{what} is {value!r} and not an object")
+    return list(value.items())
+
+
+def _whole(number: Any, least: int, most: int) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise ValueError(f"{number!r} is no whole number from {least} to {most}")
+    return number

@@ -1,0 +1,430 @@
+"""The options of the source and of the sink: their names, defaults and limits, and what does not go together.
+
+Names are those of Spark's Kafka source where they mean the same; those of the old connector are accepted beside them.
+Spark hands options over with their names in lower case. An option nobody knows is an error: a misspelt one that was
+silently ignored has cost people hours.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from gateway.client.errors import ConfigurationError
+from gateway.client.message_queue import MessageQueue
+from gateway.client.settings import ClientSettings, TlsSettings
+from gateway.spark.cluster import Access
+from gateway.spark.errors import OptionRefused
+from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers, parse_assignment, parse_offsets
+from gateway.spark.spelling import did_you_mean
+from wire.errors import BodyError
+from wire.message.tags import TagExpression, parse_tag_expression
+
+T = TypeVar("T")
+
+_COMMON: Final = (
+    "nameServer", "accessKey", "secretKey", "securityToken", "useTLS", "tls.caFile", "tls.certFile", "tls.keyFile",
+    "tls.keyPassword", "tls.verify", "tls.checkHostName", "rocketmq.client.connectTimeout",
+    "rocketmq.client.requestTimeout", "rocketmq.client.addressMap", "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+)  # fmt: skip
+_SOURCE: Final = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy", "endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp",
+    "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
+    "maxRecordsPerPartition", "failOnDataLoss", "subExpression", "expressionType", "pushFilters", "propertiesFormat",
+    "groupIdPrefix", "consumerGroup", "commitOffsetsToBroker", "pullBatchSize", "pullTimeoutMs", "reconnectTimeoutMs",
+    "minPollInterval", "mode", "checkBodies", "allowSystemTopics",
+)  # fmt: skip
+_SINK: Final = (
+    "topic", "producerGroup", "sendTimeoutMs", "batchBytes", "maxInFlight", "acceptFlushTimeout", "deliveryMode",
+    "reconnectTimeoutMs",
+)  # fmt: skip
+_SOURCE_ALIASES: Final = {
+    "namesrvaddr": "nameServer",
+    "topic": "subscribe",
+    "filterexpression": "subExpression",
+}
+_SINK_ALIASES: Final = {"namesrvaddr": "nameServer"}
+_SECRET: Final = ("secretKey", "securityToken", "tls.keyPassword")
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+_UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) *(ms|s|m|h|d)", re.IGNORECASE)
+_GROUP_PREFIX: Final = "spark-rocketmq"
+_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
+MOST_OFFSETS: Final = 2**53
+"""Limits of counts: JSON readers that have doubles only get them exactly."""
+
+
+class Edge(Enum):
+    """One of the two ends of every queue."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bound:
+    """Where reading begins or ends: one of these is given.
+
+    :param timestamp_ms: at a time, the same for all queues; ``timestamps_ms`` for each queue.
+    :param or_latest: whether a queue with nothing stored at that time or later begins at its end; else an error.
+    """
+
+    edge: Edge | None = None
+    offsets: QueueNumbers | None = None
+    timestamp_ms: int | None = None
+    timestamps_ms: QueueNumbers | None = None
+    or_latest: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadOptions:
+    """The options of a read, checked; they travel to the workers. Durations are seconds, sizes bytes."""
+
+    access: Access
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    assignment: tuple[MessageQueue, ...] = ()
+    start: Bound
+    end: Bound
+    max_offsets: int | None = None
+    max_bytes: int | None = None
+    min_offsets: int | None = None
+    max_delay_s: float = 900.0
+    min_partitions: int | None = None
+    max_records: int | None = None
+    fail_on_data_loss: bool = True
+    expression: str = "*"
+    expression_type: str = "TAG"
+    push_filters: bool = False
+    json_properties: bool = False
+    group: str = _GROUP_PREFIX
+    commit_to_broker: bool = False
+    pull_count: int | None = None
+    pull_timeout_s: float = 3.0
+    reconnect_s: float = 30.0
+    poll_s: float = 0.2
+    fails_on_bad_bodies: bool = True
+    check_bodies: bool = True
+    allow_system_topics: bool = False
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the broker leaves messages out."""
+        return self.expression_type != "TAG" or not self.tag_expression.match_all
+
+    @property
+    def tag_expression(self) -> TagExpression:
+        """The tags that are wanted; everything with SQL92."""
+        return parse_tag_expression(self.expression if self.expression_type == "TAG" else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """The options of a write, checked."""
+
+    access: Access
+    topic: str | None = None
+    group: str = "spark-rocketmq-producer"
+    send_timeout_s: float = 3.0
+    reconnect_s: float = 30.0
+    batch_bytes: int = 262_144
+    max_in_flight: int = 8
+    accept_flush_timeout: bool = False
+
+
+def check_names(options: Mapping[str, str]) -> None:
+    """Refuse options that neither the source nor the sink knows.
+
+    :raises OptionRefused: there is one.
+    """
+    _canonical(options, (*_COMMON, *_SOURCE, *_SINK), {**_SOURCE_ALIASES, **_SINK_ALIASES, "topic": "topic"})
+
+
+def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
+    """The options of a batch or a stream.
+
+    :raises OptionRefused: one is unknown or cannot work, or two do not go together.
+    """
+    given = _Given(_canonical(options, (*_COMMON, *_SOURCE), _SOURCE_ALIASES))
+    misplaced = [name for name in _BATCH_ONLY if is_stream and name in given]
+    if misplaced:
+        raise OptionRefused(f"{misplaced[0]} is for batch queries: a stream has no end")
+    expression_type = given.choice("expressionType", {"tag": "TAG", "sql92": "SQL92"}, "tag")
+    expression = given.text("subExpression", "*")
+    if expression_type == "TAG":
+        try:
+            parse_tag_expression(expression)
+        except BodyError as error:
+            raise OptionRefused(f"subExpression is {expression!r}, which is no tag expression: {error}") from error
+    commits = given.flag("commitOffsetsToBroker", False)
+    if commits and "consumerGroup" not in given:
+        raise OptionRefused("commitOffsetsToBroker=true needs consumerGroup: the group whose progress is shown")
+    return ReadOptions(
+        access=_access(given),
+        **_subscription(given),
+        start=_start(given, is_stream=is_stream),
+        end=_end(given),
+        max_offsets=given.count("maxOffsetsPerTrigger"),
+        max_bytes=given.count("maxBytesPerTrigger"),
+        min_offsets=given.count("minOffsetsPerTrigger"),
+        max_delay_s=given.duration_s("maxTriggerDelay", 900.0),
+        min_partitions=given.count("minPartitions"),
+        max_records=given.count("maxRecordsPerPartition"),
+        fail_on_data_loss=given.flag("failOnDataLoss", True),
+        expression=expression,
+        expression_type=expression_type,
+        push_filters=given.flag("pushFilters", False),
+        json_properties=wants_json_properties(options),
+        group=given.get("consumerGroup") or f"{given.text('groupIdPrefix', _GROUP_PREFIX)}-{uuid.uuid4().hex[:12]}",
+        commit_to_broker=commits,
+        pull_count=given.count("pullBatchSize", most=65_536),
+        pull_timeout_s=given.milliseconds_s("pullTimeoutMs", 3000),
+        reconnect_s=given.milliseconds_s("reconnectTimeoutMs", 30_000),
+        poll_s=given.duration_s("minPollInterval", 0.2),
+        fails_on_bad_bodies=given.choice("mode", {"failfast": "fail", "fail": "fail", "permissive": "null"}, "fail")
+        == "fail",
+        check_bodies=given.flag("checkBodies", True),
+        allow_system_topics=given.flag("allowSystemTopics", False),
+    )
+
+
+def wants_json_properties(options: Mapping[str, str]) -> bool:
+    """Whether ``properties`` is a column of JSON texts: all that the schema depends on.
+
+    :raises OptionRefused: ``propertiesFormat`` is neither ``map`` nor ``json``.
+    """
+    by_lower = {name.lower(): value for name, value in options.items()}
+    given = _Given({"propertiesFormat": by_lower.get("propertiesformat", "")})
+    return given.choice("propertiesFormat", {"map": False, "json": True}, "map")
+
+
+def ignored_options(options: Mapping[str, str]) -> list[str]:
+    """What has no effect in a batch query; Spark's Kafka source warns of these, too."""
+    return [name for name in _STREAM_ONLY if name.lower() in {key.lower() for key in options}]
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """The options of a write.
+
+    :raises OptionRefused: one is unknown or cannot work.
+    """
+    given = _Given(_canonical(options, (*_COMMON, *_SINK), _SINK_ALIASES))
+    topic = given.get("topic")
+    if topic is not None and _NAME.fullmatch(topic) is None:
+        raise OptionRefused(f"topic is {topic!r}: a name has 1 to 127 letters, digits and characters of %|_-")
+    given.choice("deliveryMode", {"at-least-once": "at-least-once"}, "at-least-once")
+    return WriteOptions(
+        access=_access(given),
+        topic=topic,
+        group=given.text("producerGroup", "spark-rocketmq-producer"),
+        send_timeout_s=given.milliseconds_s("sendTimeoutMs", 3000),
+        reconnect_s=given.milliseconds_s("reconnectTimeoutMs", 30_000),
+        batch_bytes=given.count("batchBytes", most=4_000_000) or 262_144,
+        max_in_flight=given.count("maxInFlight", most=256) or 8,
+        accept_flush_timeout=given.flag("acceptFlushTimeout", False),
+    )
+
+
+def redacted(options: Mapping[str, str]) -> dict[str, str]:
+    """Options to be shown to people: keys and passwords are stars."""
+    secret = {name.lower() for name in _SECRET}
+    return {name: "***" if name.lower() in secret else value for name, value in options.items()}
+
+
+class _Given:
+    """Options by their real names, read by kind."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = values
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def get(self, name: str) -> str | None:
+        value = self._values.get(name)
+        return None if value is None or not value.strip() else value.strip()
+
+    def text(self, name: str, default: str) -> str:
+        return self.get(name) or default
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, {"true": True, "false": False}, str(default).lower())
+
+    def choice(self, name: str, choices: Mapping[str, T], default: str) -> T:
+        text = self.text(name, default)
+        if text.lower() not in choices:
+            raise OptionRefused(f"{name} is {text!r}; it must be one of {', '.join(choices)}")
+        return choices[text.lower()]
+
+    def count(self, name: str, *, most: int = MOST_OFFSETS) -> int | None:
+        text = self.get(name)
+        if text is None:
+            return None
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise OptionRefused(f"{name} is {text!r}; it must be a whole number from 1 to {most}")
+        return int(text)
+
+    def milliseconds_s(self, name: str, default_ms: int) -> float:
+        return (self.count(name, most=86_400_000) or default_ms) / 1000
+
+    def duration_s(self, name: str, default_s: float) -> float:
+        text = self.get(name)
+        if text is None:
+            return default_s
+        match = _DURATION.fullmatch(text if not text.isdecimal() else f"{text}ms")
+        if match is None:
+            raise OptionRefused(f"{name} is {text!r}; it must be a duration like 200ms, 10s or 15m")
+        return float(match[1]) * _UNITS_S[match[2].lower()]
+
+    def json(self, name: str) -> Any:
+        text = self.get(name)
+        try:
+            return None if text is None else json.loads(text)
+        except json.JSONDecodeError as error:
+            raise OptionRefused(f"{name} is not JSON: {error}") from error
+
+
+def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapping[str, str]) -> dict[str, str]:
+    """Options under their real names.
+
+    :raises OptionRefused: an unknown one, or one that is given under two names.
+    """
+    by_lower = {name.lower(): name for name in known} | dict(aliases)
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        real = by_lower.get(name.lower())
+        if real is None:
+            raise OptionRefused(f"unknown option {name!r}{did_you_mean(name, known)}")
+        if real in found:
+            raise OptionRefused(f"{real} is given twice: {name!r} is another name of it")
+        found[real] = value
+    return found
+
+
+def _access(given: _Given) -> Access:
+    name_server = given.get("nameServer")
+    if name_server is None:
+        raise OptionRefused("nameServer is required: the addresses of the name servers, like 'host:9876;other:9876'")
+    if (given.get("accessKey") is None) != (given.get("secretKey") is None):
+        raise OptionRefused("accessKey and secretKey belong together: give both or neither")
+    address_map = given.json("rocketmq.client.addressMap") or {}
+    if not isinstance(address_map, dict):
+        raise OptionRefused('rocketmq.client.addressMap takes JSON like {"172.17.0.2:10911":"localhost:10911"}')
+    try:
+        settings = ClientSettings(namesrv=name_server, address_map=address_map)
+    except ConfigurationError as error:
+        name = "nameServer" if error.key == "namesrv" else "rocketmq.client.addressMap"
+        raise OptionRefused(f"{name} is {error.value!r}; it must be {error.limit}") from error
+    return Access(
+        name_servers=settings.name_servers,
+        connect_timeout_s=given.duration_s("rocketmq.client.connectTimeout", 3.0),
+        request_timeout_s=given.duration_s("rocketmq.client.requestTimeout", 3.0),
+        tries=given.count("fetchOffset.numRetries", most=1000) or 3,
+        retry_s=given.milliseconds_s("fetchOffset.retryIntervalMs", 10),
+        access_key=given.get("accessKey"),
+        secret_key=given.get("secretKey"),
+        security_token=given.get("securityToken"),
+        tls=_tls(given),
+        address_map=tuple(sorted(address_map.items())),
+    )
+
+
+def _tls(given: _Given) -> TlsSettings | None:
+    if not given.flag("useTLS", False):
+        return None
+    return TlsSettings(
+        ca_file=given.get("tls.caFile"),
+        cert_file=given.get("tls.certFile"),
+        key_file=given.get("tls.keyFile"),
+        key_password=given.get("tls.keyPassword"),
+        verify=given.flag("tls.verify", True),
+        check_host_name=given.flag("tls.checkHostName", False),
+    )
+
+
+def _subscription(given: _Given) -> dict[str, Any]:
+    ways = [name for name in ("subscribe", "subscribePattern", "assign") if given.get(name) is not None]
+    if len(ways) != 1:
+        said = " and ".join(ways) + " are given" if ways else "none is given"
+        raise OptionRefused(f"exactly one of subscribe, subscribePattern and assign says what to read: {said}")
+    text = given.text(ways[0], "")
+    if ways[0] == "assign":
+        return {"assignment": parse_assignment("assign", text)}
+    if ways[0] == "subscribePattern":
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise OptionRefused(f"subscribePattern is {text!r}, which is no regular expression: {error}") from error
+        return {"pattern": text}
+    topics = sorted({topic.strip() for topic in text.split(",") if topic.strip()})
+    for topic in topics:
+        if _NAME.fullmatch(topic) is None:
+            raise OptionRefused(
+                f"subscribe names {topic!r}: a topic has 1 to 127 letters, digits and characters of %|_-, "
+                f"and commas separate several"
+            )
+    if not topics:
+        raise OptionRefused("subscribe names no topic")
+    return {"topics": tuple(topics)}
+
+
+def _start(given: _Given, *, is_stream: bool) -> Bound:
+    bound = _bound_by_time(given, "starting")
+    text = given.text("startingOffsets", "latest" if is_stream else "earliest")
+    if bound is not None:
+        return bound
+    if text.lower() == "latest" and not is_stream:
+        raise OptionRefused("startingOffsets=latest is for streams: a batch that begins at the end has nothing to read")
+    bound = _bound_by_offsets("startingOffsets", text)
+    latest = [queue for queue, offset in (bound.offsets or {}).items() if offset == LATEST]
+    if latest and not is_stream:
+        raise OptionRefused(f"startingOffsets has -1 (latest) for {latest[0]}: that is for streams")
+    return bound
+
+
+def _end(given: _Given) -> Bound:
+    bound = _bound_by_time(given, "ending")
+    if bound is not None:
+        return bound
+    text = given.text("endingOffsets", "latest")
+    if text.lower() == "earliest":
+        raise OptionRefused("endingOffsets=earliest leaves nothing to read; it takes 'latest' or JSON")
+    bound = _bound_by_offsets("endingOffsets", text)
+    earliest = [queue for queue, offset in (bound.offsets or {}).items() if offset == EARLIEST]
+    if earliest:
+        raise OptionRefused(f"endingOffsets has -2 (earliest) for {earliest[0]}: that leaves nothing to read")
+    return bound
+
+
+def _bound_by_offsets(name: str, text: str) -> Bound:
+    edges: dict[str, Edge] = {edge.value: edge for edge in Edge}
+    if text.lower() in edges:
+        return Bound(edge=edges[text.lower()])
+    if not text.startswith("{"):
+        raise OptionRefused(f"{name} is {text!r}; it takes 'earliest', 'latest' or JSON of offsets")
+    return Bound(offsets=parse_offsets(name, text))
+
+
+def _bound_by_time(given: _Given, which: str) -> Bound | None:
+    """The bound by one time or by one for each queue; the first wins, as in Spark's Kafka source."""
+    or_latest = True
+    if which == "starting":
+        or_latest = given.choice("startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error")
+    one, each = given.get(f"{which}Timestamp"), given.get(f"{which}OffsetsByTimestamp")
+    if one is not None:
+        if not one.isdecimal():
+            raise OptionRefused(f"{which}Timestamp is {one!r}; it must be milliseconds since 1970")
+        return Bound(timestamp_ms=int(one), or_latest=or_latest)
+    if each is not None:
+        name = f"{which}OffsetsByTimestamp"
+        return Bound(timestamps_ms=parse_offsets(name, each, least=0), or_latest=or_latest)
+    return None

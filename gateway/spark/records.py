@@ -1,0 +1,203 @@
+"""Where the records of pull bodies lie, found once and read by column.
+
+One pass over the bytes finds where each record begins; after it every field of fixed width is one gather over all
+records, and every part of variable length (body, topic, properties) is a run of slices that Arrow copies in one go.
+No Python object is made per record. The layout is ``wire.message.record_layout``'s: offsets are asked for by name.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from wire.errors import RecordError
+from wire.fixed_layout import FixedLayout
+from wire.message.flags import SysFlag
+from wire.message.record import parse_record
+from wire.message.record_layout import HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
+
+Integers = NDArray[np.int64]
+
+_read_size: Final = struct.Struct(">i").unpack_from
+_MAGIC_AT: Final = HEADS[0].offset("magic")
+_MAGIC_START: Final = (MAGIC_V1 & 0xFFFFFFFF).to_bytes(4, "big")[:3]
+"""What both magic numbers begin with."""
+
+
+def _dtype(layout: FixedLayout) -> np.dtype[Any]:
+    """The numpy form of a head."""
+    formats: list[Any] = []
+    for name in layout.names:
+        packer = layout.packer(name)
+        formats.append(("u1", (packer.size,)) if packer.format.endswith("s") else f">i{packer.size}")
+    offsets = [layout.offset(name) for name in layout.names]
+    return np.dtype({"names": list(layout.names), "formats": formats, "offsets": offsets, "itemsize": layout.size})
+
+
+_HEADS: Final = {flags: _dtype(layout) for flags, layout in HEADS.items()}
+
+
+def record_starts(buffer: bytes) -> Integers:
+    """Where each record of a buffer full of whole records begins.
+
+    Every place where the magic number stands is guessed to be in a record's head. When each guess begins where the one
+    before it ends, they are right; when a body contains the number, the sizes are followed one by one.
+
+    :raises RecordError: the last one is cut off, or a size is impossible.
+    """
+    if not buffer:
+        return np.empty(0, np.int64)
+    text = np.frombuffer(buffer, np.uint8)
+    at = np.flatnonzero(text[_MAGIC_AT : len(text) - 3] == _MAGIC_START[0])
+    for place, byte in enumerate(_MAGIC_START[1:], 1):
+        at = at[text[at + (_MAGIC_AT + place)] == byte]
+    sizes = np.ndarray((len(text) - 3,), ">i4", buffer, strides=(1,))[at]
+    if len(at) and at[0] == 0 and at[-1] + sizes[-1] == len(text) and (at[:-1] + sizes[:-1] == at[1:]).all():
+        return at
+    return _followed_starts(buffer)
+
+
+def _followed_starts(buffer: bytes) -> Integers:
+    """The same, from size to size."""
+    starts: list[int] = []
+    at, end = 0, len(buffer)
+    while at < end:
+        if end - at < MIN_RECORD_BYTES:
+            raise RecordError(f"cut off: {end - at} bytes at {at} are no record")
+        (size,) = _read_size(buffer, at)
+        if size < MIN_RECORD_BYTES or size > end - at:
+            parse_record(buffer, at)
+            raise RecordError(f"the record at {at} has {size} bytes of {end - at}")
+        starts.append(at)
+        at += size
+    return np.array(starts, np.int64)
+
+
+class Records:
+    """Records with hosts of one address family each, by column.
+
+    :param buffer: the bytes they lie in.
+    :param starts: where each begins.
+    :raises RecordError: the parts of one do not add up.
+    """
+
+    __slots__ = ("_buffer", "_heads", "_topic_at", "body_at", "body_bytes", "buffer", "properties_at", "starts")
+
+    def __init__(self, buffer: bytes, starts: Integers, host_flags: int) -> None:
+        self.buffer = buffer
+        self.starts = starts
+        self._buffer = np.frombuffer(buffer, np.uint8)
+        dtype = _HEADS[host_flags]
+        if len(starts) and int(starts[-1]) + dtype.itemsize > len(buffer):
+            parse_record(buffer, int(starts[-1]))
+        # A head can begin at any byte: an array of all of them, of which those that are one are taken.
+        every = max(len(buffer) - dtype.itemsize + 1, 0)
+        # As opaque bytes first: numpy copies a structure field by field.
+        heads = np.ndarray((every,), f"V{dtype.itemsize}", buffer, strides=(1,))[starts]
+        self._heads = heads.view(dtype)
+        self._find_parts(dtype.itemsize)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def integers(self, field: str) -> Integers:
+        """A number of the head, by its name in the layout."""
+        column: Integers = self._heads[field].astype(np.int64)
+        return column
+
+    def hosts(self, field: str) -> NDArray[np.uint8]:
+        """An address of the head: a row of 8 or 20 bytes for each record."""
+        return np.ascontiguousarray(self._heads[field])
+
+    def bodies(self) -> pa.Array:
+        """The bodies as they travelled."""
+        return slices(self.buffer, self.body_at, self.body_bytes)
+
+    def properties(self) -> pa.Array:
+        """The property strings, as bytes."""
+        ends = self.starts + self.integers("total_size")
+        return slices(self.buffer, self.properties_at, ends - self.properties_at)
+
+    def _find_parts(self, head_bytes: int) -> None:
+        starts, magic = self.starts, self._heads["magic"]
+        ends = starts + self._heads["total_size"]
+        self.body_at = starts + head_bytes
+        self.body_bytes = self.integers("body_bytes")
+        topic_at = self.body_at + self.body_bytes
+        bad = (self.body_bytes < 0) | (topic_at + 3 > ends) | ((magic != MAGIC_V1) & (magic != MAGIC_V2))
+        self._refuse(bad)
+        topic_bytes = self._buffer[topic_at].astype(np.int64)
+        is_v2 = magic == MAGIC_V2
+        if is_v2.any():
+            topic_bytes = np.where(is_v2, topic_bytes << 8 | self._buffer[topic_at + 1], topic_bytes)
+        length_at = topic_at + 1 + is_v2 + topic_bytes
+        self.properties_at = length_at + 2
+        self._refuse(self.properties_at > ends)
+        stated = self._buffer[length_at].astype(np.int64) << 8 | self._buffer[length_at + 1]
+        self._refuse(self.properties_at + stated != ends)
+
+    def _refuse(self, bad: NDArray[np.bool_]) -> None:
+        """Raise what the careful reader says of the first bad record."""
+        if bad.any():
+            at = int(self.starts[int(np.argmax(bad))])
+            parse_record(self.buffer, at)
+            raise RecordError(f"the parts of the record at {at} do not add up")
+
+
+def by_hosts(buffer: bytes, starts: Integers) -> Iterator[tuple[Integers | None, Records]]:
+    """The records in groups whose heads are alike, each with the places of its records among all; mostly one group.
+
+    None as the places stands for all of them, in their order.
+    """
+    flags = host_flags(buffer, starts)
+    kinds = np.unique(flags)
+    if len(kinds) <= 1:
+        yield None, Records(buffer, starts, int(kinds[0]) if len(kinds) else 0)
+        return
+    for kind in kinds:
+        places = np.flatnonzero(flags == kind)
+        yield places, Records(buffer, starts[places], int(kind))
+
+
+_FLAGS_AT: Final = HEADS[0].offset("sys_flag") + 3
+_OFFSET_AT: Final = HEADS[0].offset("queue_offset")
+
+
+def host_flags(buffer: bytes, starts: Integers) -> Integers:
+    """The two address bits of each record."""
+    found: Integers = (np.frombuffer(buffer, np.uint8)[starts + _FLAGS_AT] & SysFlag.HOSTS_MASK).astype(np.int64)
+    return found
+
+
+def queue_offsets(buffer: bytes, starts: Integers) -> Integers:
+    """The queue offset of each record; it stands at the same place in all heads."""
+    if not len(starts):
+        return np.empty(0, np.int64)
+    every = np.ndarray((len(buffer) - _OFFSET_AT - 7,), ">i8", buffer, _OFFSET_AT, (1,))
+    found: Integers = every[starts].astype(np.int64)
+    return found
+
+
+_MOST_SLICED_BYTES: Final = 2**31 - 1
+
+
+def slices(buffer: bytes | pa.Buffer, at: Integers, sizes: Integers) -> pa.Array:
+    """Pieces of a buffer, in rising order and without overlap, as one Arrow array of bytes.
+
+    Pieces and the gaps between them are first seen as one array without copying anything; then Arrow takes every
+    second one.
+    """
+    count = len(at)
+    whole = pa.py_buffer(buffer) if isinstance(buffer, bytes) else buffer
+    assert whole.size <= _MOST_SLICED_BYTES, "a chunk is a few megabytes"
+    bounds = np.empty(2 * count + 1, np.int32)
+    bounds[0:-1:2] = at
+    bounds[1::2] = at + sizes
+    bounds[-1] = whole.size
+    pieces_and_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), whole])
+    return pieces_and_gaps.take(pa.array(np.arange(0, 2 * count, 2)))

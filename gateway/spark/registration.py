@@ -1,0 +1,107 @@
+"""Making the source known to a Spark session, after a look at what it needs.
+
+What is missing is said in one error with what to do about each; Spark itself would say it query by query, from inside a
+worker's stack trace.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from gateway.spark.errors import NotReady
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_PYTHON: Final = (3, 11)
+LEAST_VERSIONS: Final = {"pyspark": (4, 2), "pyarrow": (18, 0), "numpy": (1, 26), "pandas": (2, 2)}
+LEAST_JAVA: Final = 17
+"""What Spark 4 runs on."""
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``format("rocketmq")`` known to a session.
+
+    :raises NotReady: a package or Java is missing or too old; the text says which and what to do.
+    """
+    problems = package_problems()
+    if not problems:
+        problems = java_problems(spark)
+    if problems:
+        raise NotReady("the data source rocketmq cannot be used:\n- " + "\n- ".join(problems))
+    from gateway.spark.source import RocketMQDataSource
+
+    spark.dataSource.register(RocketMQDataSource)
+
+
+def package_problems() -> list[str]:
+    """What is wrong with this Python and its packages; one sentence each."""
+    problems: list[str] = []
+    if sys.version_info < LEAST_PYTHON:
+        problems.append(f"Python is {sys.version.split()[0]}; it takes {_text(LEAST_PYTHON)} or later")
+    for name, least in LEAST_VERSIONS.items():
+        found = _installed(name)
+        if found is None:
+            problems.append(f'{name} is not installed: pip install "rocketmq-gateway[spark]"')
+        elif numbers(found) < least:
+            problems.append(f"{name} is {found}; it takes {_text(least)} or later: pip install --upgrade {name}")
+    return problems
+
+
+def java_problems(spark: SparkSession) -> list[str]:
+    """What is wrong with the Java that Spark runs on; a session over Spark Connect has its Java elsewhere."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return []
+    text = str(context._jvm.System.getProperty("java.specification.version"))
+    version = numbers(text)
+    return [] if version >= (LEAST_JAVA,) else [f"Java is {text}; Spark takes {LEAST_JAVA} or later"]
+
+
+def java_before_start() -> str | None:
+    """Why a session cannot be started for want of Java, None when it can.
+
+    For programs that make their session themselves: without Java, PySpark's own error does not say so.
+    """
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
+    advice = f"install Java {LEAST_JAVA} or later, or set JAVA_HOME to its directory"
+    if java is None:
+        return f"there is no Java: {advice}"
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{java} cannot be run ({error}): {advice}"
+    match = re.search(r'version "([^"]+)"', said.stderr)
+    if match is None or numbers(match[1]) < (LEAST_JAVA,):
+        return f"{java} is {match[1] if match else 'of an unknown version'}: {advice}"
+    return None
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """The leading numbers of a version: ``"4.3.0.dev1"`` is (4, 3, 0)."""
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def _text(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+    try:  # put on the path by hand, without an installer's records
+        return str(importlib.import_module(name).__version__)
+    except (ImportError, AttributeError):
+        return None

@@ -1,0 +1,117 @@
+"""Rows that are to be written, as messages.
+
+    body string|binary · topic · tags · keys array<string>|string · properties map<string,string> · flag
+    · queueId (with brokerName where several brokers have it) or shardingKey · delayLevel or deliverAt timestamp
+
+The other columns of the source are ignored, so what was read can be written elsewhere; any further one is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from gateway.client.errors import MessageRefused
+from gateway.client.message import RESERVED_PROPERTIES, Message
+from gateway.spark.errors import SchemaRefused
+from gateway.spark.schema import BODY_ERROR, COLUMNS
+from gateway.spark.spelling import did_you_mean
+from wire.message.properties import PropertyName
+
+_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "body": ("binary", "string"),
+    "topic": ("string",),
+    "tags": ("string",),
+    "keys": ("array<string>", "string"),
+    "properties": ("map<string,string>",),
+    "flag": ("int",),
+    "queueId": ("int",),
+    "brokerName": ("string",),
+    "shardingKey": ("string",),
+    "delayLevel": ("int",),
+    "deliverAt": ("timestamp",),
+}
+"""Columns that are written, and their types in Spark's words."""
+_IGNORED: Final = frozenset(column.name for column in (*COLUMNS, BODY_ERROR)) - frozenset(_TYPES)
+
+
+@dataclass(frozen=True, slots=True)
+class RowToSend:
+    """A message and where it goes; the queue is left to the sender where it is None."""
+
+    message: Message
+    queue_id: int | None = None
+    broker_name: str | None = None
+
+
+class RowReader:
+    """Makes messages of Arrow batches.
+
+    :param fields: names and types of the rows' columns in Spark's words.
+    :param topic: for all rows; it wins over the column. None: the column says it.
+    :raises SchemaRefused: a column is missing, unknown or of another type, or two contradict each other.
+    """
+
+    def __init__(self, fields: Sequence[tuple[str, str]], topic: str | None) -> None:
+        by_lower = {name.lower(): name for name in _TYPES}
+        self._columns: dict[str, int] = {}
+        for place, (name, ddl) in enumerate(fields):
+            known = by_lower.get(name.lower())
+            if known is not None:
+                if ddl not in _TYPES[known]:
+                    raise SchemaRefused(f"column {name} has the type {ddl}; it must be {' or '.join(_TYPES[known])}")
+                self._columns[known] = place
+            elif name not in _IGNORED:
+                raise SchemaRefused(
+                    f"column {name!r} cannot be written{did_you_mean(name, _TYPES)}; columns are {', '.join(_TYPES)}"
+                )
+        if "body" not in self._columns:
+            raise SchemaRefused("there is no column body (string or binary)")
+        if topic is None and "topic" not in self._columns:
+            raise SchemaRefused("neither the option topic nor a column topic says where the messages go")
+        for one, other in (("queueId", "shardingKey"), ("delayLevel", "deliverAt")):
+            if one in self._columns and other in self._columns:
+                raise SchemaRefused(f"columns {one} and {other} contradict each other: keep one of them")
+        if "queueId" not in self._columns:
+            self._columns.pop("brokerName", None)
+        self._topic = topic
+
+    def rows(self, batch: pa.RecordBatch) -> Iterator[RowToSend]:
+        """The messages of a batch, in its order.
+
+        :raises MessageRefused: a row is no message: null or empty body, null topic, a name that is not allowed …
+        """
+        columns = {name: batch.column(place).to_pylist() for name, place in self._columns.items()}
+        names = tuple(columns)
+        for row, values in enumerate(zip(*columns.values(), strict=True)):
+            try:
+                yield self._row(dict(zip(names, values, strict=True)))
+            except MessageRefused as error:
+                raise MessageRefused(
+                    error.part, f"{error.problem} (row {row} of a batch of {batch.num_rows})"
+                ) from error
+
+    def _row(self, values: dict[str, Any]) -> RowToSend:
+        body = values["body"]
+        if body is None:
+            raise MessageRefused("body", "is null")
+        topic = self._topic or values["topic"]
+        if topic is None:
+            raise MessageRefused("topic", "is null")
+        properties = dict(values.get("properties") or ())
+        keys = values.get("keys") or properties.get(PropertyName.KEYS, "")
+        message = Message(
+            topic,
+            body.encode() if isinstance(body, str) else body,
+            tags=values.get("tags") or properties.get(PropertyName.TAGS, ""),
+            keys=tuple(keys.split()) if isinstance(keys, str) else tuple(keys),
+            properties={name: value for name, value in properties.items() if value and name not in RESERVED_PROPERTIES},
+            sharding_key=values.get("shardingKey") or "",
+            delay_level=values.get("delayLevel") or 0,
+            deliver_at=values.get("deliverAt"),
+            flag=values.get("flag") or 0,
+        )
+        return RowToSend(message, values.get("queueId"), values.get("brokerName"))

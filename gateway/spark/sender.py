@@ -1,0 +1,270 @@
+"""Sending rows so that none is lost: many at a time, several batches on their way, each repeated until it is stored.
+
+A task ends only when the broker has answered SEND_OK for every message. After a failure whose outcome is not known a
+batch is sent again, so messages can be there twice; the properties ``SPARK_QUERY``, ``SPARK_BATCH``, ``SPARK_PART`` and
+``SPARK_SEQ`` tell which ones are the same.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Final
+
+from gateway.client.clock import wall_clock_ms
+from gateway.client.errors import (
+    BrokerError,
+    BrokerNotFound,
+    ConnectError,
+    MessageRefused,
+    RequestTimeout,
+    RocketMQError,
+    RouteNotFound,
+    broker_error,
+)
+from gateway.client.local_address import local_address
+from gateway.client.message_queue import MessageQueue
+from gateway.client.outgoing import full_properties
+from gateway.client.queue_choice import QueueTurns, queue_by_key
+from gateway.client.unique_ids import UniqueIds
+from gateway.spark.cluster import Cluster
+from gateway.spark.connection import BlockingConnection, request
+from gateway.spark.options import WriteOptions
+from gateway.spark.rows import RowToSend
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.headers.send import ShortSendMessageRequest
+from wire.message.batch import MIN_PART_BYTES, BatchPart, build_batch
+from wire.message.properties import build_properties
+
+MAX_PARTS: Final = 2048
+"""Messages of one batch."""
+MAX_BYTES: Final = 4_000_000
+"""Of one batch: what brokers take as they are set up (``maxMessageSize``), less some."""
+_PAUSE_S: Final = 0.1
+_CREATE_TOPIC_KEY: Final = "TBW102"
+_NOT_FLUSHED: Final = (
+    ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
+)  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Outgoing:
+    """Messages that travel together.
+
+    :param queue: where they go; ``is_pinned`` says that no other queue will do.
+    """
+
+    topic: str
+    queue: MessageQueue | None
+    is_pinned: bool
+    parts: list[BatchPart] = field(default_factory=list)
+    size: int = 0
+    opaque: int = 0
+    connection: BlockingConnection | None = None
+
+
+class Sender:
+    """Sends the rows of one task.
+
+    :param stamp: properties of all its messages; the number of each is added.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: WriteOptions,
+        stamp: Mapping[str, str],
+        *,
+        turn: int = 0,
+        wait: Callable[[float], object] | None = None,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._stamp = dict(stamp)
+        self._turn = turn
+        self._wait = wait or Event().wait
+        self._now = now
+        self._ids = UniqueIds(local_address(), os.getpid(), clock=wall_clock_ms, random=random.Random())  # noqa: S311
+        self._filling: dict[tuple[str, MessageQueue | None], Outgoing] = {}
+        self._under_way: deque[Outgoing] = deque()
+        self._turns: dict[str, QueueTurns] = {}
+        self.count = 0
+        """How many rows were taken."""
+
+    def send(self, row: RowToSend) -> None:
+        """Take a row; it may be sent now or with later ones.
+
+        :raises RocketMQError: an earlier one could not be stored.
+        """
+        message = row.message
+        queue = self._chosen(row)
+        more = {**self._stamp, "SPARK_SEQ": str(self.count)}
+        properties = build_properties(full_properties(message, self._ids.create(), more))
+        part = BatchPart(message.flag, message.body, properties)
+        self.count += 1
+        if message.is_delayed:  # a batch has no delayed messages
+            alone = Outgoing(topic=message.topic, queue=queue, is_pinned=queue is not None)
+            _put(alone, part)
+            self._launch(alone)
+            return
+        key = message.topic, queue
+        batch = self._filling.get(key)
+        if batch is not None and batch.size + len(message.body) + len(properties) > MAX_BYTES:
+            self._launch(self._filling.pop(key))
+            batch = None
+        if batch is None:
+            batch = self._filling[key] = Outgoing(topic=message.topic, queue=queue, is_pinned=queue is not None)
+        _put(batch, part)
+        if batch.size >= self._options.batch_bytes or len(batch.parts) >= MAX_PARTS:
+            self._launch(self._filling.pop(key))
+
+    def finish(self) -> int:
+        """Send what is left and wait until all is stored; how many rows that were.
+
+        :raises RocketMQError: something could not be stored.
+        """
+        for batch in self._filling.values():
+            self._launch(batch)
+        self._filling.clear()
+        while self._under_way:
+            self._settle()
+        return self.count
+
+    def abandon(self) -> None:
+        """Let go of what is under way: the task has failed."""
+        for batch in self._under_way:
+            if batch.connection is not None:
+                batch.connection.abandon(batch.opaque)
+        self._under_way.clear()
+
+    # --- queues -------------------------------------------------------------------------------------------
+
+    def _chosen(self, row: RowToSend) -> MessageQueue | None:
+        """The queue a row must go to, None when any will do."""
+        key = row.message.sharding_key
+        if row.queue_id is None and not key:
+            return None
+        queues = self._queues(row.message.topic).queues
+        if key:
+            return queue_by_key(queues, key)
+        for queue in queues:
+            if queue.queue_id == row.queue_id and row.broker_name in (None, queue.broker_name):
+                return queue
+        where = f" of broker {row.broker_name}" if row.broker_name is not None else ""
+        raise MessageRefused("queueId", f"is {row.queue_id}{where}: {row.message.topic} has {len(queues)} queues")
+
+    def _queues(self, topic: str) -> QueueTurns:
+        turns = self._turns.get(topic)
+        if turns is None:
+            route = self._cluster.route(topic, fresh=True) or self._cluster.route(_CREATE_TOPIC_KEY)
+            if route is None or not route.publish_queues:
+                raise RouteNotFound(topic, self._options.access.name_servers, "no broker takes messages for it")
+            queues = [MessageQueue(topic, queue.broker_name, queue.queue_id) for queue in route.publish_queues]
+            turns = self._turns[topic] = QueueTurns(queues, self._turn)
+        return turns
+
+    # --- sending ------------------------------------------------------------------------------------------
+
+    def _launch(self, batch: Outgoing) -> None:
+        while len(self._under_way) >= self._options.max_in_flight:
+            self._settle()
+        if batch.queue is None:
+            turns = self._queues(batch.topic)
+            batch.queue = turns.queues[turns.next_index()]
+        try:
+            self._start(batch)
+        except (ConnectError, RequestTimeout, BrokerNotFound):
+            batch.connection = None  # tried again, and told of, when it is settled
+        self._under_way.append(batch)
+
+    def _start(self, batch: Outgoing) -> None:
+        assert batch.queue is not None, "a queue is chosen before"
+        connection = self._cluster.broker(batch.queue.broker_name, batch.topic)
+        batch.opaque = connection.start(self._command(batch, batch.queue), self._options.send_timeout_s)
+        batch.connection = connection
+
+    def _settle(self) -> None:
+        """Wait for the oldest batch, and send it again until it is stored.
+
+        :raises RocketMQError: the broker refuses it, or it could not be stored for too long.
+        """
+        batch = self._under_way.popleft()
+        failing_since: float | None = None
+        while True:
+            try:
+                if batch.connection is None:
+                    self._start(batch)
+                assert batch.connection is not None, "it was started"
+                answer = batch.connection.finish(batch.opaque, self._options.send_timeout_s)
+                self._check(answer, batch.connection.address)
+            except RocketMQError as error:
+                now = self._now()
+                failing_since = now if failing_since is None else failing_since
+                if not error.retriable or now - failing_since >= self._options.reconnect_s:
+                    raise
+                self._move(batch, error)
+                self._wait(_PAUSE_S)
+            else:
+                return
+
+    def _check(self, answer: RemotingCommand, address: str) -> None:
+        """:raises BrokerError: it is not stored as safely as it must be."""
+        if answer.code == ResponseCode.SUCCESS:
+            return
+        if answer.code in _NOT_FLUSHED:
+            if self._options.accept_flush_timeout:
+                return
+            raise _NotFlushed(answer.code, answer.remark, address)
+        raise broker_error(answer.code, answer.remark, address)
+
+    def _move(self, batch: Outgoing, error: RocketMQError) -> None:
+        """Get ready to try again, at another queue where any will do."""
+        assert batch.queue is not None, "it was sent somewhere"
+        if isinstance(error, ConnectError | RequestTimeout | BrokerNotFound):
+            self._cluster.forget(batch.queue.broker_name)
+        batch.connection = None
+        if not batch.is_pinned:
+            turns = self._queues(batch.topic)
+            batch.queue = turns.queues[turns.next_away_from(batch.queue.broker_name)]
+
+    def _command(self, batch: Outgoing, queue: MessageQueue) -> RemotingCommand:
+        is_batch = len(batch.parts) > 1
+        [first, *_] = batch.parts
+        header = ShortSendMessageRequest(
+            producer_group=self._options.group,
+            topic=queue.topic,
+            default_topic=_CREATE_TOPIC_KEY,
+            default_topic_queue_nums=4,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=wall_clock_ms(),
+            flag=0 if is_batch else first.flag,
+            properties="WAIT\x01true\x02" if is_batch else first.properties.decode(),
+            reconsume_times=0,
+            unit_mode=False,
+            batch=is_batch,
+            broker_name=queue.broker_name,
+        )
+        code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
+        return request(code, header, build_batch(batch.parts) if is_batch else first.body)
+
+
+class _NotFlushed(BrokerError):
+    """Stored, but not as safely as the broker is set to."""
+
+    @property
+    def retriable(self) -> bool:  # type: ignore[override]
+        """It may be flushed the next time."""
+        return True
+
+
+def _put(batch: Outgoing, part: BatchPart) -> None:
+    batch.parts.append(part)
+    batch.size += MIN_PART_BYTES + len(part.body) + len(part.properties)

@@ -1,0 +1,94 @@
+"""The data source ``rocketmq``: what Spark calls first, for tables, streams and sinks alike.
+
+Spark makes it again and again, in processes of its own; nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from gateway.spark.batch_reader import BatchReader, NarrowedReader
+from gateway.spark.errors import OptionRefused
+from gateway.spark.options import (
+    ReadOptions,
+    check_names,
+    ignored_options,
+    read_options,
+    wants_json_properties,
+    write_options,
+)
+from gateway.spark.schema import WantedColumn, default_ddl, wanted_columns
+from gateway.spark.stream_reader import StreamReader
+from gateway.spark.writer import BatchWriter, StreamWriter
+
+log = logging.getLogger(__name__)
+
+FORMAT = "rocketmq"
+
+
+class RocketMQDataSource(DataSource):
+    """``spark.read.format("rocketmq")``, ``readStream``, ``write`` and ``writeStream``; see docs/spark.md."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        check_names(options)
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """All columns; asked only when the query does not give a schema."""
+        return default_ddl(json_properties=wants_json_properties(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For ``spark.read``."""
+        options = read_options(self.options, is_stream=False)
+        for name in ignored_options(self.options):
+            log.warning("option %s has no effect in a batch query", name)
+        kind = NarrowedReader if options.push_filters else BatchReader
+        return kind(options, _wanted(schema, options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """For ``spark.readStream``."""
+        options = read_options(self.options, is_stream=True)
+        return StreamReader(options, _wanted(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For ``df.write``.
+
+        :raises OptionRefused: ``mode("overwrite")``: messages are appended, never replaced.
+        """
+        if overwrite:
+            raise OptionRefused('mode("overwrite") cannot be done: queues are appended to; use mode("append")')
+        return BatchWriter(write_options(self.options), _fields(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """For ``df.writeStream``.
+
+        :raises OptionRefused: the output mode is ``complete``.
+        """
+        if overwrite:
+            raise OptionRefused(
+                'outputMode("complete") cannot be done: queues are appended to; use "append" or "update"'
+            )
+        return StreamWriter(write_options(self.options), _fields(schema))
+
+
+def _fields(schema: StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+
+
+def _wanted(schema: StructType, options: ReadOptions) -> tuple[WantedColumn, ...]:
+    return wanted_columns(_fields(schema), json_properties=options.json_properties)

@@ -1,0 +1,7 @@
+"""These tests need the packages of the extra ``spark``; where those are not installed they are left out."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+collect_ignore_glob = [] if find_spec("pyarrow") and find_spec("pyspark") else ["test_*.py"]

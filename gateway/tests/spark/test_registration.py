@@ -1,0 +1,89 @@
+"""What a session needs is looked at before it is used."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gateway.spark import register, registration
+from gateway.spark.errors import NotReady
+from gateway.spark.registration import java_before_start, java_problems, numbers, package_problems
+
+
+class Session:
+    """A session that notes what is registered."""
+
+    def __init__(self, java: str) -> None:
+        system = SimpleNamespace(getProperty=lambda _: java)
+        self._sc = SimpleNamespace(_jvm=SimpleNamespace(System=system))
+        self.registered: list[Any] = []
+        self.dataSource = SimpleNamespace(register=self.registered.append)
+
+
+def test_the_source_is_registered_with_a_session_that_has_all_it_needs() -> None:
+    session: Any = Session("17")
+    register(session)
+    assert [source.name() for source in session.registered] == ["rocketmq"]
+
+
+def test_everything_that_is_missing_is_said_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = {"pyspark": "4.1.1", "pyarrow": None, "numpy": "2.4.6", "pandas": "2.3.3"}
+    monkeypatch.setattr(registration, "_installed", installed.get)
+    session: Any = Session("17")
+    with pytest.raises(NotReady) as caught:
+        register(session)
+    assert "pyspark is 4.1.1; it takes 4.2 or later" in str(caught.value)
+    assert 'pyarrow is not installed: pip install "rocketmq-gateway[spark]"' in str(caught.value)
+    assert session.registered == []
+
+
+def test_an_old_java_is_told_of() -> None:
+    session: Any = Session("11")
+    with pytest.raises(NotReady, match="Java is 11; Spark takes 17"):
+        register(session)
+
+
+def test_a_session_over_connect_has_its_java_elsewhere() -> None:
+    session: Any = SimpleNamespace()
+    assert java_problems(session) == []
+
+
+def test_this_environment_has_what_it_needs() -> None:
+    assert package_problems() == []
+
+
+def a_java(home: Path, version: str) -> None:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2025' >&2\n")
+    java.chmod(java.stat().st_mode | stat.S_IEXEC)
+
+
+@pytest.mark.parametrize(
+    ("version", "is_fine"), [("17.0.15", True), ("21", True), ("11.0.2", False), ("1.8.0_402", False)]
+)
+def test_java_is_looked_at_before_a_session_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, is_fine: bool
+) -> None:
+    a_java(tmp_path, version)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    problem = java_before_start()
+    assert (problem is None) == is_fine
+    assert is_fine or version in str(problem)
+
+
+def test_no_java_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "there is no Java" in str(java_before_start())
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert "cannot be run" in str(java_before_start())
+
+
+def test_versions_are_compared_by_their_numbers() -> None:
+    assert numbers("4.10.0.dev1") > numbers("4.2") > numbers("4.1.9")
+    assert numbers("unknown") == ()

@@ -1,0 +1,105 @@
+"""Rows as messages."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from gateway.client.errors import MessageRefused
+from gateway.client.message import Message
+from gateway.spark.errors import SchemaRefused
+from gateway.spark.rows import RowReader, RowToSend
+from gateway.spark.schema import COLUMNS, TEXTS
+
+BODY = ("body", "binary")
+
+
+def rows(fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | None = "orders") -> list[RowToSend]:
+    batch = pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
+    return list(RowReader(fields, topic).rows(batch))
+
+
+def test_a_body_alone_is_a_message() -> None:
+    assert rows([BODY], [pa.array([b"a", b"b"])]) == [RowToSend(Message("orders", body)) for body in (b"a", b"b")]
+    assert rows([("body", "string")], [pa.array(["ü"])])[0].message.body == "ü".encode()
+
+
+def test_every_column_has_its_place() -> None:
+    at = datetime(2030, 1, 1, tzinfo=UTC)
+    fields = [BODY, ("TOPIC", "string"), ("tags", "string"), ("keys", "array<string>"), ("flag", "int")]
+    fields += [("properties", "map<string,string>"), ("shardingKey", "string"), ("deliverAt", "timestamp")]
+    [row] = rows(
+        fields,
+        [
+            pa.array([b"x"]),
+            pa.array(["paid"]),
+            pa.array(["A"]),
+            pa.array([["k", "l"]]),
+            pa.array([7], pa.int32()),
+            pa.array([[("a", "b"), ("UNIQ_KEY", "old"), ("empty", "")]], TEXTS),
+            pa.array(["s"]),
+            pa.array([at]),
+        ],
+        topic=None,
+    )
+    assert row.message == Message(
+        "paid", b"x", tags="A", keys=("k", "l"), flag=7, properties={"a": "b"}, sharding_key="s", deliver_at=at
+    )
+
+
+def test_a_queue_is_chosen_by_number_and_broker() -> None:
+    fields = [BODY, ("queueId", "int"), ("brokerName", "string"), ("delayLevel", "int")]
+    arrays = [pa.array([b"x"]), pa.array([2], pa.int32()), pa.array(["broker-a"]), pa.array([3], pa.int32())]
+    assert rows(fields, arrays) == [RowToSend(Message("orders", b"x", delay_level=3), 2, "broker-a")]
+    assert rows(fields[:1] + fields[2:3], arrays[:1] + arrays[2:3]) == [RowToSend(Message("orders", b"x"))]
+
+
+def test_the_option_wins_over_the_column() -> None:
+    assert rows([BODY, ("topic", "string")], [pa.array([b"x"]), pa.array(["paid"])])[0].message.topic == "orders"
+
+
+def test_keys_may_be_a_text_and_tags_and_keys_may_be_in_the_properties() -> None:
+    assert rows([BODY, ("keys", "string")], [pa.array([b"x"]), pa.array(["k l"])])[0].message.keys == ("k", "l")
+    properties = pa.array([[("TAGS", "A"), ("KEYS", "k l")]], TEXTS)
+    [row] = rows([BODY, ("properties", "map<string,string>")], [pa.array([b"x"]), properties])
+    assert (row.message.tags, row.message.keys) == ("A", ("k", "l"))
+
+
+def test_what_was_read_can_be_written() -> None:
+    RowReader([(column.name, column.ddl) for column in COLUMNS], None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "topic", "text"),
+    [
+        ([("bdy", "binary")], "t", "column 'bdy' cannot be written; did you mean 'body'"),
+        ([("body", "int")], "t", "column body has the type int; it must be binary or string"),
+        ([("tags", "string")], "t", "no column body"),
+        ([BODY], None, "neither the option topic nor a column topic"),
+        ([BODY, ("queueId", "int"), ("shardingKey", "string")], "t", "contradict each other"),
+        ([BODY, ("delayLevel", "int"), ("deliverAt", "timestamp")], "t", "contradict each other"),
+    ],
+)
+def test_rows_that_are_no_messages_are_refused_before_anything_is_sent(
+    fields: list[tuple[str, str]], topic: str | None, text: str
+) -> None:
+    with pytest.raises(SchemaRefused) as caught:
+        RowReader(fields, topic)
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fields", "arrays", "text"),
+    [
+        ([BODY], [pa.array([b"x", None])], "body is null (row 1 of a batch of 2)"),
+        ([BODY], [pa.array([b""])], "body is empty"),
+        ([BODY, ("topic", "string")], [pa.array([b"x"]), pa.array([None], pa.string())], "topic is null"),
+        ([BODY, ("topic", "string")], [pa.array([b"x"]), pa.array(["a b"])], "may contain letters"),
+    ],
+)
+def test_a_row_that_is_no_message_is_named(fields: list[tuple[str, str]], arrays: list[pa.Array], text: str) -> None:
+    with pytest.raises(MessageRefused) as caught:
+        rows(fields, arrays, topic=None if len(fields) > 1 else "orders")
+    assert text in str(caught.value)
