@@ -302,9 +302,7 @@ class Sender:
 
     # --- for threads that send past the loop, see ``blocking.direct_sends`` ------------------------------------
 
-    def prepare_aside(
-        self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None
-    ) -> Sending | None:
+    def prepare_aside(self, message: Message, options: SendOptions, packed: tuple[bytes, int] | None) -> Sending | None:
         """A message with its target, not yet under way; on any thread.
 
         :returns: None: the loop has to send it, because it would overtake others or somebody watches each send.
