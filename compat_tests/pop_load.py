@@ -37,7 +37,7 @@ from gateway.client import (
     SimpleSettings,
 )
 from gateway.client.aio import SimpleConsumer
-from gateway.client.aio.simple_consumer import PoppedMessage
+from gateway.client.popped import PoppedMessage
 
 MESSAGES, KILLS, CONSUMERS, SEED = 100_000, 10, 4, 7
 QUEUES = 8
