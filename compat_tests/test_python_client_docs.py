@@ -1,7 +1,6 @@
 """The pages about the Python client say what is true: their blocks run, against a gateway, and print what they show.
 
-Pages that need more than a gateway have a test of their own. That of ``SimpleConsumer`` runs against Apache RocketMQ
-while the gateway has no pop requests.
+Pages that need more than a gateway have a test of their own.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ from pathlib import Path
 import pytest
 
 from compat_tests import orders_service
-from compat_tests.conftest import running
-from compat_tests.documentation import CLIENT_PAGES, DOCS, NAME_SERVER, PageRun, blocks_of
+from compat_tests.documentation import CLIENT_PAGES, NAME_SERVER, PageRun, blocks_of
 from compat_tests.environment import LABEL, owner, wait_until
 from compat_tests.images import image
-from compat_tests.peers import QUICK, make_peer
+from compat_tests.peers import QUICK
 from compat_tests.postgresql_server import PostgresServer
 from gateway.client import AdminClient, Message, Producer, RouteNotFound
 from gateway.client.testing.server import GatewayServer
 
 PAGES = {page.stem: page for page in CLIENT_PAGES}
-WITH_MORE = {"errors", "recipes", "simple-consumer", "testing-kit"}
+WITH_MORE = {"errors", "recipes", "testing-kit"}
 WITHOUT_BLOCKS = {"reference"}
 
 
@@ -51,17 +49,6 @@ def test_the_page_of_errors_with_a_broker_that_advertises_what_nobody_reaches(
             "mq.example.com:10911": unreachable.broker,
         }
         PageRun(PAGES["errors"], tmp_path, replaced).run()
-
-
-def test_the_page_of_simple_consumers(request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    if "POP_MESSAGE | implemented" in (DOCS / "request-codes.md").read_text():
-        name_server = request.getfixturevalue("server").nameserver
-        PageRun(PAGES["simple-consumer"], tmp_path, {NAME_SERVER: name_server}).run()
-        return
-    with running(make_peer("rocketmq-5.5.0", tmp_path / "data", QUICK)) as apache:
-        with AdminClient(namesrv=apache.nameserver) as admin:
-            wait_until(lambda: bool(admin.cluster.info().broker_addr_table), "a broker")
-        PageRun(PAGES["simple-consumer"], tmp_path, {NAME_SERVER: apache.nameserver}).run()
 
 
 def test_the_tests_on_the_page_about_tests_pass(tmp_path: Path) -> None:

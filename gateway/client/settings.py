@@ -147,8 +147,10 @@ class ClientSettings:
     def chosen(cls, settings: Self | None, namesrv: str | Sequence[str] | None) -> Self:
         """What a client is given: its settings or else those of the environment, with ``namesrv`` on top.
 
-        :raises ConfigurationError: a value cannot work.
+        :raises ConfigurationError: a value cannot work, or the settings are no settings of such a client.
         """
+        if settings is not None and not isinstance(settings, cls):
+            raise ConfigurationError("settings", settings, f"{cls.__name__}(…), or left out; addresses are namesrv=…")
         given = settings if settings is not None else cls.from_env()
         return given if namesrv is None else given.with_changes(namesrv=namesrv)
 
@@ -167,6 +169,7 @@ class TracedSettings(ClientSettings):
     enable_trace: bool = False
     """Whether every message is reported to ``trace_topic``, as ``enableTrace`` of the Java client."""
     trace_topic: str = "RMQ_SYS_TRACE_TOPIC"
+    """Where tools look for traces."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,10 @@ CLOSE_TIMEOUT: Final = 5.0
 
 
 class SimpleConsumer(GroupConsumer):
-    """See the module.
+    """Takes messages, hides them from others for a while, and acknowledges them one by one.
+
+    What is not acknowledged within the invisible time comes again. There are no queues to share: any number of members
+    may take from a topic. It needs a broker with POP consumption (5.x).
 
     :param group: 1 to 255 letters, digits, ``%|_-``.
     :param settings: None: ``SimpleSettings.from_env()``.

@@ -96,3 +96,9 @@ def test_changed_settings_are_checked_too() -> None:
 def test_a_target_of_the_address_map_is_checked() -> None:
     with pytest.raises(ConfigurationError, match="address_map"):
         ClientSettings(address_map={"10.0.0.1:10911": "localhost"})
+
+
+@pytest.mark.parametrize("given", ["localhost:9876", ClientSettings(), {"namesrv": "localhost:9876"}])
+def test_what_are_no_settings_of_such_a_client_is_refused(given: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"it must be ProducerSettings\(…\).*namesrv="):
+        ProducerSettings.chosen(given, None)  # type: ignore[arg-type]
