@@ -177,17 +177,14 @@ def test_the_asyncio_recipe_ends_in_order_and_goes_on_where_it_was(
     with Producer("shop", namesrv=server.nameserver) as producer, AdminClient(namesrv=server.nameserver) as admin:
         before = bodies(admin, "orders")
         producer.send_batch([Message("baskets", basket.encode(), keys=basket.replace(" ", "-")) for basket in baskets])
-        for least in (1, len(baskets)):
+        for wanted in (before.total() + 1, before.total() + len(baskets)):
             with subprocess.Popen([sys.executable, "order_service.py"], cwd=recipes, env=environment) as service:
-                _wait_for(admin, least + before.total())
+                wait_until(lambda: admin.groups.consumers("order-service") is not None, "the service")
+                wait_until(lambda: bodies(admin, "orders").total() >= wanted, f"{wanted} orders")  # noqa: B023
                 service.terminate()
             assert service.returncode == 0
         assert bodies(admin, "orders") - before == Counter(baskets)
         assert admin.offsets.lag("order-service", "baskets") == 0
-
-
-def _wait_for(admin: AdminClient, orders: int) -> None:
-    wait_until(lambda: bodies(admin, "orders").total() >= orders, f"{orders} orders")
 
 
 def _run(script: str, directory: Path, server: GatewayServer) -> subprocess.CompletedProcess[str]:
