@@ -50,14 +50,26 @@ def main() -> None:
     print(f"promised for the batch listener: {LEAST_BATCH_RATE:,}/s, or {MOST_BATCH_CPU_US} us of CPU a message")
 
 
+def batch_listener_paces(nameserver: str, count: int, size: int, runs: int) -> list[tuple[float, float]]:
+    """Messages a second and microseconds of CPU a message, of the batch listener alone."""
+    _fill(nameserver, count, size)
+    return _paces("push, batch listener", _batch_listener, nameserver, count, runs)
+
+
 def _row(name: str, consume: Callable[[str, str, int], None], nameserver: str, count: int, runs: int) -> None:
-    rates, costs = [], []
+    rates, costs = zip(*_paces(name, consume, nameserver, count, runs), strict=True)
+    print(f"{name:28}{max(rates):12,.0f}{min(costs):8.2f}", flush=True)
+
+
+def _paces(
+    name: str, consume: Callable[[str, str, int], None], nameserver: str, count: int, runs: int
+) -> list[tuple[float, float]]:
+    paces = []
     for run in range(runs):
         wall, cpu = time.perf_counter(), time.process_time()
         consume(nameserver, f"g_{name.replace(' ', '_').replace(',', '')}_{run}", count)
-        rates.append(count / (time.perf_counter() - wall))
-        costs.append((time.process_time() - cpu) / count * 1e6)
-    print(f"{name:28}{max(rates):12,.0f}{min(costs):8.2f}", flush=True)
+        paces.append((count / (time.perf_counter() - wall), (time.process_time() - cpu) / count * 1e6))
+    return paces
 
 
 class _Count:

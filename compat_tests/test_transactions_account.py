@@ -111,3 +111,29 @@ def test_an_outcome_sent_while_something_was_killed_may_have_to_be_asked_for_aga
     account.note([(ROLLED_BACK[0], Event.CHECKED, 9000)])
     account.settle()
     assert account.is_clean
+
+
+def test_who_stands_still_cannot_say_when_a_check_came() -> None:
+    account = run()
+    account.note([(700, Event.STALLED, 2600)])
+    account.note([(COMMITTED[0], Event.CHECKED, 2499), (COMMITTED[1], Event.CHECKED, 2001 + CROSSING_MS)])
+    account.stall(2500, 3000)
+    account.settle()
+    assert account.is_clean
+    assert (account.excused, account.stalled_ms) == (2, 1100)
+
+
+def test_a_stall_long_before_or_after_excuses_nothing() -> None:
+    account = run()
+    account.stall(300, 900)
+    account.stall(2600, 3000)
+    account.note([(COMMITTED[0], Event.CHECKED, 2499)])
+    account.settle()
+    assert account.wrong == {Wrong.DUPLICATED: 1}
+
+
+def test_a_stall_does_not_excuse_what_is_stored() -> None:
+    account = run(COMMITTED[1:])
+    account.stall(0, 10_000)
+    account.settle()
+    assert account.wrong == {Wrong.LOST: 1}

@@ -16,18 +16,23 @@ SENTENCES_PER_KIND = 5
 CROSSING_MS = 2000
 """A check may be under way, or wait in the client, while the outcome leaves."""
 
+BEFORE_STALL_MS = 1000
+"""What was noted so shortly before may not have left any more, or not have been read."""
+
 _EVENT_BITS = 3
 _NUMBER_BITS = 31
 
 
 class Event(IntEnum):
-    """What a producer notes; the numbers are those of `RandomTransactions.java`."""
+    """What a producer notes; the numbers are those of `RandomTransactions.java`, which knows the first five."""
 
     STORED = 0
     COMMIT_SENT = 1
     ROLLBACK_SENT = 2
     UNKNOWN_SENT = 3
     CHECKED = 4
+    STALLED = 5
+    """It did not get to run; the number is for how many milliseconds, the time is that of their end."""
 
 
 class End(StrEnum):
@@ -62,6 +67,9 @@ class Account:
         self._check_interval_ms = check_interval_ms
         self._events = array("Q")
         self._uncertain: list[tuple[int, int]] = []
+        self._stalls: list[tuple[int, int]] = []
+        self.excused = 0
+        """Checks whose times say nothing, because somebody did not get to run."""
         self._stored: set[int] = set()
         self._delivered: Counter[int] = Counter()
         self._discarded: Counter[int] = Counter()
@@ -74,6 +82,9 @@ class Account:
     def note(self, entries: Iterable[tuple[int, int, int]]) -> None:
         """What producers saw, in any order: number, event, time."""
         for number, event, at_ms in entries:
+            if event == Event.STALLED:
+                self.stall(at_ms - number, at_ms)
+                continue
             self._events.append((max(at_ms, 0) << _NUMBER_BITS | number) << _EVENT_BITS | event)
             if event == Event.STORED:
                 self._stored.add(number)
@@ -83,6 +94,22 @@ class Account:
     def uncertain(self, begin_ms: int, end_ms: int) -> None:
         """Who sent an outcome in this time cannot know whether it arrived: something was killed."""
         self._uncertain.append((begin_ms, end_ms))
+
+    def stall(self, begin_ms: int, end_ms: int) -> None:
+        """A producer or the machine stood still in this time: it says nothing about when a check was sent.
+
+        What is stored is judged all the same.
+        """
+        self._stalls.append((begin_ms, end_ms))
+
+    @property
+    def stalled_ms(self) -> int:
+        """For how long anybody stood still."""
+        total, reached = 0, 0
+        for begin, end in sorted(self._stalls):
+            total += max(0, end - max(begin, reached))
+            reached = max(reached, end)
+        return total
 
     def deliver(self, numbers: Iterable[int]) -> None:
         """The copies in the topic of the transactions."""
@@ -159,15 +186,21 @@ class Account:
     def _check(self, number: int, at_ms: int, decided: tuple[Event, int] | None, checked_ms: int | None) -> None:
         if decided is not None and at_ms - decided[1] > CROSSING_MS and not self._is_uncertain(decided[1]):
             late_ms = at_ms - decided[1]
-            self._add(
-                Wrong.UNEXPECTED, f"{number} was checked {late_ms} ms after its {decided[0].name} at {decided[1]}"
-            )
+            sentence = f"{number} was checked {late_ms} ms after its {decided[0].name} at {decided[1]}"
+            self._blame(Wrong.UNEXPECTED, sentence, decided[1], at_ms)
         if (
             checked_ms is not None
             and at_ms - checked_ms < self._check_interval_ms // 2
             and not self._is_uncertain(checked_ms)
         ):
-            self._add(Wrong.DUPLICATED, f"{number} was checked at {checked_ms} and at {at_ms}")
+            self._blame(Wrong.DUPLICATED, f"{number} was checked at {checked_ms} and at {at_ms}", checked_ms, at_ms)
+
+    def _blame(self, kind: Wrong, sentence: str, begin_ms: int, end_ms: int) -> None:
+        """A check looks wrong by its times; unless somebody stood still just then."""
+        if any(begin <= end_ms and end >= begin_ms - BEFORE_STALL_MS for begin, end in self._stalls):
+            self.excused += 1
+        else:
+            self._add(kind, sentence)
 
     def _is_uncertain(self, at_ms: int) -> bool:
         return _is_within(at_ms, self._uncertain)

@@ -111,6 +111,8 @@ def _column(report: Report) -> list[tuple[str, str]]:
         *((str(end), f"{account.ends[end]:,}") for end in End),
         ("checks received", f"{account.checks:,}"),
         *((str(wrong), f"{account.wrong[wrong]:,}") for wrong in Wrong),
+        ("checks excused by stalls", f"{account.excused:,}"),
+        ("somebody stood still", f"{account.stalled_ms / 1000:.1f} s"),
         ("kills of the broker", f"{report.kills}"),
         ("kills of producers", f"{report.producer_kills}"),
         ("longest start", f"{report.start_s:.1f} s"),

@@ -18,6 +18,7 @@ from compat_tests.postgresql_server import PostgresServer
 from compat_tests.soak.broker import steady_ports
 from compat_tests.transactions_load.account import Account
 from compat_tests.transactions_load.producers import NUMBERS_EACH, Producer, Work
+from compat_tests.transactions_load.pulse import Pulse
 from compat_tests.transactions_load.python_producers import PythonProducer
 
 DISCARDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
@@ -98,6 +99,7 @@ def run(wanted: Wanted, say: Callable[[str], None]) -> Report:
             stack.callback(producer.close)
             producer.start()
         scene = _Scene(report, peer, producers, epoch_ms, say)
+        stack.callback(Pulse(scene.stalled).stop)
         scene.send()
         scene.drain(quiet_s=_UNANSWERED_S + 3 * interval_ms / 1000)
         for producer in producers:
@@ -162,6 +164,11 @@ class _Scene:
         for producer in self._producers:
             producer.stop_sending()
         report.sending_s = time.monotonic() - begun
+
+    def stalled(self, seconds: float) -> None:
+        """The machine did not let us run: most likely it did not let the broker run either."""
+        now_ms = self._elapsed_ms()
+        self._report.account.stall(now_ms - round(seconds * 1000), now_ms)
 
     def kill_broker(self) -> None:
         killed_ms = self._elapsed_ms()

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from compat_tests.transactions_load.account import Event
 from compat_tests.transactions_load.fate import Fate, fate
+from compat_tests.transactions_load.pulse import Pulse
 from gateway.client import Message, ReceivedMessage, RocketMQError, TransactionProducer
 from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
@@ -51,8 +52,15 @@ class Ledger:
         self._epoch_ms = epoch_ms
 
     def add(self, number: int, first: Event, second: Event) -> None:
-        at_ms = time.time_ns() // 1_000_000 - self._epoch_ms
+        at_ms = self._now_ms()
         os.write(self._descriptor, ENTRY.pack(number, first, at_ms) + ENTRY.pack(number, second, at_ms))
+
+    def stalled(self, seconds: float) -> None:
+        """The process did not get to run."""
+        os.write(self._descriptor, ENTRY.pack(round(seconds * 1000), Event.STALLED, self._now_ms()))
+
+    def _now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 - self._epoch_ms
 
 
 class Listener:
@@ -141,7 +149,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     options = parse(arguments)
-    listener = Listener(options.run, Ledger(options.ledger, options.epoch_ms))
+    ledger = Ledger(options.ledger, options.epoch_ms)
+    Pulse(ledger.stalled)
+    listener = Listener(options.run, ledger)
     settings = TransactionSettings(namesrv=options.namesrv, check_thread_pool_max_size=2)
     messages = _Messages(options.topic, options.run, options.first)
     enough = threading.Event()

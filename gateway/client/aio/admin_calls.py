@@ -9,21 +9,21 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from gateway.client.answers import body_of
 from gateway.client.errors import ConfigurationError, ProtocolError, RouteNotFound, broker_error
 from gateway.client.namespaces import with_namespace, without_namespace
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import parse_json
-from wire.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
+from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
-from wire.headers.declare import Header, read_header
+from wire.headers.declare import Header
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
     from wire.command import RemotingCommand
 
 J = TypeVar("J", bound=JsonObject)
-H = TypeVar("H", bound=Header)
 
 _SUCCESS = frozenset((int(ResponseCode.SUCCESS),))
 
@@ -132,12 +132,7 @@ class AdminCalls:
         """All brokers that the name servers know."""
         answer = await self.ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
         info = body_of(ClusterInfo, answer, "a name server")
-        # So that an error about an address says who gave it.
-        self._instance().remoting.advertised.update(
-            (address, name)
-            for name, broker in info.broker_addr_table.items()
-            for address in broker.broker_addrs.values()
-        )
+        self._note_addresses(info.broker_addr_table.values())
         return info
 
     async def masters(self, cluster: str | None = None, broker_name: str | None = None) -> dict[str, str]:
@@ -175,6 +170,7 @@ class AdminCalls:
         data = await self._instance().name_servers.route_data(topic)
         if data is None:
             raise RouteNotFound(topic, self.name_servers, "they do not know it")
+        self._note_addresses(data.broker_datas)
         return data
 
     async def masters_of(self, topic: str) -> dict[str, str]:
@@ -202,27 +198,11 @@ class AdminCalls:
             raise ConfigurationError("broker_name", broker_name, f"one that has topic {topic}: {', '.join(masters)}")
         return masters[broker_name]
 
-
-def body_of(cls: type[J], answer: RemotingCommand, address: str) -> J:
-    """The body of an answer.
-
-    :raises ProtocolError: it cannot be read.
-    """
-    try:
-        return cls.parse(answer.body)
-    except RemoteError as error:
-        raise ProtocolError(address, f"the body of an answer cannot be read: {error}") from error
-
-
-def header_of(cls: type[H], answer: RemotingCommand, address: str) -> H:
-    """The header of an answer.
-
-    :raises ProtocolError: it cannot be read.
-    """
-    try:
-        return read_header(cls, answer)
-    except RemoteError as error:
-        raise ProtocolError(address, f"the header of an answer cannot be read: {error}") from error
+    def _note_addresses(self, brokers: Iterable[BrokerData]) -> None:
+        """So that an error about an address says who gave it."""
+        advertised = self._instance().remoting.advertised
+        for broker in brokers:
+            advertised.update(dict.fromkeys(broker.broker_addrs.values(), broker.broker_name))
 
 
 def json_of(answer: RemotingCommand, address: str) -> dict[str, Any]:

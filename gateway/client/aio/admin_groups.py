@@ -6,7 +6,8 @@ import builtins
 from dataclasses import replace
 from typing import Any
 
-from gateway.client.aio.admin_calls import AdminCalls, body_of, json_of
+from gateway.client.aio.admin_calls import AdminCalls, json_of
+from gateway.client.answers import body_of
 from gateway.client.errors import BrokerError
 from gateway.client.message import check_group
 from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTableInfo

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Final
 
 from gateway.client.admin_results import MessageNotFound
-from gateway.client.aio.admin_calls import AdminCalls, header_of
+from gateway.client.aio.admin_calls import AdminCalls
+from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
 from gateway.client.inner_batch import inner_messages, is_inner_batch
 from gateway.client.message import MessageQueue, ReceivedMessage

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from gateway.client.admin_results import QueueStats
-from gateway.client.aio.admin_calls import AdminCalls, body_of
+from gateway.client.aio.admin_calls import AdminCalls
+from gateway.client.answers import body_of
 from gateway.client.errors import RequestTimeout, RouteNotFound
 from gateway.client.message import MessageQueue, check_topic
 from gateway.client.routes import TopicRoute, topic_route

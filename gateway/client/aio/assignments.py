@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from gateway.client.answers import body_of
 from gateway.client.errors import BrokerError
 from gateway.client.message_queue import MessageQueue
 from wire.bodies.pop import POP, QueryAssignmentRequest, QueryAssignmentResponse
@@ -52,7 +53,9 @@ class BrokerAssignments:
             _log.info("group %s: the members share the queues of %s: %s", self._group, topic, error)
             self._left_to_members.add(topic)
             return None
-        found = QueryAssignmentResponse.parse(answer.body).message_queue_assignments if answer.body else None
+        if not answer.body:
+            return None
+        found = body_of(QueryAssignmentResponse, answer, f"broker {name}").message_queue_assignments
         if found is None:
             return None
         queues = ((each.message_queue, each.mode == POP) for each in found)

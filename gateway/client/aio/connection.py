@@ -333,7 +333,7 @@ class BrokerConnection(asyncio.Protocol):
         is_silent = False
         for opaque in late:
             waiting = self._pending.pop(opaque)
-            is_silent = is_silent or self._received_at < waiting.deadline - waiting.timeout
+            is_silent = is_silent or self._is_silent_for(waiting)
             waiting.failed(RequestTimeout(request_code_name(waiting.code), self.address, waiting.timeout))
         if self._pending:
             self._scan_at(max(min(waiting.deadline for waiting in self._pending.values()), now + _LEAST_SCAN_GAP))
@@ -341,3 +341,9 @@ class BrokerConnection(asyncio.Protocol):
             # Not a byte since a request that should be answered by now: most likely the network is cut and nobody
             # told us. A new connection will show, as with the Java client's clientCloseSocketIfTimeout.
             self.abort(ConnectionLost(self.address, "silent beyond the timeout", advertised_by=self._advertised_by))
+
+    def _is_silent_for(self, waiting: Waiting) -> bool:
+        """Whether nothing came while it waited; or but a part of a frame, and for half of the time nothing more."""
+        begun = waiting.deadline - waiting.timeout
+        is_stuck = self._wire.buffered_bytes > 0 and self._received_at < begun + waiting.timeout / 2
+        return is_stuck or self._received_at < begun

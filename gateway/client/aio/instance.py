@@ -119,7 +119,6 @@ class ClientInstance:
                 route = topic_route(topic, data, most_queues=template_queues)
                 self._keep_route(route)
                 return route
-        self._routes.pop(topic, None)
         reason = "they know neither it nor the template " + template if template else "they do not know it"
         raise RouteNotFound(topic, self.name_servers.addresses, reason)
 

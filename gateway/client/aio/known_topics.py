@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.topic_targets import TopicTargets
-from gateway.client.errors import ConnectError, RequestTimeout, RouteNotFound
+from gateway.client.errors import BrokerError, ConnectError, ProtocolError, RouteNotFound
 from gateway.client.namespaces import with_namespace
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 MAX_TOPICS: Final = 10_000
 """Topics whose queues are remembered; the one used first is forgotten for another one."""
+_REFRESH_PATIENCE: Final = 0.5
+"""Seconds a message waits for a newer route when one is known; the question goes on, for those that come later."""
 
 
 class KnownTopics:
@@ -68,19 +70,23 @@ class KnownTopics:
             self.forget(topic)  # the next message asks again, and is told
 
     async def _route(self, wire_topic: str) -> TopicRoute:
+        """The newest route that can be had soon: one that is known serves while the name servers are gone or empty."""
         settings = self._settings
         known = self._instance.known_route(wire_topic)
+        asked = self._instance.route(
+            wire_topic,
+            refresh=known is not None,
+            template=settings.create_topic_key,
+            template_queues=settings.default_topic_queue_nums,
+        )
+        if known is None:
+            return await asked
         try:
-            return await self._instance.route(
-                wire_topic,
-                refresh=known is not None,
-                template=settings.create_topic_key,
-                template_queues=settings.default_topic_queue_nums,
-            )
-        except (ConnectError, RequestTimeout) as error:
-            if known is None:
-                raise
-            _log.warning("the route of topic %s stays as it was: %s", wire_topic, error)
+            async with asyncio.timeout(_REFRESH_PATIENCE):
+                return await asked
+        except (BrokerError, ConnectError, ProtocolError, RouteNotFound, TimeoutError) as error:
+            cause = str(error) or "the name servers take their time"
+            _log.warning("the route of topic %s stays as it was: %s", wire_topic, cause)
             return known
 
     def _targets_of(self, topic: str, route: TopicRoute) -> TopicTargets:

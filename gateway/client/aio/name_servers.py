@@ -9,7 +9,14 @@ import logging
 import random
 
 from gateway.client.aio.remoting import Remoting
-from gateway.client.errors import ConfigurationError, ConnectError, RequestTimeout, RocketMQError, broker_error
+from gateway.client.errors import (
+    ConfigurationError,
+    ConnectError,
+    ProtocolError,
+    RequestTimeout,
+    RocketMQError,
+    broker_error,
+)
 from gateway.client.settings import ClientSettings
 from wire.bodies.route import TopicRouteData
 from wire.codes import RequestCode, ResponseCode
@@ -42,7 +49,8 @@ class NameServers:
         """The answer of the first name server that gives one, whatever its code, and that server's address.
 
         :param timeout: seconds for each of them; None: ``request_timeout`` of the settings.
-        :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer.
+        :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer;
+            ``ProtocolError``: it is none.
         """
         wait = self._timeout if timeout is None else timeout
         failure: RocketMQError | None = None
@@ -50,7 +58,7 @@ class NameServers:
             address = self.addresses[self._current]
             try:
                 return await self._remoting.request(address, code, header, body, timeout=wait), address
-            except (ConnectError, RequestTimeout) as error:
+            except (ConnectError, ProtocolError, RequestTimeout) as error:
                 failure = error
                 if self.addresses[self._current] == address:
                     self._current = (self._current + 1) % len(self.addresses)

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, RocketMQError
 from gateway.client.local_offsets import build_offsets, parse_offsets
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import BodyError
-from wire.headers.declare import parse_header
 from wire.headers.offsets import (
     QueryConsumerOffsetRequest,
     QueryConsumerOffsetResponse,
@@ -61,7 +61,7 @@ class BrokerOffsets:
         )
         if answer.code != ResponseCode.SUCCESS:
             return None
-        offset = parse_header(QueryConsumerOffsetResponse, answer.ext_fields).offset
+        offset = header_of(QueryConsumerOffsetResponse, answer, f"broker {queue.broker_name}").offset
         return offset if offset >= 0 else None
 
     async def store(self, offsets: Mapping[MessageQueue, int], *, confirm: bool) -> list[MessageQueue]:

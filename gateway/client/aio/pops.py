@@ -10,8 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
+from gateway.client.answers import header_of
 from gateway.client.consume_positions import ConsumeFrom
-from gateway.client.errors import BrokerError, broker_error
+from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from gateway.client.pop_handles import (
     NORMAL,
     RETRY_V1,
@@ -24,6 +25,7 @@ from gateway.client.popped import PoppedMessage
 from gateway.client.subscriptions import Subscription, retry_topic
 from wire.bodies.pop import MAX_BATCH_BITS, BatchAck, BatchAckMessage, build_bit_set
 from wire.codes import RequestCode, ResponseCode
+from wire.errors import RemoteError
 from wire.headers.declare import read_header
 from wire.headers.pop import (
     AckMessageRequest,
@@ -46,7 +48,7 @@ ANY_QUEUE: Final = -1
 FULL_PAUSE: Final = 0.5
 """Seconds after which a broker is asked again that holds as many pops as it may."""
 _FROM_FIRST, _FROM_LAST = 0, 1
-_BEYOND_HOLD: Final = 10.0
+BEYOND_HOLD: Final = 10.0
 """Seconds a pop may take beyond the time it is held, as upstream."""
 _NOTHING: Final = (ResponseCode.POLLING_TIMEOUT, ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
 
@@ -74,7 +76,7 @@ class Pops:
         :param most: at most 32.
         :param hidden: seconds for which others do not get them.
         :param hold: seconds the broker waits for one.
-        :raises BrokerError: the broker refuses, or has no POP consumption.
+        :raises BrokerError: the broker refuses, or has no POP consumption; ``ProtocolError``: nobody can read it.
         """
         instance = self._instance
         header = PopMessageRequest(
@@ -90,7 +92,7 @@ class Pops:
             exp=subscription.expression,
         )
         address = instance.address_of(queue.broker_name)
-        answer = await instance.remoting.request(address, RequestCode.POP_MESSAGE, header, timeout=hold + _BEYOND_HOLD)
+        answer = await instance.remoting.request(address, RequestCode.POP_MESSAGE, header, timeout=hold + BEYOND_HOLD)
         if answer.code == ResponseCode.POLLING_FULL:
             await asyncio.sleep(FULL_PAUSE)
             return []
@@ -98,7 +100,10 @@ class Pops:
             return []
         if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
-        messages = self._messages(answer, queue.broker_name, asyncio.get_running_loop().time() + hidden)
+        try:
+            messages = self._messages(answer, queue.broker_name, asyncio.get_running_loop().time() + hidden)
+        except RemoteError as error:
+            raise ProtocolError(address, f"its answer to a pop cannot be read: {error}") from error
         wanted = [message for message in messages if subscription.accepts(message.tags or None)]
         if len(wanted) < len(messages):
             await self.ack([message for message in messages if message not in wanted])
@@ -129,7 +134,7 @@ class Pops:
             invisible_time=round(seconds * 1000),
         )
         answer = await self._instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
-        terms = read_header(ChangeInvisibleTimeResponse, answer)
+        terms = header_of(ChangeInvisibleTimeResponse, answer, f"broker {receipt.broker_name}")
         message.receipt = receipt.renewed(terms.pop_time, terms.invisible_time, terms.revive_qid)
         message.hidden_until = asyncio.get_running_loop().time() + seconds
 

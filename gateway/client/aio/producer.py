@@ -19,6 +19,7 @@ from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import Selector, SendOptions
+from gateway.client.answers import header_of
 from gateway.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -37,7 +38,6 @@ from gateway.client.settings import ProducerSettings
 from wire.bodies.heartbeat import ConsumerData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.headers.declare import parse_header
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
 
 if TYPE_CHECKING:
@@ -294,7 +294,7 @@ class Producer(Client):
         is_recalled = False
         try:
             answer = await instance.ask(handle.broker_name, RequestCode.RECALL_MESSAGE, header, timeout=timeout)
-            msg_id = parse_header(RecallMessageResponse, answer.ext_fields).msg_id
+            msg_id = header_of(RecallMessageResponse, answer, f"broker {handle.broker_name}").msg_id
             is_recalled = True
         finally:
             if self._trace is not None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.client.answers import header_of
 from gateway.client.consume_positions import AtEnd, AtOffset, Position
 from wire.codes import RequestCode
-from wire.headers.declare import Header, parse_header
+from wire.headers.declare import Header
 from wire.headers.offsets import (
     GetMaxOffsetRequest,
     GetMaxOffsetResponse,
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class QueueOffsets:
-    """Offsets of queues; every method raises ``BrokerError``, ``ConnectError`` or ``RequestTimeout``."""
+    """Offsets of queues; methods raise ``BrokerError``, ``ConnectError``, ``ProtocolError`` or ``RequestTimeout``."""
 
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
@@ -51,4 +52,5 @@ class QueueOffsets:
 
     async def _ask(self, queue: MessageQueue, code: int, header: Header) -> int:
         answer = await self._instance.ask(queue.broker_name, code, header)
-        return parse_header(GetMaxOffsetResponse, answer.ext_fields).offset  # all of them answer with one field
+        # All of them answer with one field of this name.
+        return header_of(GetMaxOffsetResponse, answer, f"broker {queue.broker_name}").offset

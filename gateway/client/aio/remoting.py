@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import random
 import ssl
 from collections.abc import Callable
@@ -315,6 +316,8 @@ def _cause(error: Exception, timeout: float) -> str:
         return f"no answer within {timeout:g} s"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {error.reason or error} (does the server speak TLS here, and is its certificate trusted?)"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)  # asyncio puts the address in its place
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

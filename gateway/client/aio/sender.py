@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, overload
 
@@ -312,6 +313,9 @@ class Sender:
         if targets is None or self._in_flight.sendings or self._is_watched or self.trace is not None:
             return None
         sending = self._prepare(message, options, NOBODY, packed)
+        # Other kinds of loops look at the clock once a turn, and this one may have slept for long.
+        sending.started_at = time.monotonic()
+        sending.ends_at = sending.started_at + options.timeout
         sending.target = targets.choose(message, options, None)
         return sending
 
@@ -370,6 +374,7 @@ class Sender:
         if self._faults is not None and target is not None:
             self._faults.failed(target.queue.broker_name, self._loop.time() * 1000)
         sending.maybe_stored = sending.maybe_stored or error.outcome_unknown
+        sending.problem = error
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and target is not None:
             self._instance.remoting.retire(target.address)
         if self._may_retry(sending, error):
@@ -516,9 +521,7 @@ class Sender:
             if isinstance(error, RocketMQError):
                 self._try_ended(sending, error)
                 return
-            where = sending.target.address if sending.target is not None else "the name server or broker"
-            unknown = sending.maybe_stored
-            self._fail(sending, RequestTimeout("send", where, sending.options.timeout, outcome_unknown=unknown))
+            self._fail(sending, _out_of_time(sending))
         except RocketMQError as error:
             self._try_ended(sending, error)
         except asyncio.CancelledError:
@@ -571,6 +574,14 @@ class Sender:
     def _end_span(self, span: Span | None, error: BaseException) -> None:
         if self._spans is not None and span is not None:
             self._spans.failed(span, error)
+
+
+def _out_of_time(sending: Sending) -> RocketMQError:
+    """Why a message was not sent in time: that nobody could be reached says more than that it took too long."""
+    if isinstance(sending.problem, ConnectError):
+        return sending.problem
+    where = sending.target.address if sending.target is not None else "the name server or broker"
+    return RequestTimeout("send", where, sending.options.timeout, outcome_unknown=sending.maybe_stored)
 
 
 _SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while

@@ -110,6 +110,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
     :param target: of the latest try.
     :param tries: begun so far.
     :param maybe_stored: whether a failed try may have been carried out.
+    :param problem: why the latest try failed.
     """
 
     sender: Outcomes
@@ -130,6 +131,7 @@ class Sending(msgspec.Struct, eq=False, gc=False):
     target: SendTarget | None = None
     tries: int = 0
     maybe_stored: bool = False
+    problem: RocketMQError | None = None
 
     takes_stored: ClassVar[bool] = True
 

@@ -70,10 +70,10 @@ class DirectConnection:
     def is_usable(self) -> bool:
         """Whether it is still open, as far as one can see from here."""
         idle_s = time.monotonic() - self.used_at
+        if self._wire.failure is not None or idle_s > _IDLE_S:
+            return False
         if idle_s < _FRESH_S:
             return True
-        if idle_s > _IDLE_S:
-            return False
         self._set_timeout(0.0)
         try:
             self._socket.recv(1)

@@ -9,6 +9,7 @@ The thin face of ``gateway.client.aio.Producer``, which has the same methods and
 from __future__ import annotations
 
 import concurrent.futures
+import time
 from collections.abc import Collection, Sequence
 
 from gateway.client import process
@@ -51,10 +52,11 @@ class Producer(GroupFace):
         """
         self._check_process()
         hand_over, self._hand_over = self._hand_over, None
+        ends_at = time.monotonic() + (self._CLOSE_TIMEOUT if timeout is None else timeout)
         try:
             if hand_over is not None:
-                hand_over.finish(self._CLOSE_TIMEOUT if timeout is None else timeout)
-            super().close(timeout)
+                hand_over.finish(ends_at - time.monotonic())
+            super().close(max(ends_at - time.monotonic(), 0.0))
         finally:
             if hand_over is not None:
                 hand_over.close()

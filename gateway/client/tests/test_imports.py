@@ -31,10 +31,10 @@ def loaded_with(name: str) -> set[str]:
     ("name", "most", "others"),
     [
         ("Message", 30, ("asyncio", "ssl", "gateway.client.aio")),
-        ("Producer", 75, ("gateway.client.aio.admin", "gateway.client.allocation", "gateway.client.aio.pull_loop")),
-        ("PushConsumer", 115, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
-        ("SimpleConsumer", 100, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
-        ("AdminClient", 90, ("gateway.client.aio.pull_loop", "gateway.client.aio.producer")),
+        ("Producer", 80, ("gateway.client.aio.admin", "gateway.client.allocation", "gateway.client.aio.pull_loop")),
+        ("PushConsumer", 105, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
+        ("SimpleConsumer", 80, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
+        ("AdminClient", 85, ("gateway.client.aio.pull_loop", "gateway.client.aio.producer")),
     ],
 )
 def test_a_name_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:

@@ -6,7 +6,6 @@ import pytest
 from gateway.client.aio.connection import MAX_OPAQUE, BrokerConnection, FutureWaiting
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
 from gateway.client.tests.jumping_time import run_jumping
-from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame
@@ -306,7 +305,7 @@ def test_answers_to_sends_are_read_in_one_step_where_they_are_expected() -> None
         assert (await stored_or_answered(False, stored_frame())).remark is None
         assert (await stored_or_answered(True, stored_frame(), FutureWaiting)).remark is None
 
-    run(test())
+    run_jumping(test())
 
 
 def test_what_is_no_plain_answer_to_a_send_is_read_as_any_other() -> None:
@@ -316,4 +315,4 @@ def test_what_is_no_plain_answer_to_a_send_is_read_as_any_other() -> None:
         refused = build_frame(RemotingCommand(2, flag=1))
         assert (await stored_or_answered(True, refused)).code == 2
 
-    run(test())
+    run_jumping(test())

@@ -1,6 +1,7 @@
 """Another try, on another broker or later, and what an error says then."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,7 @@ from gateway.client.errors import (
     RocketMQError,
     RouteNotFound,
 )
-from gateway.client.message import MessageQueue
+from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendStatus
 from gateway.client.tests.aio.producing import MESSAGE, SEND, in_turn, producer_at, sent
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
@@ -242,6 +243,28 @@ def test_the_known_route_serves_while_the_name_server_is_gone() -> None:
                 broker.on(SEND, in_turn(ResponseCode.TOPIC_NOT_EXIST))
                 assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
                 await name_server.start()
+
+    run(test())
+
+
+@pytest.mark.parametrize("trouble", ["silent", "empty", "confused"])
+def test_the_known_route_serves_while_name_servers_are_in_trouble(trouble: str) -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as name_server, ScriptedBroker() as broker:
+            name_server.route_addresses = {"broker-a": broker.address}
+            async with producer_at(name_server, request_timeout=0.3) as producer:
+                await producer.send(MESSAGE)
+                answers: dict[str, Callable[[RemotingCommand], RemotingCommand | None]] = {
+                    "silent": lambda _: None,
+                    "empty": lambda request: request.response(ResponseCode.TOPIC_NOT_EXIST, "restarted a moment ago"),
+                    "confused": lambda request: request.response(0, body=b"[]"),
+                }
+                name_server.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, answers[trouble])
+                for _ in range(2):
+                    broker.on(SEND, in_turn(ResponseCode.TOPIC_NOT_EXIST))  # asks for a new route before the next try
+                    assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
+                with pytest.raises(RocketMQError):
+                    await producer.send(Message("another", b"x"))
 
     run(test())
 
