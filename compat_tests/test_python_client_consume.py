@@ -519,7 +519,7 @@ def test_a_simple_consumer_receives_acknowledges_and_hides(server: Peer, produce
     with SimpleConsumer("s_" + topic, settings, subscriptions={topic: "*"}) as consumer:
         got: list[PoppedMessage] = []
         while len(got) < 20:
-            messages = consumer.receive(8, invisible_time=8, timeout=10)
+            messages = consumer.receive(8, invisible_time=6, timeout=10)
             assert messages, "messages are missing"
             got += messages
         assert sorted(int(message.body) for message in got) == list(range(20))
@@ -535,28 +535,28 @@ def test_a_simple_consumer_receives_acknowledges_and_hides(server: Peer, produce
         assert again[0].topic == topic
         assert again[0].reconsume_times == 1
         consumer.ack(again)
-        assert consumer.receive(8, timeout=9) == [], "what is not acknowledged comes again by then"
+        assert consumer.receive(8, timeout=7) == [], "what is not acknowledged comes again by then"
 
 
-def test_a_push_consumer_pops_where_the_broker_says_so(apache: Peer, producer: Producer, topic: str) -> None:
+def test_a_push_consumer_pops_where_the_broker_says_so(server: Peer, producer: Producer, topic: str) -> None:
     group = "g_" + topic
-    _let_pop(apache, topic, group)
+    _let_pop(server, topic, group)
     send(producer, topic, 20)
     seen, failed = Seen(), threading.Event()
 
     def listen(message: ReceivedMessage) -> None:
-        if message.body == b"7" and not failed.is_set():
+        if message.body == b"7" and message.reconsume_times == 0 and server.name == APACHE:  # it takes 10 s
             failed.set()
             raise RetryLater
         seen(message)
 
-    settings = push_settings(apache, client_rebalance=False)
+    settings = push_settings(server, client_rebalance=False)
     with PushConsumer(group, listen, settings, subscriptions={topic: "*"}) as consumer:
         (popped,) = [queue for queue in consumer.assignment if queue.topic == topic]
         assert popped.queue_id == -1
         seen.wait(20)
         seen.check_once(20)
-        assert failed.is_set()
+        assert failed.is_set() == (server.name == APACHE)
     with PushConsumer(group, seen, settings, subscriptions={topic: "*"}):
         send(producer, topic, 1, first=20)
         seen.wait(21)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.answers import header_of
 from gateway.client.consume_positions import ConsumeFrom
@@ -125,14 +125,7 @@ class Pops:
         :raises BrokerError: the broker does not know such a message.
         """
         receipt = message.receipt
-        header = ChangeInvisibleTimeRequest(
-            consumer_group=self._group,
-            topic=receipt.real_topic(message.record.topic, self._group),
-            queue_id=int(receipt.queue_id),
-            extra_info=str(receipt),
-            offset=int(receipt.queue_offset),
-            invisible_time=round(seconds * 1000),
-        )
+        header = ChangeInvisibleTimeRequest(**self._place(message), invisible_time=round(seconds * 1000))
         answer = await self._instance.ask(receipt.broker_name, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
         terms = header_of(ChangeInvisibleTimeResponse, answer, f"broker {receipt.broker_name}")
         message.receipt = receipt.renewed(terms.pop_time, terms.invisible_time, terms.revive_qid)
@@ -156,15 +149,19 @@ class Pops:
         await asyncio.gather(*(self._ack_one(message) for message in alone))
 
     async def _ack_one(self, message: PoppedMessage) -> None:
+        header = AckMessageRequest(**self._place(message))
+        await self._instance.ask(message.receipt.broker_name, RequestCode.ACK_MESSAGE, header)
+
+    def _place(self, message: PoppedMessage) -> dict[str, Any]:
+        """The fields that name a popped message."""
         receipt = message.receipt
-        header = AckMessageRequest(
-            consumer_group=self._group,
-            topic=receipt.real_topic(message.record.topic, self._group),
-            queue_id=int(receipt.queue_id),
-            extra_info=str(receipt),
-            offset=int(receipt.queue_offset),
-        )
-        await self._instance.ask(receipt.broker_name, RequestCode.ACK_MESSAGE, header)
+        return {
+            "consumer_group": self._group,
+            "topic": receipt.real_topic(message.record.topic, self._group),
+            "queue_id": int(receipt.queue_id),
+            "extra_info": str(receipt),
+            "offset": int(receipt.queue_offset),
+        }
 
     def _messages(self, answer: RemotingCommand, broker_name: str, until: float) -> list[PoppedMessage]:
         receipts = PopReceipts(read_header(PopMessageResponse, answer), broker_name)

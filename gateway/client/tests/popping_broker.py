@@ -54,6 +54,8 @@ class PoppingBroker(ConsumingBroker):
         super().__init__(queues=1)
         self.pops = True
         """Whether clients are told to pop."""
+        self.popped_queue = -1
+        """Which queue they are told to pop: a number, or −1 for all."""
         self.acked: list[int] = []
         """Offsets, in the order they were acknowledged."""
         self.hidden: list[tuple[int, int]] = []
@@ -83,7 +85,7 @@ class PoppingBroker(ConsumingBroker):
     def _assign(self, request: RemotingCommand) -> Reply:
         asked = QueryAssignmentRequest.parse(request.body)
         is_popped = self.pops and not asked.topic.startswith("%RETRY%")
-        queue = WireQueue(asked.topic, self.name, -1 if is_popped else 0)
+        queue = WireQueue(asked.topic, self.name, self.popped_queue if is_popped else 0)
         body = QueryAssignmentResponse([MessageQueueAssignment(queue, POP if is_popped else PULL)]).build()
         return request.response(0, body=body)
 

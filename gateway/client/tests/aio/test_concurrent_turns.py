@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -77,6 +77,26 @@ def test_no_more_threads_run_than_workers_are_set() -> None:
         await until(lambda: scene.queue.cached_messages == 0)
         assert scene.settled[-1] == 20
         assert scene.sent.back == []
+        await scene.end()
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_messages_that_others_may_have_by_now_are_not_given(kind: str) -> None:
+    async def scenario() -> None:
+        got: list[int] = []
+
+        async def listen(messages: Sequence[ReceivedMessage]) -> None:
+            got.extend(message.queue_offset for message in messages)
+
+        scene = Scene(listen if kind == "tasks" else lambda messages: got.append(messages[0].queue_offset))
+        messages: list[ReceivedMessage] = [PulledMessage(b"", 0, 0, n, QUEUE, "") for n in range(3)]
+        turns = scene.queue.add(messages, [1] * 3, 1)
+        turns[1].lapses_at = 0.0
+        scene.turns.submit(scene.queue, turns)
+        await until(lambda: scene.queue.cached_messages == 0)
+        assert sorted(got) == [0, 2]
         await scene.end()
 
     run(scenario())
