@@ -364,6 +364,7 @@ class Sender:
             self.trace.sent(self._group, sending, result, header)
         if self._spans is not None and sending.span is not None:
             self._spans.stored(sending.span, result)
+        sending.problem = None
         future = sending.future
         if not future.done():
             future.set_result(result)
@@ -568,8 +569,10 @@ class Sender:
         if self.trace is not None and sending.target is not None:
             self.trace.failed(self._group, sending)
         self._end_span(sending.span, error)
-        if not sending.future.done():
-            sending.future.set_exception(error)
+        # Nobody collects a circle with a Sending in it: an error, its frames, the Sending they hold, its future.
+        future, sending.future, sending.problem = sending.future, NOBODY, None
+        if not future.done():
+            future.set_exception(error)
 
     def _end_span(self, span: Span | None, error: BaseException) -> None:
         if self._spans is not None and span is not None:

@@ -30,7 +30,8 @@ SendFuture: TypeAlias = "asyncio.Future[SendResult] | concurrent.futures.Future[
 """Of a task, or of a thread that waits."""
 
 NOBODY: Final[SendFuture] = concurrent.futures.Future()
-"""In the place of a future while none is needed."""
+"""In the place of a future while none is needed; it is done."""
+NOBODY.set_exception(ProtocolError("nobody", "nobody asks here"))
 NO_PROPERTIES: Final[Mapping[str, str]] = {}
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _STORED: Final = int(SendStatus.SEND_OK)

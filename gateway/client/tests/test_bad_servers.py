@@ -143,7 +143,7 @@ def test_a_send_is_told_what_is_wrong_and_the_next_one_works(server: BrokerThrea
     misdeed, kind = MISDEEDS[what]
     code = RequestCode.SEND_BATCH_MESSAGE if way == "send_batch" else SEND
     good = server.broker._scripts[code]
-    with Producer("g", producer_settings(server)) as producer:
+    with Producer("g", producer_settings(server).with_changes(request_timeout=10.0)) as producer:
         calls: dict[str, Callable[[float], object]] = {
             "send": lambda timeout: producer.send(MESSAGE, timeout=timeout),
             "send by itself": lambda timeout: producer.send(MESSAGE, timeout=timeout),

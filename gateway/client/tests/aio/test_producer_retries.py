@@ -1,6 +1,8 @@
 """Another try, on another broker or later, and what an error says then."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -265,6 +267,29 @@ def test_the_known_route_serves_while_name_servers_are_in_trouble(trouble: str) 
                     assert (await producer.send(MESSAGE)).status is SendStatus.SEND_OK
                 with pytest.raises(RocketMQError):
                     await producer.send(Message("another", b"x"))
+
+    run(test())
+
+
+def test_errors_are_forgotten_with_the_messages_they_were_about() -> None:
+    """A message on its way is not seen by the garbage collector: a circle with one in it would stay for ever."""
+
+    async def test() -> None:
+        async with ScriptedBroker() as broker, producer_at(broker) as producer:
+            await producer.send(MESSAGE)
+            await broker.stop()
+            failures: list[weakref.ref[ConnectError]] = []
+
+            async def fail() -> None:
+                with pytest.raises(ConnectError) as caught:
+                    await producer.send(MESSAGE)
+                failures.append(weakref.ref(caught.value))
+
+            await fail()
+            await asyncio.sleep(0)  # the loop still holds what it has just woken
+            gc.collect()
+            assert failures[0]() is None
+            await broker.start()
 
     run(test())
 
