@@ -19,7 +19,7 @@ from gateway.errors import RequestRefused
 from wire.answer_form import AnswerForm
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
-from wire.disk.revive_log import AckRecord, BatchAckRecord, CheckPointRecord, ReviveRecord
+from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import read_header
 from wire.headers.pop import AckMessageRequest, ChangeInvisibleTimeRequest, ChangeInvisibleTimeResponse
 
@@ -194,34 +194,13 @@ class PopAcks:
     def _write(self) -> None:
         turn, self._turn = self._turn, {}
         for point, acks in turn.items():
-            record = self._ack_record(point, acks.offsets)
+            record = point.settling(acks.offsets, self._broker_name)
             self._log.append([record], point.revive_queue_id, partial(_acked, point, acks))
         order_turn, self._order_turn = self._order_turn, {}
         for key, waiting in order_turn.items():
             topic, group, queue_id = key
             state = state_of(key, self._offsets.query(group, topic, queue_id), self._orders.get(key))
             self._log.append([state], self._log.next_queue(), partial(_tell, waiting))
-
-    def _ack_record(self, point: CheckPoint, offsets: list[int]) -> ReviveRecord:
-        if len(offsets) == 1:
-            return AckRecord(
-                topic=point.topic,
-                group=point.group,
-                queue_id=point.queue_id,
-                start_offset=point.start_offset,
-                popped_at_ms=point.popped_at_ms,
-                offset=offsets[0],
-                broker_name=self._broker_name,
-            )
-        return BatchAckRecord(
-            topic=point.topic,
-            group=point.group,
-            queue_id=point.queue_id,
-            start_offset=point.start_offset,
-            popped_at_ms=point.popped_at_ms,
-            offsets=offsets,
-            broker_name=self._broker_name,
-        )
 
     # -- hiding ---------------------------------------------------------------------------------------------
 
@@ -261,7 +240,7 @@ class PopAcks:
             point.acking &= ~bit
             _answer_terms(request, terms, stored)
 
-        self._log.append([again, self._ack_record(point, [offset])], point.revive_queue_id, done)
+        self._log.append([again, point.settling([offset], self._broker_name)], point.revive_queue_id, done)
 
     def _free_moment(self, key: PointKey) -> int:
         """A time at which nothing was popped there: a check point is named by its time."""

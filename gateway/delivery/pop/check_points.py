@@ -11,7 +11,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord
+from wire.disk.revive_log import MAX_MESSAGES, AckRecord, BatchAckRecord, CheckPointRecord
 
 TICK_MS = 100
 """How fine the times are at which messages come again."""
@@ -87,6 +87,28 @@ class CheckPoint:
     def left(self) -> int:
         """The messages that neither are settled nor on the way to it, as bits."""
         return self.all & ~(self.acked | self.acking | self.reviving)
+
+    def settling(self, offsets: list[int], broker_name: str) -> AckRecord | BatchAckRecord:
+        """The record by which these messages are settled."""
+        if len(offsets) == 1:
+            return AckRecord(
+                topic=self.topic,
+                group=self.group,
+                queue_id=self.queue_id,
+                start_offset=self.start_offset,
+                popped_at_ms=self.popped_at_ms,
+                offset=offsets[0],
+                broker_name=broker_name,
+            )
+        return BatchAckRecord(
+            topic=self.topic,
+            group=self.group,
+            queue_id=self.queue_id,
+            start_offset=self.start_offset,
+            popped_at_ms=self.popped_at_ms,
+            offsets=offsets,
+            broker_name=broker_name,
+        )
 
     def record(self, broker_name: str) -> CheckPointRecord:
         """As it is now, to be written again."""

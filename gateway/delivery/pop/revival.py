@@ -17,7 +17,6 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
-from wire.disk.revive_log import BatchAckRecord
 from wire.errors import RecordError
 from wire.message.flags import Permission
 from wire.message.properties import PropertyName, append_properties, build_properties
@@ -172,20 +171,12 @@ class Revival:
                 group=point.group,
                 messages=len(done) - len(messages),
             )
-        record = BatchAckRecord(
-            topic=point.topic,
-            group=point.group,
-            queue_id=point.queue_id,
-            start_offset=point.start_offset,
-            popped_at_ms=point.popped_at_ms,
-            offsets=done,
-            broker_name=self._broker_name,
-        )
         try:
             again = [self._again(point, message) for message in messages]
         except RequestRefused as refusal:
             self._failed(point, done, refusal)
             return
+        record = point.settling(done, self._broker_name)
         self._log.append([record], point.revive_queue_id, lambda stored: self._settled(point, done, stored), again)
 
     def _settled(self, point: CheckPoint, done: list[int], stored: bool) -> None:
