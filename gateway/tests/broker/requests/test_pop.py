@@ -386,6 +386,15 @@ def test_a_reset_sends_the_next_pop_back(broker: WholeBroker) -> None:
     assert bodies(pop(broker, client)) == [b"b", b"c"]
 
 
+def test_a_reset_is_not_undone_by_older_pops_after_a_kill(broker: WholeBroker, tmp_path: Path) -> None:
+    client = filled(broker, "a", "b", "c")
+    for message in pop(broker, client):
+        ack(broker, client, message)
+    broker.ask(client, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, _reset(1))
+    killed = broker.crash_image(tmp_path / "killed")
+    assert bodies(pop(killed, killed.connect())) == [b"b", b"c"]
+
+
 def test_a_reset_while_a_pop_is_on_its_way_to_the_disk_holds_also_after_a_kill(
     broker: WholeBroker, tmp_path: Path
 ) -> None:

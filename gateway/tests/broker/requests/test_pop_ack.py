@@ -128,6 +128,16 @@ def test_what_cannot_be_written_is_not_acknowledged(broker: WholeBroker, monkeyp
     assert ack(broker, client, message) == ResponseCode.SUCCESS
 
 
+def test_what_could_not_be_acknowledged_comes_again(broker: WholeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = filled(broker, "a")
+    (message,) = pop(broker, client)
+    with monkeypatch.context() as full:
+        full.setattr(broker.parts.store._admission, "refusal", "disk full")
+        assert ack(broker, client, message) == ResponseCode.SERVICE_NOT_AVAILABLE
+    broker.wait(11)
+    assert bodies(pop(broker, client)) == [b"a"]
+
+
 def test_strangers_records_in_the_revive_topic_do_no_harm(broker: WholeBroker) -> None:
     client = filled(broker, "a")
     for tag, body in (("ck", b"{}"), ("ack", b"\xff"), ("bAck", b"[]"), ("other", b"x"), ("ck", b"")):
