@@ -115,7 +115,7 @@ def test_a_stream_is_written_to_another_topic_and_stamped(table: Table) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(60)
+    table.ended(query)
     table.until(lambda: table.count(copy) == len(NUMBERS))
     rows = table.read(subscribe=copy).collect()
     assert sorted((bytes(row.body) for row in rows), key=int) == NUMBERS

@@ -12,6 +12,7 @@ from dataclasses import fields
 from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from twisted.internet.defer import Deferred
 
@@ -488,6 +489,8 @@ class BrokerParts:
 
     def _broker_info(self) -> RequestGroup:
         from gateway.broker.requests.broker_info import BrokerInfo
+        from gateway.broker.store_identity import FILE_NAME, store_identity
+        from gateway.metadata.json_file import JsonFile
 
         return BrokerInfo(
             settings=self._settings,
@@ -497,6 +500,9 @@ class BrokerParts:
             version_text="V5_5_0",
             delay_offsets=self._delay_progress,
             registry=self.registry,
+            store_id=store_identity(
+                JsonFile(self._settings.store_path_root_dir / "config" / FILE_NAME), lambda: uuid4().hex
+            ),
         )
 
     def _transaction_control(self) -> RequestGroup:
@@ -548,6 +554,8 @@ class BrokerParts:
                 max_bytes=settings.max_transfer_bytes_on_message_in_memory,
                 max_count_cold=settings.max_transfer_count_on_message_in_disk,
                 max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+                max_count_bulk=settings.bulk_read_count,
+                max_bytes_bulk=settings.bulk_read_bytes,
                 lite_pull_enabled=True,
                 property_filter_enabled=settings.enable_property_filter,
                 long_polling=settings.long_polling_enable,

@@ -356,6 +356,21 @@ class StoreSettings:
         minimum=1,
         maximum=16_000_000,
     )
+    bulk_read_count: int = setting(
+        2048,
+        "gateway.bulkReadCount",
+        "Messages one pull returns to a reader of whole ranges (the Spark source).",
+        minimum=1,
+        maximum=65_536,
+    )
+    bulk_read_bytes: int = setting(
+        1_048_576,
+        "gateway.bulkReadBytes",
+        "Bytes one pull returns to a reader of whole ranges; one message always fits.",
+        unit="bytes",
+        minimum=1,
+        maximum=16_000_000,
+    )
     pull_batch_max_message_count: int = setting(
         160,
         "pullBatchMaxMessageCount",

@@ -159,7 +159,7 @@ class _Rows:
         records = self.records
         begins = records.body_at.tolist()
         ends = (records.body_at + records.body_bytes).tolist()
-        # Three nested maps are a loop in C.
+        # Nested maps are a loop in C; working on all bodies side by side in numpy was hardly faster.
         pieces = map(records.buffer.__getitem__, map(slice, begins, ends))
         found = np.fromiter(map(zlib.crc32, pieces), np.int64, len(begins))
         stated = records.integers("body_crc")

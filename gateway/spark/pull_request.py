@@ -6,7 +6,7 @@ from gateway.client.message_queue import MessageQueue
 from gateway.spark.connection import request
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
-from wire.headers.pull import PullMessageRequest
+from wire.headers.pull import BULK_READER, PullMessageRequest
 from wire.message.flags import PullFlag
 from wire.message.tags import MATCH_ALL
 
@@ -20,7 +20,10 @@ def pull_request(
     expression: str = MATCH_ALL,
     expression_type: str = "TAG",
 ) -> RemotingCommand:
-    """Messages from ``offset`` on, ``count`` at most; the answer comes at once even when there are none."""
+    """Messages from ``offset`` on, ``count`` at most; the answer comes at once even when there are none.
+
+    A gateway gives as many as are asked for, other brokers what they are set up to give.
+    """
     header = PullMessageRequest(
         consumer_group=group,
         topic=queue.topic,
@@ -33,5 +36,6 @@ def pull_request(
         subscription=expression,
         sub_version=0,
         expression_type=expression_type,
+        request_source=BULK_READER,
     )
     return request(RequestCode.PULL_MESSAGE, header)

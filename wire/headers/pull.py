@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from wire.headers.declare import Header, Int32, Int64, field
+
+BULK_READER: Final = 1_281_450_318
+"""``requestSource`` of a reader of whole ranges, which takes large answers. Known to this gateway only: upstream's
+numbers are small, and it takes an unknown one for an ordinary client. Never change.
+"""
 
 
 class PullMessageRequest(Header):
@@ -20,7 +27,7 @@ class PullMessageRequest(Header):
     sub_version: Int64
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
-    request_source: Int32 | None = None
+    request_source: Int32 | None = None  # −1 or absent a client, ``BULK_READER``, others proxies
     proxy_forward_client_id: str | None = field(name="proxyFrowardClientId", default=None)
     lite_topic: str | None = None
 

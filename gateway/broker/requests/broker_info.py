@@ -34,6 +34,7 @@ class BrokerInfo:
     :param version_text: shown as the broker's version.
     :param delay_offsets: next offset and end of each delay level's queue.
     :param registry: the metrics, shown by their names beside upstream's figures.
+    :param store_id: what tells this store from another one in its place; upstream has nothing like it.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class BrokerInfo:
         version_text: str,
         delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
         registry: Registry,
+        store_id: str,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -54,6 +56,7 @@ class BrokerInfo:
         self._version_text = version_text
         self._delay_offsets = delay_offsets
         self._registry = registry
+        self._store_id = store_id
         self._booted_ms = clock_ms()
 
     def register(self, dispatch: Dispatch) -> None:
@@ -91,6 +94,7 @@ class BrokerInfo:
             "brokerVersionDesc": self._version_text,
             "brokerVersion": SERVER_VERSION,
             "brokerActive": "true",
+            "storeId": self._store_id,
             "bootTimestamp": self._booted_ms,
             "runtime": _duration(now_ms - self._booted_ms),
             "startAcceptSendRequestTimeStamp": 0,

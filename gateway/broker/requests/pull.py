@@ -22,7 +22,7 @@ from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
-from wire.headers.pull import PullMessageRequest, PullMessageResponse
+from wire.headers.pull import BULK_READER, PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
 
 if TYPE_CHECKING:
@@ -62,6 +62,8 @@ class PullLimits:
     max_bytes: int
     max_count_cold: int
     max_bytes_cold: int
+    max_count_bulk: int
+    max_bytes_bulk: int
     lite_pull_enabled: bool
     property_filter_enabled: bool
     long_polling: bool
@@ -119,12 +121,15 @@ class PullMessage:
 
     def _read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits = self._limits
-        wanted_bytes = header.max_msg_bytes or limits.max_bytes
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         if self._offsets.resets and self._is_reset(request, header):
             return
-        count = max(1, min(header.max_msg_nums, limits.max_count))
-        size = min(wanted_bytes, limits.max_bytes)
+        if header.request_source == BULK_READER:
+            count, most_bytes = limits.max_count_bulk, limits.max_bytes_bulk
+        else:
+            count, most_bytes = limits.max_count, limits.max_bytes
+        count = max(1, min(header.max_msg_nums, count))
+        size = min(header.max_msg_bytes or most_bytes, most_bytes)
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
         result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
         if result is None:
@@ -148,8 +153,12 @@ class PullMessage:
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits, store = self._limits, self._store
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        count = max(1, min(header.max_msg_nums, limits.max_count_cold))
-        size = min(header.max_msg_bytes or limits.max_bytes, limits.max_bytes_cold)
+        if header.request_source == BULK_READER:
+            count, most_bytes = limits.max_count_bulk, limits.max_bytes_bulk
+        else:
+            count, most_bytes = limits.max_count_cold, limits.max_bytes_cold
+        count = max(1, min(header.max_msg_nums, count))
+        size = min(header.max_msg_bytes or most_bytes, most_bytes)
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
 
         def read() -> GetResult | None:

@@ -81,7 +81,7 @@ PROPERTIES = st.dictionaries(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(

@@ -345,7 +345,7 @@ ACTS = st.lists(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 @given(ACTS, st.sampled_from(["earliest", "latest"]), st.booleans())
 def test_whenever_the_driver_dies_every_offset_is_in_exactly_one_batch(
     acts: list[tuple[str, int, int]], starting: str, prefilled: bool

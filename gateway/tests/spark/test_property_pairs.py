@@ -22,7 +22,7 @@ def maps(raws: list[bytes]) -> list[dict[str, str]]:
     return [dict(row) for row in column.to_pylist()]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(PIECES, max_size=8).map(b"".join), max_size=6))
 @example([b"\x01x\x02", USUAL])
 @example([b"A\x01b", b"A\x01b"])

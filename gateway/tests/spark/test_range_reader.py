@@ -62,7 +62,12 @@ def test_a_range_is_read_from_its_first_offset_to_its_last(cluster: PretendClust
 def test_the_next_pull_is_under_way_while_one_is_read(cluster: PretendCluster) -> None:
     rows = reader(cluster, 0, 100)._pulls.answers()
     next(rows)
-    assert [asked.queue_offset for asked in cluster.pulls] == [0, 32]
+    assert [(asked.queue_offset, asked.max_msg_nums) for asked in cluster.pulls] == [
+        (0, 100),
+        (32, 32),
+        (64, 32),
+        (96, 4),
+    ]
 
 
 def test_rows_that_are_not_wanted_any_more_leave_nothing_behind(
@@ -92,7 +97,7 @@ FAULTS: list[Callable[[], Exception | RemotingCommand]] = [
 ]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.none() | st.sampled_from(range(len(FAULTS))), max_size=12))
 def test_failures_in_between_change_nothing(faults: list[int | None]) -> None:
     found = PretendCluster({queue(0): []}, per_pull=8)
@@ -160,6 +165,15 @@ def test_a_gap_is_a_loss(cluster: PretendCluster, caplog: pytest.LogCaptureFixtu
     with caplog.at_level(logging.WARNING):
         assert offsets(cluster, 0, 100, failOnDataLoss="false") == [n for n in range(100) if n not in (10, 11, 20)]
     assert len(caplog.records) == 2
+
+
+@pytest.mark.parametrize("places", [(0, 1, 1), (1, 0, 2), (0, 2, 1)])
+def test_messages_twice_or_out_of_order_are_no_rows(cluster: PretendCluster, places: tuple[int, ...]) -> None:
+    its = cluster.records[queue(0)]
+    body = b"".join(its[place] for place in places)
+    cluster.faults.append(pull_answer(ResponseCode.SUCCESS, 3, 0, 100, body))
+    with pytest.raises(SparkSourceError, match="do not rise"):
+        offsets(cluster, 0, 3)
 
 
 def test_an_answer_that_leads_nowhere_does_not_loop(cluster: PretendCluster) -> None:

@@ -16,7 +16,7 @@ from wire.message.record import parse_records
 MAGIC = bytes.fromhex("DAA320A7")
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.binary(max_size=40), st.booleans(), st.sampled_from(("orders", "t" * 200))), max_size=20))
 def test_every_reader_finds_the_same_records(parts: list[tuple[bytes, bool, str]]) -> None:
     v6 = pack_host("2001:db8::1", 5)

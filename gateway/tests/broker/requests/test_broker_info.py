@@ -45,6 +45,7 @@ def peer(tmp_path: Path) -> Peer:
         version_text="test-1",
         delay_offsets=lambda: {1: (3, 7)},
         registry=registry,
+        store_id="store-1",
     )
     info.register(server.dispatch)
     now_ms[0] += 90_061_000
@@ -65,6 +66,7 @@ def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:
     table = KVTable.parse(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
     expected = {
         "brokerVersionDesc": "test-1",
+        "storeId": "store-1",
         "runtime": "[ 1 days, 1 hours, 1 minutes, 1 seconds ]",
         "earliestMessageTimeStamp": "777",
         "commitLogMaxOffset": "5000",

@@ -18,6 +18,7 @@ from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
+from wire.headers.pull import BULK_READER
 from wire.message.flags import PullFlag
 from wire.message.record import parse_records
 
@@ -81,6 +82,17 @@ def test_count_is_limited_by_request_and_broker_and_never_below_one(tmp_path: Pa
     broker = WholeBroker(tmp_path / "store", max_transfer_count_on_message_in_memory=3)
     client = filled(broker, *"abcde")
     assert len(bodies(broker.ask(client, PULL, pulling(max_msg_nums=asked)))) == got
+
+
+def test_a_reader_of_whole_ranges_has_limits_of_its_own(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", max_transfer_count_on_message_in_memory=1, bulk_read_count=3)
+    client = filled(broker, *"abcde")
+    assert len(bodies(broker.ask(client, PULL, pulling(request_source=BULK_READER)))) == 3
+    assert len(bodies(broker.ask(client, PULL, pulling(request_source=BULK_READER, max_msg_nums=2)))) == 2
+    assert len(bodies(broker.ask(client, PULL, pulling(request_source=0)))) == 1
+    few_bytes = WholeBroker(tmp_path / "other", bulk_read_bytes=1)
+    client = filled(few_bytes, *"ab")
+    assert len(bodies(few_bytes.ask(client, PULL, pulling(request_source=BULK_READER)))) == 1
 
 
 @pytest.mark.parametrize("limit", [1, -1])
@@ -426,6 +438,17 @@ def test_cold_messages_are_read_in_a_thread_with_smaller_limits(tmp_path: Path) 
     broker.turn()
     [answer] = client.received()
     assert bodies(answer) == [b"a", b"b"]
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_reader_of_whole_ranges_has_them_for_cold_messages_too(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", max_transfer_count_on_message_in_disk=1, bulk_read_count=3)
+    client = filled(broker, *"abcd")
+    threads = Threads(broker)
+    assert broker.ask_all(client, PULL, pulling(request_source=BULK_READER)) == []
+    threads.end_one()
+    broker.turn()
+    assert bodies(client.received()[0]) == [b"a", b"b", b"c"]
 
 
 def test_messages_in_memory_are_read_at_once_however_far_behind(tmp_path: Path) -> None:
