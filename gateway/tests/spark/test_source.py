@@ -1,0 +1,72 @@
+"""What Spark calls first; nothing here connects."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+
+from gateway.spark.batch_reader import BatchReader, NarrowedReader
+from gateway.spark.errors import OptionRefused, SchemaRefused
+from gateway.spark.source import RocketMQDataSource
+from gateway.spark.stream_reader import StreamReader
+from gateway.spark.writer import BatchWriter, StreamWriter
+
+NOWHERE = {"nameServer": "nowhere.invalid:1"}
+READ = {**NOWHERE, "subscribe": "orders"}
+BODY = StructType([StructField("body", BinaryType()), StructField("queueOffset", LongType())])
+
+
+def source(options: dict[str, str]) -> RocketMQDataSource:
+    """As Spark makes it: options whose names have lost their case."""
+    return RocketMQDataSource(CaseInsensitiveDict(options))
+
+
+def test_it_is_known_as_rocketmq() -> None:
+    assert RocketMQDataSource.name() == "rocketmq"
+
+
+def test_readers_and_writers_open_nothing_and_travel() -> None:
+    made: list[Any] = [
+        source(READ).reader(schema=BODY),
+        source(READ).streamReader(schema=BODY),
+        source({**NOWHERE, "topic": "orders"}).writer(BODY.add("tags", "string"), False),
+        source({**NOWHERE, "topic": "orders"}).streamWriter(BODY, False),
+    ]
+    kinds = [BatchReader, StreamReader, BatchWriter, StreamWriter]
+    assert [type(pickle.loads(pickle.dumps(entry))) for entry in made] == kinds
+
+
+def test_the_schema_is_asked_before_it_is_known_whether_it_is_for_a_stream() -> None:
+    assert source({**READ, "startingOffsets": "latest"}).schema().startswith("topic string, flag int, body binary")
+    assert "properties string" in source({**READ, "propertiesFormat": "json"}).schema()
+
+
+def test_a_misspelt_option_is_refused_at_once() -> None:
+    with pytest.raises(OptionRefused, match="did you mean 'subscribe'"):
+        source({**NOWHERE, "subscrib": "orders"})
+
+
+def test_only_a_reader_that_is_to_take_conditions_looks_as_if_it_could() -> None:
+    """Spark fails any query over a reader that could, while the push-down is off, and off is the default."""
+    plain: Any = source(READ).reader(BODY)
+    narrowed: Any = source({**READ, "pushFilters": "true"}).reader(BODY)
+    assert plain.pushFilters.__func__ is DataSourceReader.pushFilters
+    assert isinstance(narrowed, NarrowedReader)
+    assert narrowed.pushFilters.__func__ is not DataSourceReader.pushFilters
+
+
+def test_a_column_of_another_type_is_refused() -> None:
+    with pytest.raises(SchemaRefused, match="body has the type binary, not string"):
+        source(READ).reader(StructType([StructField("body", StringType())]))
+    with pytest.raises(SchemaRefused, match="must be binary or string"):
+        source(NOWHERE).writer(StructType([StructField("body", IntegerType())]), False)
+
+
+def test_queues_are_not_overwritten() -> None:
+    for make in (source(NOWHERE).writer, source(NOWHERE).streamWriter):
+        with pytest.raises(OptionRefused, match="queues are appended to"):
+            make(BODY, True)
