@@ -54,9 +54,9 @@ def test_only_a_reader_that_is_to_take_conditions_looks_as_if_it_could() -> None
     """Spark fails any query over a reader that could, while the push-down is off, and off is the default."""
     plain: Any = source(READ).reader(BODY)
     narrowed: Any = source({**READ, "pushFilters": "true"}).reader(BODY)
-    assert plain.pushFilters.__func__ is DataSourceReader.pushFilters
-    assert isinstance(narrowed, NarrowedReader)
-    assert narrowed.pushFilters.__func__ is not DataSourceReader.pushFilters
+    assert type(plain).pushFilters is DataSourceReader.pushFilters
+    assert type(narrowed) is NarrowedReader
+    assert type(narrowed).pushFilters is not DataSourceReader.pushFilters
 
 
 def test_a_column_of_another_type_is_refused() -> None:
