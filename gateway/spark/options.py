@@ -45,6 +45,10 @@ _SINK: Final = (
     "topic", "producerGroup", "sendTimeoutMs", "batchBytes", "maxInFlight", "acceptFlushTimeout", "deliveryMode",
     "reconnectTimeoutMs",
 )  # fmt: skip
+_SPARKS_OWN: Final = frozenset(
+    ("checkpointlocation", "queryname", "asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms")
+)
+"""Options of Spark's that reach a sink as if they were the sink's."""
 _SOURCE_ALIASES: Final = {
     "namesrvaddr": "nameServer",
     "topic": "subscribe",
@@ -302,6 +306,8 @@ def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapp
     found: dict[str, str] = {}
     for name, value in options.items():
         real = by_lower.get(name.lower())
+        if real is None and name.lower() in _SPARKS_OWN:
+            continue
         if real is None:
             raise OptionRefused(f"unknown option {name!r}{did_you_mean(name, known)}")
         if real in found:

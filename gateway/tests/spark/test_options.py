@@ -126,6 +126,11 @@ def test_names_are_checked_before_it_is_known_what_for() -> None:
         check_names({"producerGrup": "x"})
 
 
+def test_options_that_spark_hands_over_with_the_sink_s_are_left_to_spark() -> None:
+    assert write_options({**PLACE, "checkpointlocation": "/x", "queryname": "q"}) == write_options(PLACE)
+    check_names({"checkpointLocation": "/x"})
+
+
 def test_secrets_are_not_shown() -> None:
     assert redacted({"secretkey": "s", "topic": "t"}) == {"secretkey": "***", "topic": "t"}
 
