@@ -19,7 +19,9 @@ def maps(raws: list[bytes]) -> list[dict[str, str]]:
     pairs = property_pairs(pa.array(raws, pa.binary()))
     column = map_column(pairs, TEXTS)
     column.validate(full=True)
-    return [dict(row) for row in column.to_pylist()]
+    rows = column.to_pylist()
+    assert all(len(row) == len(dict(row)) for row in rows), "a map has each name once"
+    return [dict(row) for row in rows]
 
 
 @settings(max_examples=300, deadline=None)
