@@ -124,18 +124,19 @@ class PullMessage:
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         if self._offsets.resets and self._is_reset(request, header):
             return
-        if header.request_source == BULK_READER:
-            count, most_bytes = limits.max_count_bulk, limits.max_bytes_bulk
-        else:
-            count, most_bytes = limits.max_count, limits.max_bytes
-        count = max(1, min(header.max_msg_nums, count))
-        size = min(header.max_msg_bytes or most_bytes, most_bytes)
+        count, size = self._most(header, limits.max_count, limits.max_bytes)
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
         result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
         if result is None:
             self._cold_read(request, header, accepts, may_hold)
         else:
             self._answer_or_hold(request, header, accepts, may_hold, result)
+
+    def _most(self, header: PullMessageRequest, count: int, size: int) -> tuple[int, int]:
+        """Messages and bytes of an answer, which has ``count`` and ``size`` at most unless a bulk reader asks."""
+        if header.request_source == BULK_READER:
+            count, size = self._limits.max_count_bulk, self._limits.max_bytes_bulk
+        return max(1, min(header.max_msg_nums, count)), min(header.max_msg_bytes or size, size)
 
     def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
         """Whether the queue was set to another offset than the one asked for; then that is the answer."""
@@ -153,12 +154,7 @@ class PullMessage:
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits, store = self._limits, self._store
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        if header.request_source == BULK_READER:
-            count, most_bytes = limits.max_count_bulk, limits.max_bytes_bulk
-        else:
-            count, most_bytes = limits.max_count_cold, limits.max_bytes_cold
-        count = max(1, min(header.max_msg_nums, count))
-        size = min(header.max_msg_bytes or most_bytes, most_bytes)
+        count, size = self._most(header, limits.max_count_cold, limits.max_bytes_cold)
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
 
         def read() -> GetResult | None:
