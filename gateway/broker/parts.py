@@ -32,6 +32,7 @@ from gateway.broker.requests.pop import PopLimits, PopMessage
 from gateway.broker.requests.pop_ack import PopAcks
 from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
+from gateway.broker.requests.recall import RecallMessage, RecallTerms
 from gateway.broker.requests.reply import ReplyMessage
 from gateway.broker.requests.send import SendLimits, SendMessage
 from gateway.broker.requests.send_back import SendBack
@@ -58,6 +59,9 @@ from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.redirect import schedule_queue_id
+from gateway.schedule.timer_files import TimerFiles
+from gateway.schedule.timer_message import TimerTerms, placed_timed
+from gateway.schedule.timer_service import TimerService
 from gateway.settings import FlushDiskType, Settings
 from gateway.store.message_store import MessageStore
 from gateway.store.retention import rule_text
@@ -73,6 +77,7 @@ from wire.codes import RequestCode
 from wire.errors import WireError
 from wire.message.flags import Permission
 from wire.message.message_id import UniqueKeys, pack_host, unpack_host
+from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
     from gateway.broker.requests.assignments import QueuesOf
@@ -232,6 +237,8 @@ class BrokerParts:
         self._delays = DelayService(
             store=self.store, levels=self._levels, reactor=reactor, clock=clock, in_thread=in_thread
         )
+        self._timer_terms = timer_terms(settings)
+        self._timers = self._make_timers(files) if settings.timer_wheel_enable else None
         self._throughput = Throughput(self._totals, clock, _day_of)
         self.store.keep_from = self._oldest_pending
         self._steady_ms = steady_clock(clock)
@@ -292,6 +299,8 @@ class BrokerParts:
         self._modes.load()
         self.pops.rebuild()
         self.transactions.rebuild()
+        if self._timers is not None:
+            self._timers.open()
 
     def register(self, dispatch: Dispatch) -> None:
         """Put all requests on a dispatch."""
@@ -307,23 +316,29 @@ class BrokerParts:
         dispatch.loads((RequestCode.VIEW_BROKER_STATS_DATA,), self._counts)
         dispatch.loads((RequestCode.QUERY_CONSUME_QUEUE,), self._queue_units)
         dispatch.loads((RequestCode.GET_BROKER_HA_STATUS,), self._replication)
+        dispatch.loads((RequestCode.GET_TIMER_CHECK_POINT,), self._timer_state)
         dispatch.loads(BROKER_INFO_CODES, self._broker_info)
         dispatch.loads(TRANSACTION_CODES, self._transaction_control)
 
     def start(self) -> None:
         """Begin what runs by itself."""
         self._delays.start()
+        if self._timers is not None:
+            self._timers.start()
         self.transactions.start()
 
     async def stop(self) -> None:
         """End what runs by itself and answer the held pulls; ends when everything appended is durable."""
         self._delays.stop()
+        timers_stopped = None if self._timers is None else self._timers.stop()
         self._held.resume_all()
         self.pops.stop()
         await self.transactions.stop()
         waiting: Deferred[None] = Deferred()
         self.store.when_idle(lambda: waiting.callback(None))
         await waiting
+        if timers_stopped is not None:
+            await timers_stopped
 
     def close(self) -> None:
         """Save the tables, flush and close the store; blocks.
@@ -360,10 +375,35 @@ class BrokerParts:
                 config / "delayOffset.json",
                 "delay levels go on at the offsets saved last: delayed messages released since come again",
             ),
+            *self._last_timer_saves(),
             LastSave(
                 counts, config / FILE_NAME, "nothing here: counts of transactions that only Apache RocketMQ reads"
             ),
         ]
+
+    def _last_timer_saves(self) -> list[LastSave]:
+        if self._timers is None:
+            return []
+        return [
+            LastSave(
+                self._timers,
+                self._settings.store_path_root_dir / "config" / "timercheck",
+                "the next start looks through the commit log for timer messages delivered since",
+            )
+        ]
+
+    def _make_timers(self, files: FileLayer | None) -> TimerService:
+        settings = self._settings
+        timers = TimerService(
+            store=self.store,
+            files=TimerFiles(settings.store_path_root_dir, settings.mapped_file_size_timer_log, files),
+            terms=self._timer_terms,
+            reactor=self._reactor,
+            clock=self._clock,
+            in_thread=self._in_thread,
+        )
+        self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
+        return timers
 
     # -- requests -------------------------------------------------------------------------------------------
 
@@ -389,6 +429,7 @@ class BrokerParts:
                 broker_permission=settings.broker_permission,
                 random_below=randbelow,
             ),
+            self._recall(),
             self._pull(),
             self._pop(),
             self._pop_acks(),
@@ -487,6 +528,11 @@ class BrokerParts:
 
         return Replication(store=self.store)
 
+    def _timer_state(self) -> RequestGroup:
+        from gateway.broker.requests.admin.timer_state import TimerState
+
+        return TimerState(self._timers)
+
     def _broker_info(self) -> RequestGroup:
         from gateway.broker.requests.broker_info import BrokerInfo
         from gateway.broker.store_identity import FILE_NAME, store_identity
@@ -503,6 +549,7 @@ class BrokerParts:
             store_id=store_identity(
                 JsonFile(self._settings.store_path_root_dir / "config" / FILE_NAME), lambda: uuid4().hex
             ),
+            timers=self._timers,
         )
 
     def _transaction_control(self) -> RequestGroup:
@@ -525,9 +572,11 @@ class BrokerParts:
             groups=self.groups,
             half_messages=self.transactions,
             levels=self._levels,
+            timed=self._timed,
             limits=SendLimits(
                 max_message_bytes=settings.max_message_size,
                 broker_permission=settings.broker_permission,
+                broker_name=settings.broker_name,
                 cluster=settings.broker_cluster_name,
                 region=settings.region_id,
                 trace_on=settings.trace_on,
@@ -537,6 +586,36 @@ class BrokerParts:
             unique_key=self._unique_keys().create_unique_key,
             random_below=randbelow,
             group_is_orderly=self._locks.group_is_orderly,
+        )
+
+    def _recall(self) -> RecallMessage:
+        settings = self._settings
+        return RecallMessage(
+            store=self.store,
+            topics=self.topics,
+            terms=RecallTerms(
+                enabled=settings.recall_message_enable,
+                broker_name=settings.broker_name,
+                is_writable=bool(settings.broker_permission & Permission.WRITE)
+                or settings.allow_recall_when_broker_not_writeable,
+                max_delay_ms=self._timer_terms.max_delay_ms,
+                topic_in_key=self._timer_terms.topic_in_key,
+                region=settings.region_id,
+            ),
+            timed=self._timed,
+            store_host=self._store_host,
+            clock_ms=self._clock,
+        )
+
+    def _timed(self, message: OutgoingMessage) -> OutgoingMessage:
+        """A message that asks for a time of delivery as it waits."""
+        timers = self._timers
+        return placed_timed(
+            message,
+            self._clock(),
+            self._timer_terms,
+            waiting_in=timers.waiting_in if timers is not None else lambda _: 0,
+            random_below=randbelow,
         )
 
     def _pull(self) -> PullMessage:
@@ -676,6 +755,7 @@ class BrokerParts:
                 interval_ms=settings.flush_delay_offset_interval_ms,
                 run=self._delay_offsets.persist,
             ),
+            *self._timer_jobs(),
             Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=self._persist_tables),
             Job(name="throughput", interval_ms=SAMPLE_MS, run=self._throughput.sample),
             Job(name="flows", interval_ms=FLOW_SAMPLE_MS, run=self._flows.sample),
@@ -691,6 +771,17 @@ class BrokerParts:
                 hurry=self._expiry.hurry,
             ),
         ]
+
+    def _timer_jobs(self) -> list[Job]:
+        timers = self._timers
+        if timers is None:
+            return []
+
+        def save() -> Deferred[object] | None:
+            work = timers.save()
+            return None if work is None else thread_result(self._in_thread, work)
+
+        return [Job(name="timer files", interval_ms=self._settings.timer_flush_interval_ms, run=save)]
 
     def _scan_members(self) -> None:
         self._heartbeats.close_silent()
@@ -726,6 +817,8 @@ class BrokerParts:
         self._flows.stored(messages)
         self.transactions.half_stored(messages)
         self._delays.arrived(messages)
+        if self._timers is not None:
+            self._timers.arrived(messages)
         self._held.arrived(messages)
         self.pops.arrived(messages)
 
@@ -744,9 +837,11 @@ class BrokerParts:
     # -- small values ---------------------------------------------------------------------------------------
 
     def _oldest_pending(self) -> int | None:
-        """The place of the oldest half message without an outcome: retention keeps it."""
+        """The place of the oldest half message without an outcome, or timer message: retention keeps it."""
         pending = self.transactions.pending
-        return pending.place(pending.base)[0] if pending.count else None
+        half = pending.place(pending.base)[0] if pending.count else None
+        timer = None if self._timers is None else self._timers.keep_from()
+        return min((place for place in (half, timer) if place is not None), default=None)
 
     def _delay_of(self, level: int) -> int | None:
         return self._levels.delay_ms(level) if level > 0 else None
@@ -783,7 +878,21 @@ class BrokerParts:
             gets=traffic.given_messages,
             found_pulls=traffic.found_pulls,
             missed_pulls=traffic.missed_pulls,
+            timers_entered=0 if self._timers is None else self._timers.entered,
+            timers_delivered=0 if self._timers is None else self._timers.delivered,
         )
+
+
+def timer_terms(settings: Settings) -> TimerTerms:
+    """The settings of timer messages, in milliseconds."""
+    return TimerTerms(
+        enabled=settings.timer_wheel_enable,
+        precision_ms=settings.timer_precision_ms,
+        max_delay_ms=settings.timer_max_delay_sec * 1_000,
+        roll_slots=settings.timer_roll_window_slot,
+        congested=settings.timer_congest_num_each_slot,
+        topic_in_key=settings.append_topic_for_timer_delete_key,
+    )
 
 
 def store_settings(settings: Settings) -> StoreSettings:

@@ -375,7 +375,7 @@ Examples:
 
 \b
 SOURCE is verified first, holes stay holes, the copy is read back, nothing is overwritten. What the gateway does not
-have (timer messages, batch queues, compacted topics, settings in RocksDB) is refused; --accept-loss leaves it behind.
+have (batch queues, compacted topics, settings in RocksDB) is refused; --accept-loss leaves it behind.
 """,
 )
 @click.argument("directory", metavar="SOURCE", type=click.Path(path_type=Path))

@@ -1,15 +1,12 @@
-"""The handle by which a timer message can be taken back (upstream ``RecallMessageHandle``).
-
-URL-safe base64 of ``v1 topic broker timestamp id``, joined by spaces.
-"""
+"""The handle by which a timer message can be taken back, as the client reads it; the format is ``wire``'s."""
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import NamedTuple
 
 from gateway.client.errors import ConfigurationError
+from wire.errors import FieldError
+from wire.message import recall_handle
 
 
 class RecallHandle(NamedTuple):
@@ -27,10 +24,7 @@ def parse_recall_handle(handle: str) -> RecallHandle:
     :raises ConfigurationError: it is none.
     """
     try:
-        text = base64.urlsafe_b64decode(handle + "=" * (-len(handle) % 4)).decode()
-        version, topic, broker_name, timestamp, msg_id = text.split(" ")
-        if version != "v1":
-            raise ValueError(version)
-        return RecallHandle(topic, broker_name, int(timestamp), msg_id)
-    except (binascii.Error, ValueError) as error:
+        found = recall_handle.parse_recall_handle(handle)
+        return RecallHandle(found.topic, found.broker_name, int(found.timestamp), found.unique_key)
+    except (FieldError, ValueError) as error:
         raise ConfigurationError("recall_handle", handle, "SendResult.recall_handle of a timer message") from error

@@ -41,9 +41,13 @@ CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"
 
 NOT_ALLOWED_SEND_TOPICS = frozenset(
-    {SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, SCHEDULE_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC}
+    {
+        *(SELF_TEST_TOPIC, OFFSET_MOVED_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC),
+        *(HALF_TOPIC, OP_HALF_TOPIC, CHECK_MAX_TOPIC),
+    }
 )
-"""Topics that only the broker itself writes to."""
+"""Topics that only the broker itself writes to. Upstream lets clients write to that of the timer messages, and delivers
+none of these any more after one that does not say when it is due."""
 
 SYSTEM_TOPICS = NOT_ALLOWED_SEND_TOPICS | {DEFAULT_TOPIC, BENCHMARK_TOPIC, TRACE_TOPIC, CHECKPOINT_TOPIC}
 """Never created or deleted by a request; a broker adds its own name, its cluster's and a few more."""

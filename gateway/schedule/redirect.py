@@ -34,11 +34,6 @@ def delay_level(properties: Mapping[str, str]) -> int:
         return 0
 
 
-def asks_for_timer(properties: Mapping[str, str]) -> bool:
-    """Whether a message wants to be delivered at an arbitrary time (5.x timer), not at a delay level."""
-    return any(name in properties for name in TIMER_PROPERTIES)
-
-
 def schedule_queue_id(level: int) -> int:
     """The queue of the schedule topic in which a level waits."""
     return level - 1
@@ -53,6 +48,8 @@ def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingM
     """The message as it waits: in the schedule topic, with its real topic and queue as properties."""
     level = levels.clip(delay_level(message.property_map))
     properties = dict(message.property_map)
+    for name in TIMER_PROPERTIES:  # the level wins
+        properties.pop(name, None)
     properties[PropertyName.DELAY] = str(level)
     properties[PropertyName.REAL_TOPIC] = message.topic
     properties[PropertyName.REAL_QID] = str(message.queue_id)

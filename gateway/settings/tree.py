@@ -16,6 +16,7 @@ from gateway.settings.metrics import MetricsSettings
 from gateway.settings.name_server import NameServerSettings
 from gateway.settings.remoting import RemotingSettings
 from gateway.settings.store import StoreSettings
+from gateway.settings.timer import TimerSettings
 from gateway.settings.transaction import TransactionSettings
 
 
@@ -50,6 +51,7 @@ class Settings(
     NameServerSettings,
     TransactionSettings,
     MetricsSettings,
+    TimerSettings,
     StoreSettings,
     BrokerSettings,
 ):

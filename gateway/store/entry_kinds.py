@@ -14,10 +14,11 @@ from gateway.store.errors import ForeignFile
 from gateway.store.files import EntryKind, FileLayer
 
 _FILES = (
+    *("timerwheel", "config/timercheck"),
     *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted"),
     *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
 )
-_DIRECTORIES = ("commitlog", "consumequeue", "index", "config", "transaction", "deleted", "recovered")
+_DIRECTORIES = ("commitlog", "consumequeue", "index", "config", "transaction", "deleted", "recovered", "timerlog")
 _TABLE_ENDINGS = (".json", ".json.bak")
 
 

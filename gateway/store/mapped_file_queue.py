@@ -18,12 +18,21 @@ class MappedFileQueue:
     The last files may be empty: made in advance, or left over from a write that was undone.
 
     :param root: the store, which errors name; None for the directory above.
+    :param what: the files are called in errors, and the setting of their size.
     """
 
-    __slots__ = ("_files", "_repair", "directory", "file_size", "list", "remarks")
+    __slots__ = ("_files", "_repair", "_what", "directory", "file_size", "list", "remarks")
 
-    def __init__(self, files: FileLayer, directory: Path, file_size: int, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        files: FileLayer,
+        directory: Path,
+        file_size: int,
+        root: Path | None = None,
+        what: tuple[str, str] = ("commit log", "mappedFileSizeCommitLog"),
+    ) -> None:
         self._files = files
+        self._what = what
         self._repair = f"'rocketmq-gateway store repair {directory.parent if root is None else root}'"
         self.directory = directory
         self.file_size = file_size
@@ -56,7 +65,7 @@ class MappedFileQueue:
         for name in self._files.list(self.directory):
             start = parse_offset_name(name)
             if start is None:
-                self.remarks.append(f"{self.directory / name} is not a commit log file and was left alone")
+                self.remarks.append(f"{self.directory / name} is not a {self._what[0]} file and was left alone")
                 continue
             fd = self._files.open(self._path(start))
             try:
@@ -75,16 +84,16 @@ class MappedFileQueue:
         if common != configured and times == len(sizes) and all(start % common == 0 for start in sizes):
             self.file_size = common
             self.remarks.append(
-                f"commit log files in {self.directory} have {common} bytes, not the configured {configured}; "
+                f"{self._what[0]} files in {self.directory} have {common} bytes, not the configured {configured}; "
                 "their size is used"
             )
         for start, size in sorted(sizes.items()):
             if size != self.file_size:
                 raise ForeignFile(
                     self._path(start),
-                    f"has {size} bytes, a commit log file here has {self.file_size}",
+                    f"has {size} bytes, a {self._what[0]} file here has {self.file_size}",
                     f"restore it from a copy; {self._repair} gives it its size again with stand-ins for what is "
-                    "lost. When most files have this size, set mappedFileSizeCommitLog to it",
+                    f"lost. When most files have this size, set {self._what[1]} to it",
                 )
 
     @property

@@ -33,6 +33,7 @@ TRANSACTION_DIRECTORY = "transaction"
 """Below the store directory: the check journal and what state stores leave."""
 _ROCKSDB_MARK = "CURRENT"
 _TIMER_TOPIC = "rmq_sys_wheel_timer"
+_WHEEL = ("timerwheel",)
 _CONFIG_DATABASES = ("topics", "subscriptionGroups", "consumerOffsets", "metadata")
 
 
@@ -64,6 +65,8 @@ def plan_export(verification: Verification, apache: str) -> Transfer:
             "clients before 5.0 cannot read their records: use --for 5"
         )
     remarks = _settings_remarks(directory)
+    if apache == OLD_APACHE and _has_timers(directory):
+        remarks.append(f"Apache RocketMQ 4.9 knows no timer messages: it delivers none of topic {_TIMER_TOPIC}")
     if (directory.root / TRANSACTION_DIRECTORY / "checks").exists():
         remarks.append("how often half messages were checked is not taken along: Apache RocketMQ counts anew")
     return Transfer(tuple(_store_files(directory)), remarks)
@@ -119,12 +122,14 @@ def _unsupported(directory: StoreDirectory) -> Iterator[str]:
     ):
         if _has_files(root / name):
             yield f"{what} ({root / name})"
-    timers = [folder for (topic, _), folder in directory.queues.items() if topic == _TIMER_TOPIC]
-    if any(data_end(file.path, file.size) for folder in timers for file in folder.files):
-        yield f"messages waiting for a time of delivery (topic {_TIMER_TOPIC})"
     for name in _CONFIG_DATABASES:
         if (root / "config" / name / _ROCKSDB_MARK).exists():
             yield f"settings in a RocksDB database ({root / 'config' / name}): export them to JSON files first"
+
+
+def _has_timers(directory: StoreDirectory) -> bool:
+    timers = [folder for (topic, _), folder in directory.queues.items() if topic == _TIMER_TOPIC]
+    return any(data_end(file.path, file.size) for folder in timers for file in folder.files)
 
 
 def _has_files(folder: Path) -> bool:
@@ -159,11 +164,12 @@ def _store_files(directory: StoreDirectory) -> Iterator[tuple[DiskFile, Path]]:
     for file in directory.index_files:
         if is_index_name(file.path.name):
             yield file, Path("index") / file.path.name
-    config = directory.root / "config"
-    for path in sorted(config.iterdir()) if config.is_dir() else ():
-        if path.is_file() and path.name.endswith((".json", ".json.bak")):
-            stat = path.stat()
-            yield DiskFile(path, 0, stat.st_size, stat.st_blocks * 512), Path("config") / path.name
+    for folder_name, endings in (("config", (".json", ".json.bak", "timercheck")), ("timerlog", ("",)), (".", _WHEEL)):
+        folder_path = directory.root / folder_name
+        for path in sorted(folder_path.iterdir()) if folder_path.is_dir() else ():
+            if path.is_file() and path.name.endswith(endings):
+                stat = path.stat()
+                yield DiskFile(path, 0, stat.st_size, stat.st_blocks * 512), Path(folder_name) / path.name
 
 
 def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progress: Progress) -> None:

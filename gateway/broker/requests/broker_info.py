@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gateway.broker.requests.throughput import Throughput
     from gateway.clock import Milliseconds
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.timer_service import TimerService
     from gateway.store.message_store import MessageStore
     from gateway.telemetry.metrics import Registry
 
@@ -35,6 +36,7 @@ class BrokerInfo:
     :param delay_offsets: next offset and end of each delay level's queue.
     :param registry: the metrics, shown by their names beside upstream's figures.
     :param store_id: what tells this store from another one in its place; upstream has nothing like it.
+    :param timers: None when timer messages are off.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class BrokerInfo:
         delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
         registry: Registry,
         store_id: str,
+        timers: TimerService | None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -57,6 +60,7 @@ class BrokerInfo:
         self._delay_offsets = delay_offsets
         self._registry = registry
         self._store_id = store_id
+        self._timers = timers
         self._booted_ms = clock_ms()
 
     def register(self, dispatch: Dispatch) -> None:
@@ -132,15 +136,21 @@ class BrokerInfo:
         }
 
     def _queues(self) -> dict[str, object]:
-        """Upstream's thread pools and timer; here requests wait in no queue and there is no timer wheel."""
+        """Upstream's thread pools and timer; here requests wait in no queue, and timer messages enter at once."""
         waiting = {
             f"{kind}ThreadPoolQueue{figure}": 0
             for kind in ("send", "pull", "litePull", "query", "ack")
             for figure in ("Size", "HeadWaitTimeMills")
         }
-        timer = dict.fromkeys(("timerReadBehind", "timerOffsetBehind", "timerCongestNum"), 0)
-        rates = dict.fromkeys(("timerEnqueueTps", "timerDequeueTps"), 0.0)
-        return {**waiting, **timer, **rates, "EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0}
+        timers = self._timers
+        timer: dict[str, object] = {
+            "timerReadBehind": 0 if timers is None else timers.behind_ms // 1_000,
+            "timerOffsetBehind": 0,
+            "timerCongestNum": 0 if timers is None else timers.waiting,
+            "timerEnqueueTps": self._throughput.rate(lambda t: t.timers_entered),
+            "timerDequeueTps": self._throughput.rate(lambda t: t.timers_delivered),
+        }
+        return {**waiting, **timer, "EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0}
 
 
 def _duration(elapsed_ms: int) -> str:

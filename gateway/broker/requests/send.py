@@ -18,8 +18,9 @@ from gateway.delivery.retry import (
     max_reconsume_times,
 )
 from gateway.errors import RequestRefused
-from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, RETRY_TOPIC_PREFIX, check_topic_name
-from gateway.schedule.redirect import TIMER_PROPERTIES, asks_for_timer, delay_level, redirect_delayed
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, RETRY_TOPIC_PREFIX, WHEEL_TIMER_TOPIC, check_topic_name
+from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level, redirect_delayed
+from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
 from wire.answer_form import AnswerForm
 from wire.codes import RequestCode, ResponseCode, SerializeType
@@ -84,6 +85,7 @@ class SendLimits:
 
     max_message_bytes: int
     broker_permission: int
+    broker_name: str
     cluster: str
     region: str
     trace_on: bool
@@ -91,7 +93,10 @@ class SendLimits:
 
 
 class SendMessage:
-    """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320)."""
+    """Answers SEND_MESSAGE (10), SEND_MESSAGE_V2 (310) and SEND_BATCH_MESSAGE (320).
+
+    :param timed: a message that asks for a time of delivery as it waits, or RequestRefused.
+    """
 
     def __init__(
         self,
@@ -101,6 +106,7 @@ class SendMessage:
         groups: Groups,
         half_messages: HalfMessages,
         levels: DelayLevels,
+        timed: Callable[[OutgoingMessage], OutgoingMessage],
         limits: SendLimits,
         store_host: Callable[[Channel], bytes],
         unique_key: Callable[[], str],
@@ -113,6 +119,7 @@ class SendMessage:
         self._groups = groups
         self._half_messages = half_messages
         self._levels = levels
+        self._timed = timed
         self._limits = limits
         self._store_host = store_host
         self._unique_key = unique_key
@@ -253,12 +260,8 @@ class SendMessage:
             return self._half_messages.half_of(message)
         if level > 0:
             return redirect_delayed(message, self._levels)
-        if asks_for_timer(properties):
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                "timer messages (TIMER_DELIVER_MS, TIMER_DELAY_MS, TIMER_DELAY_SEC) are not supported; "
-                "use a delay level",
-            )
+        if wants_timer(message):
+            return self._timed(message)
         return message
 
     def _retried(
@@ -397,6 +400,7 @@ class SendMessage:
         status = result.status
         if (
             status is PutStatus.PUT_OK
+            and result.topic != WHEEL_TIMER_TOPIC
             and command.serialize_type == SerializeType.JSON
             and unique_key.isalnum()
             and unique_key.isascii()
@@ -416,6 +420,9 @@ class SendMessage:
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(result.queue_offset)
         ext["transactionId"] = unique_key
+        handle = recall_handle(result.message, self._limits.broker_name)
+        if handle is not None:
+            ext["recallHandle"] = handle
         request.send(command.response(code, None, ext))
 
     def _answer_batch(

@@ -28,6 +28,10 @@ class Totals(NamedTuple):
     """Pulls that found something."""
     missed_pulls: int
     """Pulls that found nothing."""
+    timers_entered: int = 0
+    """Timer messages that began to wait."""
+    timers_delivered: int = 0
+    """Timer messages delivered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,10 @@ class Throughput:
         """One rate over the three windows: ``"12.5 11.0 3.2"``."""
         now_ms, now = self._clock_ms(), of(self._totals())
         return " ".join(str(self._rate(of, now_ms, now, window_ms)) for window_ms in WINDOWS_MS)
+
+    def rate(self, of: Callable[[Totals], int]) -> float:
+        """One rate over the first window alone."""
+        return self._rate(of, self._clock_ms(), of(self._totals()), WINDOWS_MS[0])
 
     def day(self, of: Callable[[Totals], int]) -> DayTotals:
         """One total at the two midnights and now."""

@@ -137,7 +137,10 @@ class Exploration:
 
     def _check(self, image: Image, ledger: Ledger, is_kill: bool, dice: Random) -> Recovered:
         found = recover(image, ledger.now_ms, self._workload.settings, self._workload.states)
-        Oracle(ledger, self._workload.settings, kill=is_kill).check(found, dice)
+        oracle = Oracle(ledger, self._workload.settings, kill=is_kill)
+        oracle.check(found, dice)
+        if ledger.timers:
+            oracle.deliver_all(recover(image, ledger.now_ms, self._workload.settings, self._workload.states))
         return found
 
     def _cut_again(self, found: Recovered, image: Image, ledger: Ledger, is_kill: bool, dice: Random) -> None:

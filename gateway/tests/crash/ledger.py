@@ -114,6 +114,7 @@ class Ledger:
     :param flushed: the highest offset of the log that was reported as on disk.
     :param offsets: of consumers.
     :param waiting: delayed messages by queue and offset of the schedule topic; they may be delivered more than once.
+    :param timers: timer messages by offset of their topic's queue; they are delivered once.
     """
 
     now_ms: int
@@ -126,6 +127,7 @@ class Ledger:
     topics: Table[str, TopicConfig] = field(default_factory=Table)
     groups: Table[str, SubscriptionGroupConfig] = field(default_factory=Table)
     waiting: dict[tuple[int, int], Waiting] = field(default_factory=dict)
+    timers: dict[int, Waiting] = field(default_factory=dict)
 
     def allow(self, queue: QueueName, body: bytes) -> None:
         """A message is on its way to a queue."""
@@ -150,6 +152,10 @@ class Ledger:
     def delay(self, queue_id: int, offset: int, waiting: Waiting) -> None:
         """A delayed message is stored."""
         self.waiting[queue_id, offset] = waiting
+
+    def wait_for_time(self, offset: int, waiting: Waiting) -> None:
+        """A timer message is stored."""
+        self.timers[offset] = waiting
 
     def begin_deletion(self, topic: str) -> None:
         """Messages of a topic may be gone from now on, or come back until the deletion is done."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
-from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import NOT_KNOWN
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.get_result import GetStatus
@@ -28,6 +28,8 @@ from wire.message.record import StoredMessage, parse_records
 KEYS_ASKED = 3
 """Acknowledged messages of an image that are looked for by key."""
 END_OF_TIME_MS = 2**62
+TIMER_SECONDS = 14
+"""After as many the last timer message of a workload is due."""
 READ_COUNT = 64
 READ_BYTES = 1 << 20
 _CONTRADICTION = {
@@ -167,7 +169,7 @@ class Oracle:
             place = message.commit_log_offset
             if queue[0] == OP_HALF_TOPIC:
                 continue
-            if message.body in bodies - repeated and queue[0] != CHECK_MAX_TOPIC:
+            if message.body in bodies - repeated and queue[0] not in (CHECK_MAX_TOPIC, WHEEL_TIMER_TOPIC):
                 raise Violation(f"{queue} offset {message.queue_offset} is there twice: {_short(message.body)}")
             if message.body not in allowed:
                 raise Violation(
@@ -282,6 +284,27 @@ class Oracle:
                     f"and {waiting.final} does not have it"
                 )
 
+    def deliver_all(self, found: Recovered) -> None:
+        """Let the time of all timer messages pass: then each is where it belongs, once.
+
+        :raises Violation: one is missing, or there twice.
+        """
+        broker = found.broker
+        broker.start()
+        for _ in range(TIMER_SECONDS):
+            broker.clock.now_ms += 1_000
+            broker.reactor.advance(1)
+            broker.threads.run()
+            broker.reactor.advance(0)
+            broker.threads.run()
+        seen = read_all(broker.store)
+        for queue, messages in seen.items():
+            self._check_content(queue, messages)
+        for offset, waiting in self._ledger.timers.items():
+            times = sum(message.body == waiting.shown.body for message in seen.get(waiting.final, ()))
+            if times != 1 and self._is_promised(waiting.shown.end):
+                raise Violation(f"timer message {offset} is {times} times in {waiting.final}")
+
     def _check_discarded(self, found: Recovered) -> None:
         """A discarded half message is in the topic of those; a torn append may leave it there and still pending."""
         given_up = {message.body for message in found.seen.get((CHECK_MAX_TOPIC, HALF_QUEUE_ID), ())}
@@ -324,6 +347,9 @@ def rebased(found: Recovered, ledger: Ledger) -> Ledger:
         after.show(queue, message.queue_offset, shown)
         if queue[0] == HALF_TOPIC:
             after.allow((CHECK_MAX_TOPIC, HALF_QUEUE_ID), message.body)
+        if queue[0] == WHEEL_TIMER_TOPIC and (final := real_place(message.property_map)) is not None:
+            after.allow(final, message.body)
+            after.wait_for_time(message.queue_offset, Waiting(shown, final))
         if queue[0] == SCHEDULE_TOPIC and (final := real_place(message.property_map)) is not None:
             after.allow(final, message.body)
             after.delay(queue[1], message.queue_offset, Waiting(shown, final))

@@ -21,6 +21,9 @@ from gateway.metadata.topics import Topics
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.timer_files import TimerFiles
+from gateway.schedule.timer_message import TimerTerms
+from gateway.schedule.timer_service import TimerService
 from gateway.settings import BrokerSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
@@ -40,6 +43,8 @@ PROCESS_ID = 4711
 SETTINGS = BrokerSettings(broker_name="crash")
 LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, remembered_outcomes=4096)
 LEVELS = DelayLevels.parse("1s 5s")
+TIMERS = TimerTerms(roll_slots=4)
+TIMER_LOG_BYTES = 4096
 
 
 def delay_of(level: int) -> int | None:
@@ -165,6 +170,14 @@ class SmallBroker:
         self.delays = DelayService(
             store=self.store, levels=LEVELS, reactor=self.reactor, clock=clock, in_thread=cast("Any", threads.in_pool)
         )
+        self.timers = TimerService(
+            store=self.store,
+            files=TimerFiles(ROOT, TIMER_LOG_BYTES, files),
+            terms=TIMERS,
+            reactor=self.reactor,
+            clock=clock,
+            in_thread=cast("Any", threads.in_pool),
+        )
         self.offsets = ConsumerOffsets(
             path=config / "consumerOffset.json", clock_ms=clock, in_thread=threads.in_pool, disk=files
         )
@@ -186,7 +199,8 @@ class SmallBroker:
 
     def _oldest_pending(self) -> int | None:
         pending = self.transactions.pending
-        return pending.place(pending.base)[0] if pending.count else None
+        half = pending.place(pending.base)[0] if pending.count else None
+        return min((place for place in (half, self.timers.keep_from()) if place is not None), default=None)
 
     def open(self) -> RecoveryReport:
         """Recover and load everything.
@@ -201,27 +215,37 @@ class SmallBroker:
         self.delays.resume_from(self.delay_offsets.load())
         self.delay_offsets.follow(self.delays.durable_offsets)
         self.transactions.rebuild()
+        self.timers.open()
         self.store.listen(self._dispatched)
         return report
 
     def _dispatched(self, results: list[Dispatched]) -> None:
         self.transactions.half_stored(results)
         self.delays.arrived(results)
+        self.timers.arrived(results)
+
+    def save_timers(self) -> None:
+        """What the job of the timer files does."""
+        work = self.timers.save()
+        if work is not None:
+            self.threads.in_pool(work, lambda _: None)
 
     def start(self) -> None:
         """Begin what runs by itself."""
         self.transactions.start()
         self.delays.start()
+        self.timers.start()
 
     def close(self) -> None:
         """A proper end."""
         self.delays.stop()
+        self.timers.stop()
         stopped: list[object] = []
         stopping = self.transactions.stop()
         stopping.addCallback(stopped.append)
         self.threads.run()
         assert stopped == [None], "transactions did not stop"
         self.store.flush()
-        for table in (self.topics, self.groups, self.offsets, self.delay_offsets):
+        for table in (self.topics, self.groups, self.offsets, self.delay_offsets, self.timers):
             table.persist_now()
         self.store.close()

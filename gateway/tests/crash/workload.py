@@ -16,12 +16,13 @@ from typing import Any
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.schedule.redirect import redirect_delayed
+from gateway.schedule.timer_message import placed_timed
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import Dispatched, PutResult
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Fact, Half, Ledger, OffsetKey, Outcome, QueueName, Shown, Waiting
 from gateway.tests.crash.recording import Change, Image, RecordingFiles
-from gateway.tests.crash.small_broker import HOST, LEVELS, LIMITS, Clock, SmallBroker
+from gateway.tests.crash.small_broker import HOST, LEVELS, LIMITS, TIMERS, Clock, SmallBroker
 from gateway.transaction.half_messages import HALF_QUEUE_ID, half_of, real_place
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
 from gateway.transaction.settling import Reply
@@ -272,6 +273,33 @@ class Run:
         queue_id, offset = result.queue_id, result.queue_offset
         self._fact(lambda ledger: ledger.delay(queue_id, offset, waiting))
 
+    def _timed(self) -> None:
+        message = self._message(self._random.choice(QUEUES))
+        due_ms = self._clock() + self._random.randint(1, 9_000)
+        message.property_map = {**message.property_map, PropertyName.TIMER_DELIVER_MS: str(due_ms)}
+        waiting = placed_timed(message, self._clock(), TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0)
+        self._allow(waiting)
+        self._allow(message)
+        self._broker.store.append(waiting, self._timer_stored)
+
+    def _timer_stored(self, result: PutResult) -> None:
+        self._stored(result)
+        place = real_place(result.message.property_map)
+        assert place is not None
+        start = result.commit_log_offset
+        waiting = Waiting(Shown(result.message.body, start, start + result.size, ""), place)
+        self._fact(lambda ledger: ledger.wait_for_time(result.queue_offset, waiting))
+
+    def _save_timers(self) -> None:
+        self._broker.save_timers()
+
+    def _tick(self) -> None:
+        """Some of the time until the next timer message."""
+        milliseconds = self._random.choice((1, 40, 300, 1_000))
+        self._clock.now_ms += milliseconds
+        self._fact(partial(_set_now, self._clock.now_ms))
+        self._broker.reactor.advance(milliseconds / 1_000)
+
     def _persist_delays(self) -> None:
         self._broker.delay_offsets.persist()
 
@@ -516,6 +544,13 @@ _SYNC = (
         },
     ),
     Workload("delay", {"delayed": 8, "append": 1, "wait": 5, "persist_delays": 3, **_COMMON}, ROLLING, steps=90),
+    Workload("timer", {"timed": 8, "append": 1, "tick": 9, "save_timers": 3, **_COMMON}, ROLLING, steps=110),
+    Workload(
+        "timer-reopen",
+        {"timed": 8, "tick": 9, "save_timers": 2, "reopen": 2, **_COMMON},
+        ROLLING,
+        steps=110,
+    ),
     Workload(
         "discard",
         {"half": 5, "end": 1, "wait": 8, "progress": 1, "persist": 1, **_COMMON},

@@ -3,7 +3,6 @@
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import (
-    asks_for_timer,
     delay_level,
     redirect_delayed,
     released,
@@ -66,5 +65,3 @@ def test_levels_and_timers_are_told_apart() -> None:
     assert delay_level({"DELAY": "4"}) == 4
     assert delay_level({"DELAY": "soon"}) == 0
     assert delay_level({}) == 0
-    assert asks_for_timer({"TIMER_DELIVER_MS": "1"})
-    assert not asks_for_timer({"DELAY": "1"})

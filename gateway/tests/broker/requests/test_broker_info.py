@@ -46,6 +46,7 @@ def peer(tmp_path: Path) -> Peer:
         delay_offsets=lambda: {1: (3, 7)},
         registry=registry,
         store_id="store-1",
+        timers=None,
     )
     info.register(server.dispatch)
     now_ms[0] += 90_061_000

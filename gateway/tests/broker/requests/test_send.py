@@ -20,6 +20,7 @@ from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.properties import build_properties
+from wire.message.recall_handle import parse_recall_handle
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 
@@ -209,12 +210,36 @@ def test_a_delayed_message_is_answered_with_its_place_in_the_schedule_topic(brok
     assert broker.messages("orders", 3) == []
 
 
-@pytest.mark.parametrize("name", ["TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TIMER_DELAY_SEC"])
-def test_timer_messages_are_refused_and_told_the_alternative(broker: WholeBroker, name: str) -> None:
-    code, remark = refused(broker.send(broker.connect(), properties={name: "5"}))
-    assert code == ResponseCode.SYSTEM_ERROR
-    assert "use a delay level" in remark
-    assert broker.send(broker.connect(), properties={name: "5", "DELAY": "1"}).code == ResponseCode.SUCCESS
+@pytest.mark.parametrize("name", ["TIMER_DELAY_MS", "TIMER_DELAY_SEC"])
+def test_a_timer_message_is_answered_with_its_place_in_the_timer_topic_and_its_handle(
+    broker: WholeBroker, name: str
+) -> None:
+    for _ in range(2):
+        answer = broker.send(broker.connect(), queue_id=3, properties={name: "5000", "UNIQ_KEY": "K1"})
+    fields = answer.ext_fields
+    assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("3", "1", "K1")
+    assert parse_recall_handle(fields["recallHandle"])[::3] == ("orders", "K1")
+    waiting = broker.messages("rmq_sys_wheel_timer")[0]
+    assert (waiting.property_map["REAL_TOPIC"], waiting.property_map["REAL_QID"]) == ("orders", "3")
+    assert broker.messages("orders", 3) == []
+
+
+def test_a_delay_level_wins_over_a_time(broker: WholeBroker) -> None:
+    answer = broker.send(broker.connect(), properties={"TIMER_DELAY_SEC": "999999", "DELAY": "1"})
+    assert answer.code == ResponseCode.SUCCESS
+    assert "recallHandle" not in answer.ext_fields
+    assert "TIMER_DELAY_SEC" not in broker.messages("SCHEDULE_TOPIC_XXXX")[0].property_map
+
+
+def test_a_time_beyond_the_limit_is_refused(broker: WholeBroker) -> None:
+    code, remark = refused(broker.send(broker.connect(), properties={"TIMER_DELAY_SEC": "999999"}))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert "timerMaxDelaySec" in remark
+
+
+def test_only_the_broker_writes_to_the_timer_topic(broker: WholeBroker) -> None:
+    code, _ = refused(broker.send(broker.connect(), "rmq_sys_wheel_timer"))
+    assert code == ResponseCode.NO_PERMISSION
 
 
 @pytest.mark.parametrize("flag", ["true", "TRUE"])

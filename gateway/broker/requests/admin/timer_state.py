@@ -1,0 +1,30 @@
+"""The state of the timer, as slaves ask for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import Answer
+from wire.codes import RequestCode, ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.timer_service import TimerService
+
+
+class TimerState:
+    """Answers GET_TIMER_CHECK_POINT (60)."""
+
+    def __init__(self, timers: TimerService | None) -> None:
+        self._timers = timers
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.GET_TIMER_CHECK_POINT, None, self.checkpoint)
+
+    def checkpoint(self, _request: Request, _header: None) -> Answer:
+        """The 56 bytes as they were saved last."""
+        if self._timers is None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, "there is no timer: timerWheelEnable is false")
+        return Answer(body=self._timers.checkpoint())

@@ -1,0 +1,165 @@
+"""RECALL_MESSAGE: taking a timer message back before it is due.
+
+A marker that names the message is stored for the same second; when that comes, the marker is read first. The order
+of the checks and the codes follow upstream's ``RecallMessageProcessor``. As there, nobody looks whether the message
+is still there: of one that does not exist, or that goes in the same moment, the recall succeeds too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.store.put_result import WaitFor
+from wire.codes import RequestCode, ResponseCode
+from wire.errors import FieldError
+from wire.headers.declare import build_header, read_header
+from wire.headers.send import RecallMessageRequest, RecallMessageResponse
+from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName, build_properties
+from wire.message.recall_handle import RecallHandle, parse_recall_handle
+from wire.message.record import OutgoingMessage
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.channel import Channel
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+
+RECALL_TAG = "_RECALL_TAG_"
+"""Tag and body of markers are upstream's."""
+RECALL_BODY = b"0"
+PACKED_V4_BYTES = 8
+MAX_TIMESTAMP_DIGITS = 18
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallTerms:
+    """Settings of recalls.
+
+    :param topic_in_key: markers name the topic too.
+    """
+
+    enabled: bool
+    broker_name: str
+    is_writable: bool
+    max_delay_ms: int
+    topic_in_key: bool
+    region: str
+
+
+class RecallMessage:
+    """Answers RECALL_MESSAGE (370).
+
+    :param timed: a message that asks for a time of delivery as it waits, or RequestRefused.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        terms: RecallTerms,
+        timed: Callable[[OutgoingMessage], OutgoingMessage],
+        store_host: Callable[[Channel], bytes],
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._terms = terms
+        self._timed = timed
+        self._store_host = store_host
+        self._clock_ms = clock_ms
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.RECALL_MESSAGE, self.recall)
+
+    def recall(self, request: Request) -> None:
+        """Store the marker, then answer."""
+        header = read_header(RecallMessageRequest, request.command)
+        try:
+            handle = self._handle(header)
+            marker = self._timed(self._marker(request, header, handle))
+        except RequestRefused as refused:
+            request.send(request.command.response(refused.code, refused.remark, self._ext()))
+            return
+        self._store.append(marker, partial(self._answer, request, handle.unique_key), WaitFor.DISK_OR_TIMEOUT)
+
+    def _handle(self, header: RecallMessageRequest) -> RecallHandle:
+        terms = self._terms
+        if not terms.enabled:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "recall failed: recallMessageEnable is false")
+        if not terms.is_writable:
+            raise RequestRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE, "recall failed: brokerPermission lets nobody write"
+            )
+        if self._topics.get(header.topic) is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"recall failed: the topic[{header.topic}] not exist")
+        try:
+            handle = parse_recall_handle(header.recall_handle)
+        except FieldError as error:
+            raise RequestRefused(ResponseCode.ILLEGAL_OPERATION, f"recall failed: {error}") from error
+        if handle.topic != header.topic:
+            raise _illegal(f"the handle is of topic {handle.topic[:127]!r}")
+        if handle.broker_name != terms.broker_name:
+            raise _illegal(f"the handle is of broker {handle.broker_name[:127]!r}")
+        if not handle.unique_key or not handle.unique_key.isprintable():
+            raise _illegal("the handle names no message")
+        if not 0 < _milliseconds(handle.timestamp) - self._clock_ms() < terms.max_delay_ms:
+            raise _illegal(f"the message was due at {handle.timestamp[:32]!r}, or cannot wait for so long")
+        return handle
+
+    def _marker(self, request: Request, header: RecallMessageRequest, handle: RecallHandle) -> OutgoingMessage:
+        now_ms, channel = self._clock_ms(), request.channel
+        born_host, store_host = channel.remote_host, self._store_host(channel)
+        key = handle.unique_key
+        properties = {
+            PropertyName.TIMER_DEL_UNIQKEY: f"{handle.topic}+{key}" if self._terms.topic_in_key else key,
+            PropertyName.UNIQ_KEY: key,
+            PropertyName.TIMER_DELIVER_MS: handle.timestamp,
+            PropertyName.BORN_TIMESTAMP: str(now_ms),
+            PropertyName.TAGS: RECALL_TAG,
+        }
+        if header.producer_group:
+            properties[PropertyName.PGROUP] = header.producer_group
+        return OutgoingMessage(
+            topic=handle.topic,
+            queue_id=0,
+            flag=0,
+            sys_flag=(SysFlag.BORN_HOST_V6 if len(born_host) > PACKED_V4_BYTES else 0)
+            | (SysFlag.STORE_HOST_V6 if len(store_host) > PACKED_V4_BYTES else 0),
+            born_at_ms=now_ms,
+            born_host=born_host,
+            store_host=store_host,
+            reconsume_times=0,
+            prepared_transaction_offset=0,
+            body=RECALL_BODY,
+            properties=build_properties(properties),
+            property_map=properties,
+        )
+
+    def _answer(self, request: Request, unique_key: str, result: PutResult) -> None:
+        if result.status.is_stored:
+            ext = {**self._ext(), **build_header(RecallMessageResponse(msg_id=unique_key))}
+            request.send(request.command.response(ResponseCode.SUCCESS, None, ext))
+        else:
+            remark = f"recall failed: {result.status.name}"
+            request.send(request.command.response(ResponseCode.SYSTEM_ERROR, remark, self._ext()))
+
+    def _ext(self) -> dict[str, str]:
+        return {PropertyName.MSG_REGION: self._terms.region}
+
+
+def _illegal(reason: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.ILLEGAL_OPERATION, f"recall failed: {reason}")
+
+
+def _milliseconds(text: str) -> int:
+    """A handle's time; −1, which is over, for what is none."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_TIMESTAMP_DIGITS else -1

@@ -1,0 +1,97 @@
+"""The messages that are due next, in memory: 24 bytes each, by the millisecond they are due at. Pure.
+
+Of one millisecond they keep the order in which they were added.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+_UNIT = struct.Struct("=qiiq")
+
+
+class NearTimer(NamedTuple):
+    """One of them: where its record lies, what is to be done (``TimerKind``), the slot it is counted in."""
+
+    commit_log_offset: int
+    size: int
+    kind: int
+    slot: int
+
+
+def pack(timer: NearTimer) -> bytes:
+    """One of them as ``NearTimers.merge`` takes it."""
+    return _UNIT.pack(*timer)
+
+
+class NearTimers:
+    """A queue by due time."""
+
+    __slots__ = ("_buckets", "_count", "_taken", "_times")
+
+    def __init__(self) -> None:
+        self._times: list[int] = []
+        self._buckets: dict[int, bytearray] = {}
+        self._taken = 0
+        """Bytes of the first bucket that are gone."""
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[tuple[int, NearTimer]]:
+        """Due times and messages, in order."""
+        for due_ms in sorted(self._buckets):
+            skipped = self._taken if due_ms == self._times[0] else 0
+            for values in _UNIT.iter_unpack(memoryview(self._buckets[due_ms])[skipped:]):
+                yield due_ms, NearTimer._make(values)
+
+    def add(self, due_ms: int, timer: NearTimer) -> None:
+        """One more."""
+        self._bucket(due_ms).extend(_UNIT.pack(*timer))
+        self._count += 1
+
+    def merge(self, gathered: Mapping[int, bytes]) -> None:
+        """Many more: by due time what ``pack`` made of them, one after the other."""
+        for due_ms, units in gathered.items():
+            self._bucket(due_ms).extend(units)
+            self._count += len(units) // _UNIT.size
+
+    def next_due_ms(self) -> int | None:
+        """When the next one is due."""
+        return self._times[0] if self._times else None
+
+    def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
+        """The next ones that are due, one at least when any is, to be delivered; they are gone from here."""
+        taken: list[NearTimer] = []
+        total = 0
+        while self._times and self._times[0] <= now_ms:
+            bucket = self._buckets[self._times[0]]
+            while self._taken < len(bucket):
+                timer = NearTimer._make(_UNIT.unpack_from(bucket, self._taken))
+                total += timer.size
+                if taken and (len(taken) >= max_count or total > max_bytes):
+                    return taken
+                taken.append(timer)
+                self._taken += _UNIT.size
+                self._count -= 1
+            del self._buckets[heapq.heappop(self._times)]
+            self._taken = 0
+        return taken
+
+    def _bucket(self, due_ms: int) -> bytearray:
+        bucket = self._buckets.get(due_ms)
+        if bucket is None:
+            if self._taken and due_ms < self._times[0]:
+                self._forget_taken()
+            bucket = self._buckets[due_ms] = bytearray()
+            heapq.heappush(self._times, due_ms)
+        return bucket
+
+    def _forget_taken(self) -> None:
+        """Before another bucket becomes the first one."""
+        del self._buckets[self._times[0]][: self._taken]
+        self._taken = 0

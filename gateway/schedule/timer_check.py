@@ -1,0 +1,131 @@
+"""The file ``config/timercheck``: how far timers are delivered, and from where on a start has to look.
+
+The first 56 bytes are Apache RocketMQ's own. Behind them, where it never looks, stands what we know beyond that:
+
+    0     seven int64 of upstream's TimerCheckpoint
+    256   magic · the seven once more · commit log offset of the first delivery of a slot that is not done ·
+          timer log position of the first entry that waits · CRC32 of these
+
+When the seven at the start are others, Apache's broker has served the directory since, and ours are stale. Both lie
+in the first sector of 512 bytes, which a disk writes as a whole.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.store.files import FileLayer
+from wire.disk.timer_checkpoint import FILE_BYTES, VALUES, TimerCheckpoint
+from wire.disk.timer_log import NONE
+from wire.errors import LayoutError
+
+# On disk: never change.
+MARKS_AT = 256
+_MARKS = struct.Struct(f">8s{VALUES.size}sqq")
+_CRC = struct.Struct(">I")
+_MAGIC = b"RMQGWT\x00\x01"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerMarks:
+    """What is known to be on disk.
+
+    :param read_to_ms: all slots before it are done.
+    :param scan_from: deliveries of later slots lie here in the commit log or behind; ``NONE`` when that is not known.
+    :param log_end: the timer log holds the timer queue's messages below ``queue_offset`` up to there.
+    :param waits_from: entries before this position of the timer log are done.
+    """
+
+    read_to_ms: int = 0
+    scan_from: int = NONE
+    log_end: int = 0
+    queue_offset: int = 0
+    waits_from: int = 0
+    is_foreign: bool = False
+    """Whether another broker wrote them, or nobody did."""
+
+
+class TimerCheckFile:
+    """Reads and writes the file; one thread at a time."""
+
+    def __init__(self, files: FileLayer, path: Path) -> None:
+        self._files = files
+        self._path = path
+        self._counter = 0
+        self.newest = TimerCheckpoint()
+        """As it is in the file."""
+
+    def load(self) -> TimerMarks:
+        """What the file says; blocks. Nothing is known when it is missing.
+
+        :raises OSError: it cannot be read.
+        """
+        if not self._files.exists(self._path):
+            return TimerMarks(is_foreign=True)
+        fd = self._files.open(self._path)
+        try:
+            data = self._files.pread(fd, FILE_BYTES, 0)
+        finally:
+            self._files.close(fd)
+        try:
+            self.newest = found = TimerCheckpoint.parse(data)
+        except LayoutError:
+            return TimerMarks(is_foreign=True)
+        self._counter = found.counter
+        own = _own(data)
+        return TimerMarks(
+            read_to_ms=found.read_to_ms,
+            scan_from=own[0] if own else NONE,
+            log_end=found.log_flushed,
+            queue_offset=found.queue_offset,
+            waits_from=own[1] if own else 0,
+            is_foreign=own is None,
+        )
+
+    def save(self, marks: TimerMarks, now_ms: int) -> None:
+        """Write and sync; blocks.
+
+        :raises OSError: it cannot be.
+        """
+        self._counter += 1
+        values = TimerCheckpoint(
+            read_to_ms=marks.read_to_ms,
+            log_flushed=marks.log_end,
+            queue_offset=marks.queue_offset,
+            master_queue_offset=marks.queue_offset,
+            state_version=self.newest.state_version,
+            changed_at_ms=now_ms,
+            counter=self._counter,
+        )
+        packed = _MARKS.pack(_MAGIC, values.build(), marks.scan_from, marks.waits_from)
+        data = values.build().ljust(MARKS_AT, b"\x00") + packed + _CRC.pack(zlib.crc32(packed))
+        files = self._files
+        is_new = not files.exists(self._path)
+        if is_new:
+            files.make_directory(self._path.parent)
+        fd = files.open(self._path, create=is_new)
+        try:
+            if files.size(fd) != FILE_BYTES:
+                files.truncate(fd, FILE_BYTES)
+            files.pwrite(fd, data, 0)
+            files.fdatasync(fd)
+        finally:
+            files.close(fd)
+        if is_new:
+            files.fsync_directory(self._path.parent)
+        self.newest = values
+
+
+def _own(data: bytes) -> tuple[int, int] | None:
+    """Our marks, when they were written with the values at the start of the file."""
+    if len(data) < MARKS_AT + _MARKS.size + _CRC.size:
+        return None
+    packed = data[MARKS_AT : MARKS_AT + _MARKS.size]
+    (crc,) = _CRC.unpack_from(data, MARKS_AT + _MARKS.size)
+    magic, values, scan_from, waits_from = _MARKS.unpack(packed)
+    if magic != _MAGIC or crc != zlib.crc32(packed) or values != data[: VALUES.size]:
+        return None
+    return scan_from, waits_from

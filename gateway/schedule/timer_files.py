@@ -1,0 +1,148 @@
+"""The files of the timer: ``timerlog/``, ``timerwheel`` and ``config/timercheck``, as Apache RocketMQ has them.
+
+Saved in this order, so that the checkpoint never says more than is on disk: entries, wheel, checkpoint. The wheel
+file is for Apache RocketMQ alone: a start of ours makes the wheel from the entries. (Upstream: ``TimerFlushService``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gateway.schedule.timer_check import TimerCheckFile, TimerMarks
+from gateway.schedule.timer_log import TimerLog
+from gateway.schedule.timer_wheel import TimerWheel
+from gateway.store.files import FileLayer, RealFiles
+from gateway.telemetry.logs import EventLog
+from wire.disk.timer_log import NONE
+from wire.disk.timer_wheel import FILE_BYTES
+
+if TYPE_CHECKING:
+    from gateway.schedule.timer_schedule import TimerSchedule
+    from gateway.store.message_store import MessageStore
+
+log = EventLog("schedule")
+
+SCAN_BYTES = 64 << 20
+"""With nothing else to save, the checkpoint is saved when a start would have to look through so much of the log."""
+OLDEST_MS = 60_000
+"""How often the oldest message that waits is looked for: it keeps the commit log, and the timer log, from deletion."""
+
+
+class TimerFiles:
+    """All of them.
+
+    :param root: the store directory.
+    :param log_file_bytes: of a file of the timer log.
+    """
+
+    def __init__(self, root: Path, log_file_bytes: int, files: FileLayer | None = None) -> None:
+        self._files = RealFiles() if files is None else files
+        self._wheel_path = root / "timerwheel"
+        self.wheel = TimerWheel()
+        self.log = TimerLog(self._files, root / "timerlog", log_file_bytes)
+        self.check = TimerCheckFile(self._files, root / "config" / "timercheck")
+        self.keep_from: int | None = None
+        self._saved: TimerMarks | None = None
+        self._saved_changes = -1
+        """Of the schedule; −1 when it was not settled, and becomes so without another change."""
+        self._candidate: tuple[TimerMarks, int] | None = None
+        self._is_saving = False
+        self._oldest_at_ms = 0
+
+    def load(self) -> TimerMarks:
+        """What the checkpoint says; blocks.
+
+        :raises OSError: it cannot be read.
+        """
+        return self.check.load()
+
+    def entered(self, commit_log_offset: int) -> None:
+        """A message began to wait."""
+        if self.keep_from is None:
+            self.keep_from = commit_log_offset
+
+    def save(self, schedule: TimerSchedule, store: MessageStore, now_ms: int) -> Callable[[], object] | None:
+        """See ``TimerService.save``."""
+        if self._is_saving or self.log.written < self.log.end:
+            return None
+        if self._candidate is None:
+            marks, needed = schedule.marks(store.max_commit_log_offset)
+            self._candidate = marks, max(needed, marks.scan_from)
+        marks, needed = self._candidate
+        if needed > store.flushed_offset:  # with ASYNC_FLUSH: the log first
+            return None
+        self._candidate = None
+        looks = now_ms - self._oldest_at_ms >= OLDEST_MS and schedule.waiting and not schedule.is_behind
+        if not (looks or self._is_worth(marks, schedule.changes)):
+            return None
+        self._saved_changes = schedule.changes if schedule.is_settled else -1
+        if looks:
+            self._oldest_at_ms = now_ms
+        if not schedule.waiting:
+            self.keep_from = None
+            schedule.waits_from = marks.log_end
+        expired = self.log.take_below(marks.waits_from)
+        pages = self.wheel.take_changed()
+        self._is_saving = True
+        slot, slots = schedule.read_slot, schedule.slots_ahead(now_ms)
+
+        def write() -> None:
+            try:
+                self._write(marks, pages, now_ms)
+                self.log.remove(expired)
+                if looks:
+                    self._look_for_oldest(schedule, slot, slots)
+            except OSError as error:
+                self.wheel.changed_again(pages)
+                log.error("timer files not saved", error=str(error))
+            finally:
+                self._is_saving = False
+
+        return write
+
+    def close(self, schedule: TimerSchedule, store: MessageStore) -> None:
+        """Save all; blocks. The store is flushed.
+
+        :raises OSError: it cannot be saved.
+        """
+        while not self.log.write():
+            if (missing := self.log.missing_file()) is not None:
+                self.log.make(missing)
+        self.log.cut(self.log.end)  # a file that was made ahead
+        marks, _ = schedule.marks(store.max_commit_log_offset)
+        if self.log.end or self._saved is not None or self.check.newest.counter:
+            self._write(marks, self.wheel.take_changed(), self.check.newest.changed_at_ms)
+
+    def _is_worth(self, marks: TimerMarks, changes: int) -> bool:
+        if not self.log.end:  # there was never a timer message
+            return False
+        saved = self._saved
+        return saved is None or self._saved_changes != changes or marks.scan_from - saved.scan_from >= SCAN_BYTES
+
+    def _write(self, marks: TimerMarks, pages: list[int], now_ms: int) -> None:
+        self.log.sync(marks.log_end)
+        self._write_wheel(pages)
+        self.check.save(marks, now_ms)
+        self._saved = marks
+
+    def _write_wheel(self, pages: list[int]) -> None:
+        if not pages:
+            return
+        fd = self._files.open(self._wheel_path, create=True)
+        try:
+            if self._files.size(fd) != FILE_BYTES:
+                self._files.truncate(fd, FILE_BYTES)
+            for number in pages:
+                page = self.wheel.page(number)
+                self._files.pwrite(fd, page.data, page.position)
+        finally:
+            self._files.close(fd)
+
+    def _look_for_oldest(self, schedule: TimerSchedule, slot: int, slots: int) -> None:
+        position = self.wheel.oldest(slot, slots)
+        entry = None if position == NONE else self.log.entry_at(position)
+        if entry is not None:
+            self.keep_from = entry.commit_log_offset
+            schedule.waits_from = position

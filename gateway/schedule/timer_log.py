@@ -1,0 +1,204 @@
+"""The timer log: an entry for every message that waits, in order of arrival, in files that are never changed.
+
+Derived from the queue of the timer topic, so nothing waits for it to be on disk. Appended to on the reactor's thread,
+read by any. (Upstream: ``TimerLog``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.store.files import FileLayer
+from gateway.store.mapped_file import MappedFile
+from gateway.store.mapped_file_queue import MappedFileQueue
+from gateway.telemetry.logs import EventLog
+from wire.disk.timer_log import END_MARK, ENTRY, ENTRY_BYTES, NONE, build_end_mark, is_entry, room_for_entry
+
+log = EventLog("schedule")
+
+BLOCK_BYTES = 4096
+"""Read at once of a chain: its entries lie close together when many messages are due in the same second."""
+CHUNK_BYTES = 20_000 * ENTRY_BYTES
+AHEAD_BYTES = 1 << 20
+"""The next file is made when less room is left."""
+
+
+class Entry(NamedTuple):
+    """One entry as it lies in a file."""
+
+    size: int
+    previous: int
+    kind: int
+    written_at_ms: int
+    delay_ms: int
+    commit_log_offset: int
+    record_size: int
+    topic_hash: int
+    due_ms: int
+
+    @property
+    def slot_ms(self) -> int:
+        """The begin of its slot."""
+        return self.written_at_ms + self.delay_ms
+
+
+class TimerLog:
+    """The files of one directory.
+
+    :param file_bytes: of a new file, when there is none yet.
+    """
+
+    def __init__(self, files: FileLayer, directory: Path, file_bytes: int) -> None:
+        self._store = files
+        self._files = MappedFileQueue(files, directory, file_bytes, what=("timer log", "mappedFileSizeTimerLog"))
+        self._gathered = bytearray()
+        self.end = 0
+        """Where the next entry goes."""
+        self.written = 0
+        """Entries below this position are in the files."""
+
+    @property
+    def begin(self) -> int:
+        """The first position there is."""
+        return self._files.min_offset
+
+    def load(self) -> None:
+        """Find the files; blocks.
+
+        :raises GatewayError: they do not fit together.
+        :raises OSError: they cannot be looked at.
+        """
+        self._files.load()
+        self.end = self.written = self._files.end_offset
+
+    def cut(self, end: int) -> None:
+        """Forget what lies at ``end`` and behind it; blocks."""
+        end = max(end, self.begin)
+        if self._files.list and end < self._files.end_offset:
+            self._files.remove_after(end)
+            last = self._files.find(end)
+            if last is not None:
+                last.erase(end - last.start_offset)
+        self.end = self.written = end
+
+    # --- appending -----------------------------------------------------------------------------------------------
+
+    def append(self, entry: Entry) -> int:
+        """Gather an entry, to be written with ``write``; its position."""
+        file_bytes = self._files.file_size
+        inside = self.end % file_bytes
+        if not room_for_entry(inside, file_bytes):
+            self._gathered += build_end_mark(file_bytes - inside)
+            self.end += file_bytes - inside
+        position = self.end
+        self._gathered += ENTRY.pack(*entry)
+        self.end += ENTRY_BYTES
+        return position
+
+    def write(self) -> bool:
+        """Write what is gathered, as far as there are files for it; whether that is all of it.
+
+        :raises OSError: it cannot be written; it stays gathered.
+        """
+        while self._gathered and (file := self._files.find(self.written)) is not None and file.is_open:
+            inside = self.written - file.start_offset
+            piece = self._gathered[: file.size - inside]
+            file.write(inside, [piece])
+            del self._gathered[: len(piece)]
+            self.written += len(piece)
+        return not self._gathered
+
+    def make(self, file: MappedFile) -> None:
+        """Make a missing file; blocks.
+
+        :raises OSError: it cannot be made.
+        """
+        if file.start_offset == 0:
+            self._store.make_directory(self._files.directory)
+            self._store.fsync_directory(self._files.directory.parent)
+        file.open(create=True)
+
+    def missing_file(self) -> MappedFile | None:
+        """A file that has to be made, in a thread with ``make``, now or soon."""
+        file = self._files.at(self.written)
+        if file.is_open and file.start_offset + file.size - self.end < AHEAD_BYTES:
+            file = self._files.at(file.start_offset + file.size)
+        return None if file.is_open else file
+
+    def sync(self, position: int) -> None:
+        """Bring what was written below a position to the disk; blocks, for any thread."""
+        for file in reversed(self._files.list):
+            if file.start_offset < position and file.is_open:
+                file.sync()
+                if file.start_offset + file.size < position:  # the one before was complete when this was synced last
+                    break
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def chain(self, position: int) -> Iterator[Entry]:
+        """The entries of a slot, the newest first; blocks, for any thread. Ends early where the log is damaged."""
+        begin, block = 0, b""
+        while position >= 0:
+            if not begin <= position <= begin + len(block) - ENTRY_BYTES:
+                begin, block = self._block(position)
+                if not block:
+                    return
+            entry = Entry._make(ENTRY.unpack_from(block, position - begin))
+            if not is_entry(entry.size, entry.kind) or not NONE <= entry.previous < position:
+                log.error(
+                    "timer log damaged, the messages before of this second are not delivered",
+                    position=position,
+                    remedy=f"stop the broker and remove {self._files.directory}: it is made again",
+                )
+                return
+            yield entry
+            position = entry.previous
+
+    def _block(self, position: int) -> tuple[int, bytes]:
+        """The entry at a position and what lies before it in the same file."""
+        file = self._files.find(position)
+        if file is None:
+            return 0, b""
+        inside = position - file.start_offset
+        begin = max(inside + ENTRY_BYTES - BLOCK_BYTES, 0)
+        data = file.read(begin, inside + ENTRY_BYTES - begin)
+        return (file.start_offset + begin, data) if len(data) == inside + ENTRY_BYTES - begin else (0, b"")
+
+    def entries(self, start: int, end: int | None = None) -> Iterator[tuple[int, Entry]]:
+        """Positions and entries from a position on, to ``end`` or to the first that is none; blocks."""
+        position, file_bytes = start, self._files.file_size
+        while (file := self._files.find(position)) is not None and (end is None or position < end):
+            inside = position - file.start_offset
+            if not room_for_entry(inside, file_bytes):
+                position = file.start_offset + file_bytes
+                continue
+            whole = (file_bytes - inside - END_MARK.size) // ENTRY_BYTES * ENTRY_BYTES
+            data = file.read(inside, min(whole, CHUNK_BYTES))
+            if not data:
+                return
+            for values in ENTRY.iter_unpack(memoryview(data)[: len(data) // ENTRY_BYTES * ENTRY_BYTES]):
+                if not is_entry(values[0], values[2]) or (end is not None and position >= end):
+                    return
+                yield position, Entry._make(values)
+                position += ENTRY_BYTES
+
+    def entry_at(self, position: int) -> Entry | None:
+        """The entry at a position; None when there is none. Blocks, for any thread."""
+        return next(self.chain(position), None)
+
+    # --- deleting ------------------------------------------------------------------------------------------------
+
+    def take_below(self, position: int) -> list[MappedFile]:
+        """Leave out the files that end below a position, but for the last, to be deleted; on the reactor's thread."""
+        taken = []
+        while len(self._files.list) > 1 and self._files.list[1].start_offset <= position:
+            taken.append(self._files.take_first())
+        return taken
+
+    def remove(self, taken: list[MappedFile]) -> None:
+        """Delete files that were left out; blocks."""
+        for file in taken:
+            self._store.unlink(file.path)
+            self._store.fsync_directory(file.path.parent)

@@ -1,0 +1,243 @@
+"""A message for an arbitrary time: when it is due, how it waits, what it becomes. Pure.
+
+After upstream's ``HookUtils`` and ``TimerMessageStore.convert``: such a message waits in rmq_sys_wheel_timer with its
+real place and the slot of its time in properties. A slot is named after its begin, and everything in it is due in the
+unit of time that follows, its end included: upstream delivers a whole slot at that end, we each message at its own
+millisecond.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gateway.errors import RequestRefused
+from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, WHEEL_TIMER_TOPIC, topic_name_fault
+from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
+from wire.codes import ResponseCode
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
+from wire.message.recall_handle import RecallHandle
+from wire.message.record import OutgoingMessage, StoredMessage
+
+TIMER_QUEUE_ID = 0
+_LONG = re.compile(r"[+-]?[0-9]{1,19}")
+_MAX_LONG = (1 << 63) - 1
+_REAL_PLACE = (PropertyName.REAL_TOPIC, PropertyName.REAL_QID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerTerms:
+    """Settings of timer messages.
+
+    :param precision_ms: the length of a slot.
+    :param roll_slots: a message that is due later is stored again before it is.
+    :param congested: messages in one slot from which on further ones are refused, at random up to twice as many.
+    :param topic_in_key: a marker names topic and key of the message it takes back, not the key alone.
+    """
+
+    enabled: bool = True
+    precision_ms: int = 1_000
+    max_delay_ms: int = 259_200_000
+    roll_slots: int = 172_800
+    congested: int = 2_147_483_647
+    topic_in_key: bool = False
+
+
+def wants_timer(message: OutgoingMessage) -> bool:
+    """Whether a message that asks for a time has to wait: not one that already did and was sent on with its properties.
+
+    Its delay level, which would win, is the caller's business.
+    """
+    properties = message.property_map
+    return (
+        not properties.keys().isdisjoint(TIMER_PROPERTIES)
+        and PropertyName.TIMER_OUT_MS not in properties
+        and message.topic != WHEEL_TIMER_TOPIC
+    )
+
+
+def deliver_at_ms(properties: Mapping[str, str], asked_at_ms: int) -> int:
+    """When a message asks to be delivered.
+
+    :raises ValueError: the property that counts is no number of Java's long.
+    """
+    delay_s = properties.get(PropertyName.TIMER_DELAY_SEC)
+    if delay_s is not None:
+        return asked_at_ms + _long(delay_s) * 1_000
+    delay_ms = properties.get(PropertyName.TIMER_DELAY_MS)
+    if delay_ms is not None:
+        return asked_at_ms + _long(delay_ms)
+    return _long(properties.get(PropertyName.TIMER_DELIVER_MS, ""))
+
+
+def slot_ms(due_ms: int, precision_ms: int) -> int:
+    """The begin of the slot of a time, TIMER_OUT_MS: a time between two slots belongs to the earlier one."""
+    return (due_ms - 1) // precision_ms * precision_ms
+
+
+def placed_timed(
+    message: OutgoingMessage,
+    now_ms: int,
+    terms: TimerTerms,
+    *,
+    waiting_in: Callable[[int], int],
+    random_below: Callable[[int], int],
+) -> OutgoingMessage:
+    """A message that asks for a time as it waits; the message itself when that time has come.
+
+    :param waiting_in: how many messages wait in the slot that begins at a time.
+    :raises RequestRefused: the time is too far away or no number, timers are off, or too many wait in the slot.
+    """
+    if not terms.enabled:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR, "timer messages are not enabled (timerWheelEnable=false); use a delay level"
+        )
+    properties = message.property_map
+    try:
+        due_ms = deliver_at_ms(properties, now_ms)
+    except ValueError as error:
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"timer message illegal: {error}") from error
+    if due_ms <= now_ms:
+        if PropertyName.TIMER_DEL_UNIQKEY in properties:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, "timer message illegal: the time of the message to take back is over"
+            )
+        return message
+    if due_ms - now_ms > terms.max_delay_ms:
+        raise RequestRefused(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"timer message illegal: a delay of {due_ms - now_ms} ms is over the limit of {terms.max_delay_ms} ms "
+            "(timerMaxDelaySec)",
+        )
+    out_ms = slot_ms(due_ms, terms.precision_ms)
+    if is_congested(waiting_in(out_ms), terms.congested, random_below):
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"timer message is under flow control: more than {terms.congested} messages are due in its second "
+            "(timerCongestNumEachSlot)",
+        )
+    changed = {
+        **properties,
+        PropertyName.TIMER_OUT_MS: str(out_ms),
+        PropertyName.REAL_TOPIC: message.topic,
+        PropertyName.REAL_QID: str(message.queue_id),
+    }
+    return _changed(message, WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID, changed, message.prepared_transaction_offset)
+
+
+def is_congested(waiting: int, limit: int, random_below: Callable[[int], int]) -> bool:
+    """Whether a slot takes no more: never up to the limit, always from twice the limit on, more and more between."""
+    if waiting <= limit:
+        return False
+    return waiting >= 2 * limit or random_below(limit) < waiting - limit
+
+
+def recall_handle(waiting: OutgoingMessage, broker_name: str) -> str | None:
+    """The handle that takes a waiting message back; None for any other message."""
+    properties = waiting.property_map
+    out_ms = properties.get(PropertyName.TIMER_OUT_MS, "")
+    if waiting.topic != WHEEL_TIMER_TOPIC or not out_ms.isdecimal() or PropertyName.REAL_TOPIC not in properties:
+        return None
+    # One millisecond into the slot: a time that is exactly between two belongs to the one before.
+    key = properties.get(PropertyName.UNIQ_KEY, "")
+    return RecallHandle(properties[PropertyName.REAL_TOPIC], broker_name, str(int(out_ms) + 1), key).build()
+
+
+def slot_asked(properties: Mapping[str, str]) -> int | None:
+    """The begin of the slot that a message in the timer topic waits for; None when it does not say."""
+    out_ms = properties.get(PropertyName.TIMER_OUT_MS, "")
+    return int(out_ms) if out_ms.isdecimal() and out_ms.isascii() and len(out_ms) < 16 else None
+
+
+def due_ms(properties: Mapping[str, str], out_ms: int, stored_at_ms: int, precision_ms: int) -> int:
+    """The exact time of a waiting message; the end of its slot where its properties do not tell."""
+    try:
+        due = deliver_at_ms(properties, stored_at_ms)
+    except ValueError:
+        return out_ms + precision_ms
+    return due if out_ms < due <= out_ms + precision_ms else out_ms + precision_ms
+
+
+def delivered(waiting: StoredMessage, now_ms: int) -> OutgoingMessage | None:
+    """What consumers get of a waiting message; None when it has no real place it may go to.
+
+    Where the waiting record ends stays in ``prepared_transaction_offset`` (not where it begins: that may be 0, which is
+    nothing): a start after a crash sees by that what is delivered.
+    """
+    properties = waiting.property_map
+    topic, queue_id = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID, "")
+    if not topic or topic in NOT_ALLOWED_SEND_TOPICS or topic_name_fault(topic) is not None:
+        return None
+    if not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
+        return None
+    kept = {name: value for name, value in properties.items() if name not in _REAL_PLACE}
+    kept.pop(PropertyName.WAIT, None)
+    return _again(waiting, topic, int(queue_id), kept, _times(waiting, now_ms))
+
+
+def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
+    """The same message, to wait further: its slot is too far away for one turn of the wheel."""
+    times = waiting.property_map.get(PropertyName.TIMER_ROLL_TIMES, "0")
+    rolls = int(times) + 1 if times.isdecimal() and len(times) <= MAX_QUEUE_ID_DIGITS else 1
+    added = {PropertyName.TIMER_ROLL_TIMES: str(rolls), **_times(waiting, now_ms)}
+    return _again(waiting, waiting.topic, waiting.queue_id, waiting.property_map, added)
+
+
+def delete_key(properties: Mapping[str, str], *, topic_in_key: bool) -> str | None:
+    """What a marker has to name to take this waiting message back."""
+    key = properties.get(PropertyName.UNIQ_KEY)
+    return f"{properties.get(PropertyName.REAL_TOPIC)}+{key}" if topic_in_key and key else key
+
+
+def _times(waiting: StoredMessage, now_ms: int) -> dict[str, str]:
+    return {PropertyName.TIMER_ENQUEUE_MS: str(waiting.stored_at_ms), PropertyName.TIMER_DEQUEUE_MS: str(now_ms)}
+
+
+def _again(
+    waiting: StoredMessage, topic: str, queue_id: int, kept: Mapping[str, str], added: Mapping[str, str]
+) -> OutgoingMessage:
+    properties = {**kept, **added}
+    raw = build_properties(properties)
+    if len(raw) > MAX_PROPERTIES_BYTES:  # rather without what says when than not at all
+        properties = dict(kept)
+        raw = build_properties(properties)
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=waiting.flag,
+        sys_flag=waiting.sys_flag,
+        born_at_ms=waiting.born_at_ms,
+        born_host=waiting.born_host,
+        store_host=waiting.store_host,
+        reconsume_times=waiting.reconsume_times,
+        prepared_transaction_offset=waiting.commit_log_offset + waiting.total_size,
+        body=waiting.body,
+        properties=raw,
+        property_map=properties,
+    )
+
+
+def _changed(
+    message: OutgoingMessage, topic: str, queue_id: int, properties: dict[str, str], prepared: int
+) -> OutgoingMessage:
+    return OutgoingMessage(
+        topic=topic,
+        queue_id=queue_id,
+        flag=message.flag,
+        sys_flag=message.sys_flag,
+        born_at_ms=message.born_at_ms,
+        born_host=message.born_host,
+        store_host=message.store_host,
+        reconsume_times=message.reconsume_times,
+        prepared_transaction_offset=prepared,
+        body=message.body,
+        properties=build_properties(properties),
+        property_map=properties,
+    )
+
+
+def _long(text: str) -> int:
+    if _LONG.fullmatch(text) is None or not -_MAX_LONG - 1 <= (number := int(text)) <= _MAX_LONG:
+        raise ValueError(f"{text[:32]!r} is not a number of milliseconds or seconds")
+    return number

@@ -1,0 +1,214 @@
+"""What a start finds out about timer messages: which wait, and which a crash left delivered without a mark.
+
+The timer log is cut where the checkpoint says that it was on disk, and what came later enters again from the timer
+topic's queue. Of the slots that were not done, the commit log says which messages are stored already: a delivered
+message names the place where it waited. After another broker the timer log is taken as it is, as upstream does.
+(Upstream: ``TimerMessageStore.recover``.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gateway.metadata.names import WHEEL_TIMER_TOPIC
+from gateway.schedule.timer_log import TimerLog
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, due_ms, slot_asked
+from gateway.schedule.timer_schedule import TimerSchedule, Waiting, is_marker
+from gateway.store.get_result import GetStatus
+from gateway.telemetry.logs import EventLog
+from wire.disk.timer_log import ENTRY_BYTES, NONE
+from wire.message.flags import SysFlag, transaction_kind
+from wire.message.java_hash import java_string_hash
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage, parse_records
+
+if TYPE_CHECKING:
+    from gateway.schedule.timer_check import TimerMarks
+    from gateway.store.message_store import MessageStore
+
+log = EventLog("schedule")
+
+READ_COUNT = 512
+READ_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTimers:
+    """What a start found.
+
+    :param keep_from: the lowest place in the commit log of a message that waits; None without any.
+    """
+
+    keep_from: int | None
+    entered: int
+    already_stored: int
+
+
+def waiting_of(
+    properties: Mapping[str, str], commit_log_offset: int, size: int, stored_at_ms: int, precision_ms: int
+) -> Waiting | None:
+    """A message of the timer topic as the schedule takes it; None when its properties do not say when or where."""
+    out_ms, topic = slot_asked(properties), properties.get(PropertyName.REAL_TOPIC)
+    if out_ms is None or topic is None:
+        return None
+    return Waiting(
+        commit_log_offset,
+        size,
+        out_ms,
+        due_ms(properties, out_ms, stored_at_ms, precision_ms),
+        java_string_hash(topic),
+        properties.get(PropertyName.TIMER_DEL_UNIQKEY),
+    )
+
+
+class TimerRecovery:
+    """One start; blocks."""
+
+    def __init__(
+        self, store: MessageStore, timer_log: TimerLog, schedule: TimerSchedule, terms: TimerTerms, marks: TimerMarks
+    ) -> None:
+        self._store = store
+        self._log = timer_log
+        self._schedule = schedule
+        self._precision_ms = terms.precision_ms
+        self._marks = marks
+        self._keep_from: int | None = None
+
+    def run(self, now_ms: int) -> FoundTimers:
+        """Fill the schedule.
+
+        :raises GatewayError: the files of the timer log do not fit together.
+        :raises OSError: something cannot be read or written.
+        """
+        marks, schedule = self._marks, self._schedule
+        self._log.load()
+        is_lost = not marks.is_foreign and self._log.end < marks.log_end
+        self._log.cut(0 if is_lost else self._end())
+        schedule.resume(marks, now_ms)
+        self._take_entries()
+        queue_offset = self._queue_offset(is_lost=is_lost)
+        stored = self._stored_already()
+        if stored:
+            schedule.believe(stored, self._scan_from(), now_ms)
+        entered = self._enter(queue_offset, stored, now_ms)
+        while not self._log.write():
+            if (missing := self._log.missing_file()) is not None:
+                self._log.make(missing)
+        return FoundTimers(self._keep_from, entered, len(stored))
+
+    def _end(self) -> int:
+        """Where the entries end that count. When nobody says what was on disk, none does."""
+        if not self._marks.is_foreign:
+            return self._marks.log_end
+        end = self._log.begin
+        if self._marks.read_to_ms:
+            for position, entry in self._log.entries(end):
+                if entry.record_size <= 0 or entry.written_at_ms <= 0:  # a power failure tore it
+                    break
+                end = position + ENTRY_BYTES
+        return end
+
+    def _take_entries(self) -> None:
+        schedule, read_to_ms = self._schedule, self._marks.read_to_ms
+        log_begin, log_end = self._store.min_commit_log_offset, self._store.max_commit_log_offset
+        start = self._log.begin if self._marks.is_foreign else max(self._marks.waits_from, self._log.begin)
+        markers = []
+        for position, entry in self._log.entries(start, self._log.end):
+            if entry.slot_ms < read_to_ms:
+                schedule.passed(entry)
+            elif log_begin <= entry.commit_log_offset <= log_end - entry.record_size:
+                schedule.found(position, entry)
+                self._keep(entry.commit_log_offset)
+                if is_marker(entry.kind) and schedule.slot_of(entry.slot_ms) < schedule.open_to:
+                    markers.append(entry)
+        schedule.take_back(
+            key
+            for entry in markers
+            if (message := self._store.message_at(entry.commit_log_offset, entry.record_size)) is not None
+            and (key := message.property_map.get(PropertyName.TIMER_DEL_UNIQKEY)) is not None
+        )
+
+    def _keep(self, commit_log_offset: int) -> None:
+        if self._keep_from is None or commit_log_offset < self._keep_from:
+            self._keep_from = commit_log_offset
+
+    # --- from the queue ------------------------------------------------------------------------------------------
+
+    def _queue_offset(self, *, is_lost: bool) -> int:
+        """The first message of the timer topic whose entry is not there."""
+        store, marks = self._store, self._marks
+        if is_lost:
+            log.warning("timer log lost, made again", entries_end=self._log.end, expected_end=marks.log_end)
+            known = 0
+        elif marks.is_foreign:
+            known = max(self._behind_newest(), marks.queue_offset)
+        else:
+            known = marks.queue_offset
+        begin = max(store.min_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID), 0)
+        return max(begin, min(known, store.max_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID)))
+
+    def _behind_newest(self) -> int:
+        newest = self._schedule.newest
+        message = self._store.message_at(*newest) if newest[1] else None
+        return 0 if message is None or message.topic != WHEEL_TIMER_TOPIC else message.queue_offset + 1
+
+    def _enter(self, queue_offset: int, stored: frozenset[int], now_ms: int) -> int:
+        """The messages that came later; how many.
+
+        Those that are stored already are not among them: one that was rolled would wait for another slot than before.
+        """
+        schedule, marks = self._schedule, self._marks
+        count = 0
+        for message in self._messages(queue_offset):
+            waiting = waiting_of(
+                message.property_map,
+                message.commit_log_offset,
+                message.total_size,
+                message.stored_at_ms,
+                self._precision_ms,
+            )
+            if waiting is None or message.commit_log_offset + message.total_size in stored:
+                continue
+            if message.queue_offset < marks.queue_offset and waiting.out_ms < marks.read_to_ms:
+                continue
+            schedule.enter(waiting, now_ms)
+            self._keep(waiting.commit_log_offset)
+            count += 1
+        schedule.queue_offset = self._store.max_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID)
+        return count
+
+    def _messages(self, offset: int) -> Iterator[StoredMessage]:
+        store, end = self._store, self._store.max_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID)
+        while offset < end:
+            result = store.get_messages(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID, offset, READ_COUNT, READ_BYTES)
+            if result.status is GetStatus.FOUND:
+                for part in result.parts:
+                    yield from parse_records(part)
+            else:
+                log.error("timer messages cannot be read", offset=offset, reason=result.remark or result.status.name)
+            offset = max(result.next_begin_offset, offset + 1)
+
+    # --- what is delivered already -------------------------------------------------------------------------------
+
+    def _scan_from(self) -> int:
+        """Where deliveries that are not marked begin; ``NONE`` when that is not known."""
+        marks = self._marks
+        if marks.scan_from != NONE:
+            return min(marks.scan_from, self._store.max_commit_log_offset)
+        if marks.read_to_ms:  # another broker's deliveries do not say where they come from
+            return NONE
+        first = next(self._messages(max(self._store.min_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID), 0)), None)
+        return NONE if first is None else first.commit_log_offset
+
+    def _stored_already(self) -> frozenset[int]:
+        """The ends of the waiting records whose messages are stored where they belong."""
+        scan_from = self._scan_from()
+        if scan_from == NONE:
+            return frozenset()
+        return frozenset(
+            record.prepared_transaction_offset
+            for record in self._store.walk_from(scan_from)
+            if record.prepared_transaction_offset > 0 and transaction_kind(record.sys_flag) == SysFlag.TRANSACTION_NONE
+        )

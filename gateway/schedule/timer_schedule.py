@@ -1,0 +1,367 @@
+"""Which timer message is next, and up to which slot all are done. Decides; reads and writes nothing by itself.
+
+A message enters the wheel, or, when its slot is open, the near ones. Slots open in order, shortly before their time:
+then their entries are read from the timer log and added to the near ones. A slot is *done* when its time is over and
+each of its messages is stored where it belongs; ``read_slot`` is the first that is not.
+
+    enter ─► timer log + wheel ─► open_next … opened ─► near timers ─► take … done ─► advance
+
+A slot's number is its time divided by the precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gateway.schedule.near_timers import NearTimer, NearTimers, pack
+from gateway.schedule.timer_check import TimerMarks
+from gateway.schedule.timer_log import Entry, TimerLog
+from gateway.schedule.timer_message import TimerTerms
+from gateway.schedule.timer_wheel import TimerWheel
+from wire.disk.timer_log import ENTRY_BYTES, NONE, TimerKind
+from wire.disk.timer_wheel import TURN_SLOTS
+
+
+class Waiting(NamedTuple):
+    """A message of the timer topic.
+
+    :param takes_back: the key of the message that it takes back, for a marker.
+    """
+
+    commit_log_offset: int
+    size: int
+    out_ms: int
+    due_ms: int
+    topic_hash: int
+    takes_back: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A slot whose entries have to be read; the newest one lies at ``last``."""
+
+    slot: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The entries of a slot: by due time those that go, as ``NearTimers.merge`` takes them, and the markers."""
+
+    slot: int
+    gathered: Mapping[int, bytes]
+    count: int
+    markers: Sequence[NearTimer]
+
+
+def gather(slot: int, entries: Iterable[Entry], precision_ms: int) -> Opened:
+    """What the entries of a slot, the newest first, come to; for any thread."""
+    newest_first: dict[int, list[bytes]] = {}
+    markers: list[NearTimer] = []
+    count = 0
+    for entry in entries:
+        timer = NearTimer(entry.commit_log_offset, entry.record_size, entry.kind, slot)
+        if is_marker(entry.kind):
+            markers.append(timer)
+        else:
+            newest_first.setdefault(due_of(entry, precision_ms), []).append(pack(timer))
+            count += 1
+    return Opened(slot, {due_ms: b"".join(reversed(units)) for due_ms, units in newest_first.items()}, count, markers)
+
+
+def due_of(entry: Entry, precision_ms: int) -> int:
+    """When the message of an entry goes. Another broker does not know the millisecond: with it all of a slot goes at
+    its end.
+    """
+    return entry.due_ms or entry.slot_ms + precision_ms
+
+
+class _OpenSlot:
+    """A slot whose messages are among the near ones."""
+
+    __slots__ = ("begun_at", "is_opening", "keys", "left", "log_end", "markers")
+
+    def __init__(self) -> None:
+        self.left = 0
+        self.is_opening = False
+        self.begun_at = NONE
+        """Where the commit log ended when its first message was stored."""
+        self.log_end = 0
+        """The end of the last one."""
+        self.keys: set[str] = set()
+        """Of the messages that are taken back."""
+        self.markers: list[NearTimer] = []
+
+
+class TimerSchedule:
+    """The state of all timer messages."""
+
+    def __init__(self, wheel: TimerWheel, log: TimerLog, terms: TimerTerms) -> None:
+        self._wheel = wheel
+        self._log = log
+        self._precision_ms = terms.precision_ms
+        longest = TURN_SLOTS - 60
+        self._roll_slots = terms.roll_slots if 2 <= terms.roll_slots <= longest else longest
+        self._near = NearTimers()
+        self._open: dict[int, _OpenSlot] = {}
+        self._evidence: Container[int] = ()
+        self._evidence_from = NONE
+        self._evidence_to = 0
+        self._entered_end = 0
+        self._done_end = 0
+        self.newest = (0, 0)
+        self._first_slot = 0
+        self.read_slot = 0
+        self.open_to = 0
+        """Slots below this one are open or done."""
+        self.waiting = 0
+        """Messages, those that take others back not counted."""
+        self.changes = 0
+        """Counts what came and what was done."""
+        self.waits_from = 0
+        """No entry that waits lies before this position of the timer log."""
+        self.queue_offset = 0
+        """The timer queue's messages below this offset have entered."""
+
+    def slot_of(self, moment_ms: int) -> int:
+        """The slot that begins last before a time, or at it."""
+        return moment_ms // self._precision_ms
+
+    # --- the start -----------------------------------------------------------------------------------------------
+
+    def resume(self, marks: TimerMarks, now_ms: int) -> None:
+        """Go on behind what an earlier run did; before anything enters."""
+        now = self.slot_of(now_ms)
+        self.read_slot = max(self.slot_of(marks.read_to_ms), now - TURN_SLOTS)
+        self.open_to = max(self.read_slot, now)
+        self.waits_from = marks.waits_from
+        self._first_slot = self.read_slot
+
+    def found(self, position: int, entry: Entry) -> None:
+        """An entry that the timer log has from an earlier run, and that is not done: a marker only when it is ahead."""
+        slot = max(self.slot_of(entry.slot_ms), self.read_slot)
+        is_marker = entry.kind & TimerKind.DELETE
+        self.waiting += 0 if is_marker else 1
+        self.newest = entry.commit_log_offset, entry.record_size
+        if slot < self.open_to:
+            # All of the past is one slot: there is no chain to find it again, and nothing of it is done before all is.
+            self._add_near(self.read_slot, entry)
+        else:
+            self._wheel.add(slot, position, -1 if is_marker else 1)
+
+    def passed(self, entry: Entry) -> None:
+        """An entry of an earlier run that is done."""
+        self.newest = entry.commit_log_offset, entry.record_size
+
+    def take_back(self, keys: Iterable[str]) -> None:
+        """Markers of the past, found as the others."""
+        self._slot(self.read_slot).keys.update(keys)
+
+    def believe(self, stored: Container[int], scanned_from: int, now_ms: int) -> None:
+        """The messages that end here, of slots that are not done, are stored already: the commit log says so from an
+        offset on.
+        """
+        self._evidence, self._evidence_from = stored, scanned_from
+        self._evidence_to = self.slot_of(now_ms) + 1
+
+    # --- messages come -------------------------------------------------------------------------------------------
+
+    def enter(self, message: Waiting, now_ms: int) -> None:
+        """A message is in the timer topic; its entry is gathered in the timer log."""
+        now = self.slot_of(now_ms)
+        slot, kind, due_ms = self.slot_of(message.out_ms), TimerKind.DEFAULT, message.due_ms
+        if slot - now >= self._roll_slots:
+            beyond = slot - now - self._roll_slots
+            slot = now + (self._roll_slots // 2 if beyond < self._roll_slots // 3 else self._roll_slots)
+            kind, due_ms = kind | TimerKind.ROLL, slot * self._precision_ms
+        if message.takes_back is not None:
+            kind |= TimerKind.DELETE
+        else:
+            self.waiting += 1
+        slot = max(slot, self.read_slot, now - TURN_SLOTS)
+        entry = self._entry(slot, kind, now, message.commit_log_offset, message.size, message.topic_hash, due_ms)
+        self._append(slot, entry)
+        self.newest = message.commit_log_offset, message.size
+        self._entered_end = message.commit_log_offset + message.size
+        if slot < self.open_to:
+            self._add_near(slot, entry)
+            if kind & TimerKind.DELETE and not kind & TimerKind.ROLL and message.takes_back is not None:
+                self._slot(slot).keys.add(message.takes_back)
+
+    def _entry(self, slot: int, kind: int, now: int, offset: int, size: int, topic_hash: int, due_ms: int) -> Entry:
+        precision_ms = self._precision_ms
+        return Entry(
+            ENTRY_BYTES,
+            self._wheel.last(slot),
+            kind,
+            now * precision_ms,
+            (slot - now) * precision_ms,
+            offset,
+            size,
+            topic_hash,
+            due_ms,
+        )
+
+    def _append(self, slot: int, entry: Entry) -> None:
+        self.changes += 1
+        position = self._log.append(entry)
+        self._wheel.add(slot, position, -1 if entry.kind & TimerKind.DELETE else 1)
+
+    def _add_near(self, slot: int, entry: Entry) -> None:
+        state = self._slot(slot)
+        timer = NearTimer(entry.commit_log_offset, entry.record_size, entry.kind, slot)
+        if is_marker(entry.kind):
+            state.markers.append(timer)
+        else:
+            state.left += 1
+            self._near.add(due_of(entry, self._precision_ms), timer)
+
+    def _slot(self, number: int) -> _OpenSlot:
+        state = self._open.get(number)
+        if state is None:
+            state = self._open[number] = _OpenSlot()
+        return state
+
+    # --- slots open ----------------------------------------------------------------------------------------------
+
+    def open_next(self, until_ms: int) -> Opening | None:
+        """Open the slots that begin up to a time, as far as they have no entries; the first that has some."""
+        last_slot = self.slot_of(until_ms)
+        while self.open_to <= last_slot:
+            slot, self.open_to = self.open_to, self.open_to + 1
+            last = self._wheel.last(slot)
+            if last != NONE:
+                self._slot(slot).is_opening = True
+                return Opening(slot, last)
+        return None
+
+    def opened(self, found: Opened, keys: Iterable[str]) -> None:
+        """The entries of a slot that opens, and the keys of the messages that are taken back."""
+        state = self._slot(found.slot)
+        state.is_opening = False
+        state.left += found.count
+        state.markers += found.markers
+        state.keys.update(keys)
+        self._near.merge(found.gathered)
+
+    # --- messages go ---------------------------------------------------------------------------------------------
+
+    def next_due_ms(self) -> int | None:
+        """When the next of the near ones is due."""
+        return self._near.next_due_ms()
+
+    def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
+        """Messages that are due, to be stored where they belong; those that are there already are left out."""
+        taken = self._near.take(now_ms, max_count, max_bytes)
+        if not self._evidence:
+            return taken
+        missing = []
+        for timer in taken:
+            if timer.commit_log_offset + timer.size in self._evidence:
+                self.done(timer, 0)
+            else:
+                missing.append(timer)
+        return missing
+
+    def is_taken_back(self, timer: NearTimer, key: str | None) -> bool:
+        """Whether a marker of its slot names the message."""
+        return key is not None and key in self._open[timer.slot].keys
+
+    def begin(self, timer: NearTimer, log_end: int) -> None:
+        """The message is about to be stored, where the commit log ends now or behind."""
+        state = self._open[timer.slot]
+        if state.begun_at == NONE:
+            state.begun_at = log_end
+
+    def done(self, timer: NearTimer, log_end: int) -> None:
+        """The message is stored, up to an offset of the commit log, or needs not be."""
+        state = self._open[timer.slot]
+        self.changes += 1
+        state.left -= 1
+        state.log_end = max(state.log_end, log_end)
+        self.waiting -= 0 if timer.kind & TimerKind.DELETE else 1
+
+    def again(self, timer: NearTimer, due_ms: int) -> None:
+        """The message could not be stored; it is due again."""
+        self._near.add(due_ms, timer)
+
+    def advance(self, now_ms: int) -> None:
+        """Go past the slots that are done."""
+        while self.read_slot < self.open_to and (self.read_slot + 1) * self._precision_ms <= now_ms:
+            state = self._open.get(self.read_slot)
+            if state is not None:
+                if state.left or state.is_opening:
+                    return
+                self._done_end = max(self._done_end, state.log_end)
+                del self._open[self.read_slot]
+            self.read_slot += 1
+        if self._evidence and self.read_slot > self._evidence_to:
+            self._evidence = ()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no slot is partly done."""
+        return not self._evidence and all(state.begun_at == NONE for state in self._open.values())
+
+    def slots_ahead(self, now_ms: int) -> int:
+        """How many slots from the first on that is not done may have messages."""
+        return self.slot_of(now_ms) - self.read_slot + self._roll_slots + 2
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages of the time before the start still go: they are not in the wheel."""
+        return self._first_slot in self._open
+
+    # --- what is kept --------------------------------------------------------------------------------------------
+
+    def marks(self, log_end: int) -> tuple[TimerMarks, int]:
+        """How far all is done now, and up to where the commit log has to be on disk for that to hold.
+
+        :param log_end: of the commit log, what is on its way included.
+        """
+        begun = [state.begun_at for state in self._open.values() if state.begun_at != NONE]
+        if self._evidence:
+            begun.append(self._evidence_from)
+        marks = TimerMarks(
+            read_to_ms=self.read_slot * self._precision_ms,
+            scan_from=min(begun, default=log_end),
+            log_end=self._log.end,
+            queue_offset=self.queue_offset,
+            waits_from=self.waits_from,
+        )
+        return marks, max(self._done_end, self._entered_end)
+
+    def carry_over(self, now_ms: int) -> None:
+        """At a proper stop: messages of slots that are partly done enter the next one, so that nobody who goes on from
+        here, Apache RocketMQ included, sees a slot that is partly done.
+        """
+        begun = [slot for slot, state in self._open.items() if state.begun_at != NONE or self._is_past(slot, now_ms)]
+        if not begun:
+            return
+        now, target = self.slot_of(now_ms), max(begun) + 1
+        near = [
+            (due_ms, timer)
+            for due_ms, timer in self._near
+            if timer.slot < target and timer.commit_log_offset + timer.size not in self._evidence
+        ]
+        markers = [(0, timer) for slot, state in self._open.items() if slot < target for timer in state.markers]
+        for due_ms, timer in markers + near if near else []:
+            self._append(target, self._entry(target, timer.kind, now, timer.commit_log_offset, timer.size, 0, due_ms))
+        if near:
+            # Upstream goes on behind the message of the last entry: that has to be the newest one, in a slot that is
+            # done.
+            self._append(target - 1, self._entry(target - 1, TimerKind.DEFAULT, now, *self.newest, 0, 0))
+        self._done_end = max(self._done_end, *(state.log_end for state in self._open.values()))
+        self._open = {slot: state for slot, state in self._open.items() if slot >= target}
+        self._evidence = ()
+        self.read_slot = target
+
+    def _is_past(self, slot: int, now_ms: int) -> bool:
+        return (slot + 1) * self._precision_ms <= now_ms
+
+
+def is_marker(kind: int) -> bool:
+    """Whether an entry takes a message of its slot back; one that is rolled does so later."""
+    return bool(kind & TimerKind.DELETE) and not kind & TimerKind.ROLL

@@ -1,0 +1,376 @@
+"""The service that delivers timer messages at their time.
+
+Thin: ``TimerSchedule`` decides, this reads, appends and wakes up. The second that comes next is read ahead, in a
+thread; what is due is read in batches and appended to its real topic. Upstream: ``TimerMessageStore``, whose files
+these are, but for the second to which it rounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+
+from gateway.metadata.names import WHEEL_TIMER_TOPIC
+from gateway.schedule.near_timers import NearTimer
+from gateway.schedule.timer_files import TimerFiles
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_key, delivered, rolled
+from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
+from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, gather
+from gateway.store.put_result import PutStatus
+from gateway.telemetry.logs import EventLog
+from wire.disk.timer_log import TimerKind
+from wire.message.properties import PropertyName
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+    from gateway.clock import Milliseconds
+    from gateway.schedule.timer_schedule import Waiting
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import Dispatched, PutResult
+    from wire.message.record import OutgoingMessage, StoredMessage
+
+log = EventLog("schedule")
+
+READ_AHEAD_MS = 1_000
+"""A slot is read this long before it begins."""
+BATCH_COUNT = 256
+"""Messages read and appended in one turn of the reactor."""
+BATCH_BYTES = 1 << 20
+IN_FLIGHT = 4_096
+"""Messages on their way to the disk."""
+RETRY_MS = 10_000
+"""What could not be read or stored is tried again after this, as delay levels do."""
+LONGEST_SLEEP_MS = 60_000
+NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+"""Another attempt would end the same."""
+
+InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+
+
+class TimerService:
+    """Delivers timer messages.
+
+    :param reactor: for its clock only.
+    :param in_thread: runs what may wait for the disk.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        files: TimerFiles,
+        terms: TimerTerms,
+        reactor: IReactorTime,
+        clock: Milliseconds,
+        in_thread: InThread,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._terms = terms
+        self._reactor = reactor
+        self._clock = clock
+        self._in_thread = in_thread
+        self._schedule = TimerSchedule(files.wheel, files.log, terms)
+        self._call: IDelayedCall | None = None
+        self._wake_at_ms = 0
+        self._running = False
+        self._is_opening = False
+        self._is_reading_slot = False
+        self._is_making = False
+        self._stopped: Deferred[None] | None = None
+        self._in_flight = 0
+        self._retry_told = False
+        self.delivered = 0
+        """Messages since the start."""
+        self.entered = 0
+        """Messages that came since the start."""
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Find what waits; blocks.
+
+        :raises GatewayError: the files of the timer log do not fit together.
+        :raises OSError: a file cannot be read or written.
+        """
+        marks = self._files.load()
+        found = TimerRecovery(self._store, self._files.log, self._schedule, self._terms, marks).run(self._clock())
+        self._files.keep_from = found.keep_from
+        if self._schedule.waiting or found.entered:
+            log.info(
+                "timer messages found",
+                waiting=self._schedule.waiting,
+                entered_again=found.entered,
+                delivered_without_a_mark=found.already_stored,
+                written_by="another broker" if marks.is_foreign else "the gateway",
+            )
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._running = True
+        self._look()
+
+    def stop(self) -> Deferred[None]:
+        """Deliver nothing more; ends when what is being read and stored is."""
+        self._running = False
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+        stopped = self._stopped = Deferred()
+        self._tell_stopped()
+        return stopped
+
+    def _tell_stopped(self) -> None:
+        if self._stopped is not None and not (self._in_flight or self._is_reading_slot):
+            stopped, self._stopped = self._stopped, None
+            stopped.callback(None)
+
+    def persist_now(self) -> None:
+        """Save how far all is done; blocks. To be called when the store is idle, and flushed.
+
+        :raises OSError: it cannot be saved.
+        """
+        if not self._is_opening:
+            self._schedule.advance(self._clock())
+            self._schedule.carry_over(self._clock())
+        self._files.close(self._schedule, self._store)
+
+    # --- what others ask -----------------------------------------------------------------------------------------
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait."""
+        return self._schedule.waiting
+
+    @property
+    def behind_ms(self) -> int:
+        """By how much delivery lags behind the time."""
+        return max(self._clock() - (self._schedule.read_slot + 1) * self._terms.precision_ms, 0)
+
+    @property
+    def queue_offset(self) -> int:
+        """The timer topic's messages below this offset are known."""
+        return self._schedule.queue_offset
+
+    def waiting_in(self, slot_ms: int) -> int:
+        """How many messages wait in the slot that begins at a time."""
+        return self._files.wheel.number(self._schedule.slot_of(slot_ms))
+
+    def checkpoint(self) -> bytes:
+        """The timer checkpoint, for GET_TIMER_CHECK_POINT."""
+        return self._files.check.newest.build()
+
+    def keep_from(self) -> int | None:
+        """From this offset of the commit log on messages may wait; None when none does."""
+        return self._files.keep_from if self._schedule.waiting else None
+
+    def save(self) -> Callable[[], object] | None:
+        """Note how far all is done; the function that saves it blocks. None when there is nothing to save."""
+        self._write()
+        return self._files.save(self._schedule, self._store, self._clock())
+
+    # --- messages come -------------------------------------------------------------------------------------------
+
+    def arrived(self, messages: Iterable[Dispatched]) -> None:
+        """Messages were stored; those of the timer topic begin to wait."""
+        came = [message for message in messages if message.topic == WHEEL_TIMER_TOPIC]
+        if not came:
+            return
+        now_ms, schedule = self._clock(), self._schedule
+        for message in came:
+            if message.queue_id != TIMER_QUEUE_ID:
+                continue
+            waiting = self._waiting(message)
+            if waiting is not None:
+                schedule.enter(waiting, now_ms)
+                self._files.entered(waiting.commit_log_offset)
+                self.entered += 1
+            schedule.queue_offset = message.queue_offset + 1
+        self._write()
+        due_ms = schedule.next_due_ms()
+        if due_ms is not None and due_ms < self._wake_at_ms:
+            self._sleep(now_ms)
+
+    def _waiting(self, message: Dispatched) -> Waiting | None:
+        return waiting_of(
+            message.message.property_map,
+            message.commit_log_offset,
+            message.size,
+            message.stored_at_ms,
+            self._terms.precision_ms,
+        )
+
+    def _write(self) -> None:
+        """Write new entries; a new file is made in a thread."""
+        try:
+            is_all = self._files.log.write()
+        except OSError as error:
+            log.error("timer log not written", error=str(error))
+            return
+        missing = None if self._is_making else self._files.log.missing_file()
+        if missing is not None and (not is_all or self._files.log.end):
+            self._is_making = True
+            self._in_thread(partial(self._files.log.make, missing), self._made)
+
+    def _made(self, result: object) -> None:
+        self._is_making = False
+        if isinstance(result, BaseException):
+            log.error("timer log file not made", error=str(result))  # tried again with the next save
+        else:
+            self._write()
+
+    # --- slots open ----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        self._call = None
+        if not self._running:
+            return
+        now_ms = self._clock()
+        self._open_slots(now_ms)
+        self._schedule.advance(now_ms)
+        if self._in_flight < IN_FLIGHT:
+            self._deliver(self._schedule.take(now_ms, BATCH_COUNT, BATCH_BYTES))
+        self._sleep(self._clock())
+
+    def _sleep(self, now_ms: int) -> None:
+        """Until the next message is due or the next slot is to be opened."""
+        if not self._running:
+            return
+        due_ms = self._schedule.next_due_ms()
+        wake_at_ms = (self._schedule.open_to * self._terms.precision_ms) - READ_AHEAD_MS
+        if self._is_opening:
+            wake_at_ms = now_ms + self._terms.precision_ms
+        if due_ms is not None and self._in_flight < IN_FLIGHT:
+            wake_at_ms = min(wake_at_ms, due_ms)
+        wait_ms = max(0, min(wake_at_ms - now_ms, LONGEST_SLEEP_MS))
+        self._wake_at_ms = now_ms + wait_ms
+        if self._call is not None and self._call.active():
+            self._call.reset(wait_ms / 1000)
+        else:
+            self._call = self._reactor.callLater(wait_ms / 1000, self._look)
+
+    def _open_slots(self, now_ms: int) -> None:
+        if self._is_opening:
+            return
+        opening = self._schedule.open_next(now_ms + READ_AHEAD_MS)
+        if opening is not None:
+            self._is_opening = True
+            self._read_slot(opening)
+
+    def _read_slot(self, opening: Opening) -> None:
+        self._is_reading_slot = True
+        self._in_thread(partial(self._entries_of, opening), partial(self._have_slot, opening))
+
+    def _entries_of(self, opening: Opening) -> tuple[Opened, list[str]]:
+        """In a thread: what is in a slot."""
+        found = gather(opening.slot, self._files.log.chain(opening.last), self._terms.precision_ms)
+        keys = []
+        for marker in found.markers:
+            message = self._store.message_at(marker.commit_log_offset, marker.size)
+            key = None if message is None else message.property_map.get(PropertyName.TIMER_DEL_UNIQKEY)
+            if key is not None:
+                keys.append(key)
+        return found, keys
+
+    def _have_slot(self, opening: Opening, result: tuple[Opened, list[str]] | BaseException) -> None:
+        self._is_reading_slot = False
+        if isinstance(result, BaseException):
+            log.error("timer slot not read", slot=opening.slot, error=repr(result))
+            if self._running:
+                self._reactor.callLater(RETRY_MS / 1000, self._read_again, opening)
+        else:
+            self._is_opening = False
+            self._schedule.opened(*result)
+            if self._running:
+                self._look_now()
+        self._tell_stopped()
+
+    def _read_again(self, opening: Opening) -> None:
+        if self._running:
+            self._read_slot(opening)
+
+    def _look_now(self) -> None:
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._look()
+
+    # --- messages go ---------------------------------------------------------------------------------------------
+
+    def _deliver(self, batch: list[NearTimer]) -> None:
+        if not batch:
+            return
+        self._in_flight += len(batch)
+        store = self._store
+        messages = [store.message_now(timer.commit_log_offset, timer.size) for timer in batch]
+        if None not in messages:
+            self._have_messages(batch, messages)
+            return
+
+        def read() -> list[StoredMessage | None]:
+            return [
+                store.message_at(timer.commit_log_offset, timer.size) if message is None else message
+                for timer, message in zip(batch, messages, strict=True)
+            ]
+
+        self._in_thread(read, partial(self._have_messages, batch))
+
+    def _have_messages(self, batch: list[NearTimer], messages: list[StoredMessage | None] | BaseException) -> None:
+        now_ms = self._clock()
+        if isinstance(messages, BaseException) or not self._running:
+            if isinstance(messages, BaseException):
+                log.error("timer messages not read", messages=len(batch), error=repr(messages))
+            for timer in batch:
+                self._again(timer, now_ms + RETRY_MS if self._running else now_ms)
+            self._tell_stopped()
+            return
+        for timer, message in zip(batch, messages, strict=True):
+            outgoing = None if message is None else self._what_goes(timer, message, now_ms)
+            if outgoing is None:
+                if message is None:
+                    log.error("timer message cannot be read, given up", commit_log_offset=timer.commit_log_offset)
+                self._in_flight -= 1
+                self._schedule.done(timer, 0)
+            else:
+                self._schedule.begin(timer, self._store.max_commit_log_offset)
+                self._store.append(outgoing, partial(self._stored, timer))
+
+    def _what_goes(self, timer: NearTimer, message: StoredMessage, now_ms: int) -> OutgoingMessage | None:
+        """What is stored of a message that is due; None when nothing is."""
+        if timer.kind & TimerKind.ROLL:
+            return rolled(message, now_ms)
+        if PropertyName.TIMER_DEL_UNIQKEY in message.property_map:
+            return None
+        key = delete_key(message.property_map, topic_in_key=self._terms.topic_in_key)
+        if self._schedule.is_taken_back(timer, key):
+            return None
+        outgoing = delivered(message, now_ms)
+        if outgoing is None:
+            log.error("timer message without a real topic dropped", commit_log_offset=timer.commit_log_offset)
+        return outgoing
+
+    def _stored(self, timer: NearTimer, result: PutResult) -> None:
+        if result.status.is_stored:
+            self._in_flight -= 1
+            self._schedule.done(timer, result.commit_log_offset + result.size)
+            self.delivered += 1
+            self._retry_told = False
+        elif result.status in NEVER:
+            self._in_flight -= 1
+            log.error("timer message given up", offset=timer.commit_log_offset, status=result.status.name)
+            self._schedule.done(timer, 0)
+        else:
+            if not self._retry_told:
+                log.error("timer message not stored", offset=timer.commit_log_offset, status=result.status.name)
+                self._retry_told = True
+            self._again(timer, self._clock() + RETRY_MS)
+        if self._in_flight == IN_FLIGHT - 1:
+            self._sleep(self._clock())
+        self._tell_stopped()
+
+    def _again(self, timer: NearTimer, due_ms: int) -> None:
+        self._in_flight -= 1
+        self._schedule.again(timer, due_ms)

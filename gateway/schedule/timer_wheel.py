@@ -1,0 +1,85 @@
+"""The timer wheel in memory: for every second of two weeks the newest message that waits for it.
+
+Laid out as the ``timerwheel`` file, of which it is the source; only the parts in use take memory: 32 bytes a second,
+however many messages wait. The messages of a slot are a chain in the timer log. (Upstream: ``TimerWheel``.)
+"""
+
+from __future__ import annotations
+
+import mmap
+from dataclasses import dataclass
+
+from wire.disk.timer_log import NONE
+from wire.disk.timer_wheel import FILE_SLOTS, SLOT, SLOT_BYTES
+
+PAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class WheelPage:
+    """A part of the file that changed."""
+
+    position: int
+    data: bytes
+
+
+class TimerWheel:
+    """Slots by number: a time divided by the precision.
+
+    :param slots: after as many the wheel begins anew; whoever adds to it looks no further ahead.
+    """
+
+    __slots__ = ("_changed", "_memory", "_slots")
+
+    def __init__(self, slots: int = FILE_SLOTS) -> None:
+        self._slots = slots
+        # Not a bytearray: that would be written to as a whole, and all of it would be in memory.
+        self._memory = memoryview(mmap.mmap(-1, slots * SLOT_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+        self._changed: set[int] = set()
+
+    def first(self, slot: int) -> int:
+        """Where the oldest entry of a slot lies in the timer log; ``NONE`` when it has none."""
+        time, first, _, _, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
+        return first if time == slot else NONE
+
+    def last(self, slot: int) -> int:
+        """Where the newest entry of a slot lies in the timer log; ``NONE`` when it has none."""
+        time, _, last, _, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
+        return last if time == slot else NONE
+
+    def number(self, slot: int) -> int:
+        """How many messages a slot has, less those that are taken back."""
+        time, _, _, number, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)
+        return number if time == slot else 0
+
+    def add(self, slot: int, position: int, count: int) -> None:
+        """The newest entry of a slot lies at ``position``.
+
+        :param count: 1 for a message, −1 for a marker that takes one back.
+        """
+        at = slot % self._slots * SLOT_BYTES
+        time, first, _, number, magic = SLOT.unpack_from(self._memory, at)
+        if time == slot:
+            SLOT.pack_into(self._memory, at, slot, first, position, number + count, magic)
+        else:
+            SLOT.pack_into(self._memory, at, slot, position, position, count, 0)
+        self._changed.add(at // PAGE_BYTES)
+
+    def oldest(self, slot: int, slots: int) -> int:
+        """The lowest place in the timer log of an entry of these slots; ``NONE`` without any."""
+        found = [first for number in range(slot, slot + slots) if (first := self.first(number)) != NONE]
+        return min(found, default=NONE)
+
+    def take_changed(self) -> list[int]:
+        """The pages that changed since this was asked last."""
+        changed, self._changed = sorted(self._changed), set()
+        return changed
+
+    def page(self, number: int) -> WheelPage:
+        """The present content of a page; for any thread."""
+        position = number * PAGE_BYTES
+        return WheelPage(position, bytes(self._memory[position : position + PAGE_BYTES]))
+
+    def changed_again(self, pages: list[int]) -> None:
+        """Pages that were taken and could not be saved."""
+        self._changed.update(pages)

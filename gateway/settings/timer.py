@@ -1,0 +1,88 @@
+"""Settings of timer messages, which are delivered at any millisecond, and of taking them back.
+
+Keys, units and defaults are those of Apache RocketMQ's MessageStoreConfig and BrokerConfig.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.settings.declare import setting
+
+PRECISIONS_MS = (100, 200, 500, 1_000)
+"""Upstream takes the next smaller of these, without a word."""
+
+
+def precision_expected(text: str) -> str | None:
+    """What ``timerPrecisionMs`` wants instead of ``text``, or None."""
+    return None if int(text) in PRECISIONS_MS else "100, 200, 500 or 1000 (ms)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimerSettings:
+    """The timer wheel."""
+
+    timer_wheel_enable: bool = setting(
+        True, "timerWheelEnable", "Take messages with a time of delivery, and deliver those that wait."
+    )
+    timer_max_delay_sec: int = setting(
+        259_200,
+        "timerMaxDelaySec",
+        "Longest delay of a timer message; longer ones are refused.",
+        unit="s",
+        minimum=1,
+        maximum=315_360_000,
+    )
+    timer_precision_ms: int = setting(
+        1_000,
+        "timerPrecisionMs",
+        "Length of a slot of the timer wheel (100, 200, 500 or 1000); delivery is exact to the millisecond anyway.",
+        unit="ms",
+        minimum=100,
+        maximum=1_000,
+        check=precision_expected,
+    )
+    timer_roll_window_slot: int = setting(
+        172_800,
+        "timerRollWindowSlot",
+        "Slots ahead from which on a timer message is stored again on its way, so that the log can let it go.",
+        unit="slots",
+        minimum=2,
+        maximum=604_740,
+    )
+    timer_congest_num_each_slot: int = setting(
+        2_147_483_647,
+        "timerCongestNumEachSlot",
+        "Messages due in one slot above which further ones are refused at random, all from twice as many on.",
+        minimum=1,
+        maximum=2_147_483_647,
+    )
+    timer_flush_interval_ms: int = setting(
+        1_000,
+        "timerFlushIntervalMs",
+        "Time between two saves of how far timer messages are delivered.",
+        unit="ms",
+        minimum=10,
+        maximum=3_600_000,
+    )
+    mapped_file_size_timer_log: int = setting(
+        104_857_600,
+        "mappedFileSizeTimerLog",
+        "Size of a timer log file, 52 bytes a message; it takes disk space only as it fills.",
+        unit="bytes",
+        minimum=4_096,
+        maximum=2_147_483_647,
+    )
+    append_topic_for_timer_delete_key: bool = setting(
+        False,
+        "appendTopicForTimerDeleteKey",
+        "Markers that take a timer message back name its topic too.",
+    )
+    recall_message_enable: bool = setting(
+        False, "recallMessageEnable", "Let clients take a timer message back before it is due (recallMessage)."
+    )
+    allow_recall_when_broker_not_writeable: bool = setting(
+        True,
+        "allowRecallWhenBrokerNotWriteable",
+        "Let them do so while brokerPermission does not let them write.",
+    )

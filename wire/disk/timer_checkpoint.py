@@ -1,0 +1,62 @@
+"""The timer checkpoint: how far the timer has read and delivered. The same 56 bytes answer GET_TIMER_CHECK_POINT.
+
+Seven int64 at the start of ``config/timercheck``. (Upstream: ``TimerCheckpoint``.)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import astuple, dataclass
+from typing import TypeAlias
+
+from construct import Int64sb, Struct
+
+from wire.errors import LayoutError
+from wire.fixed_layout import FixedLayout
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+# On disk and on the wire: never change.
+VALUES = FixedLayout(
+    "timer checkpoint",
+    Struct(
+        "read_to_ms" / Int64sb,
+        "log_flushed" / Int64sb,
+        "queue_offset" / Int64sb,
+        "master_queue_offset" / Int64sb,
+        "state_version" / Int64sb,
+        "changed_at_ms" / Int64sb,
+        "counter" / Int64sb,
+    ),
+)
+FILE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class TimerCheckpoint:
+    """All slots before ``read_to_ms`` are delivered; the timer log is on disk up to ``log_flushed`` and holds the
+    messages of the timer topic's queue below ``queue_offset``. The other values belong to replication.
+    """
+
+    read_to_ms: int = 0
+    log_flushed: int = 0
+    queue_offset: int = 0
+    master_queue_offset: int = 0
+    state_version: int = 0
+    changed_at_ms: int = 0
+    counter: int = 0
+
+    @classmethod
+    def parse(cls, buffer: Readable) -> TimerCheckpoint:
+        """The values at the start of a file.
+
+        :raises LayoutError: it is shorter than they are.
+        """
+        try:
+            return cls(*VALUES.unpack_from(buffer, 0))
+        except struct.error as error:
+            raise LayoutError(f"a timer checkpoint takes {VALUES.size} bytes, found {len(buffer)}") from error
+
+    def build(self) -> bytes:
+        """The 56 bytes."""
+        return VALUES.pack(*astuple(self))

@@ -1,0 +1,30 @@
+"""The timer wheel file: one 32-byte slot for every time unit of two weeks, used in turn.
+
+    time int64 · first entry int64 · last entry int64 · number of messages int32 · magic int32
+
+``time`` is the slot's time divided by the precision (1000 ms). A slot whose time is another one holds nothing. First
+and last are positions in the timer log. (Upstream: ``TimerWheel``, ``Slot``.)
+"""
+
+from __future__ import annotations
+
+from construct import Int32sb, Int64sb, Struct
+
+from wire.fixed_layout import FixedLayout
+
+SLOT = FixedLayout(
+    "timer wheel slot",
+    Struct(
+        "time" / Int64sb,
+        "first" / Int64sb,
+        "last" / Int64sb,
+        "number" / Int32sb,
+        "magic" / Int32sb,
+    ),
+)
+# On disk: never change.
+SLOT_BYTES = SLOT.size
+TURN_SLOTS = 604_800
+"""Seconds of a week: a message waits at most this many slots (upstream ``TIMER_WHEEL_TTL_DAY``)."""
+FILE_SLOTS = 2 * TURN_SLOTS
+FILE_BYTES = FILE_SLOTS * SLOT_BYTES

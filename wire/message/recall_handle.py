@@ -1,0 +1,47 @@
+"""The handle by which a timer message can be taken back: it comes with the answer to its send.
+
+URL-safe base64 of ``v1 topic broker timestamp key``, joined by spaces. (Upstream: ``RecallMessageHandle``.)
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import NamedTuple
+
+from wire.errors import FieldError
+
+# On the wire: never change.
+VERSION = "v1"
+
+
+class RecallHandle(NamedTuple):
+    """What a handle says; ``timestamp`` is any text in one that a client made up."""
+
+    topic: str
+    broker_name: str
+    timestamp: str
+    unique_key: str
+
+    def build(self) -> str:
+        """The handle as text."""
+        return base64.urlsafe_b64encode(" ".join((VERSION, *self)).encode()).decode()
+
+
+def parse_recall_handle(handle: str) -> RecallHandle:
+    """Read a handle, with or without the padding at its end.
+
+    :raises FieldError: it is none.
+    """
+    try:
+        raw = handle.rstrip("=").translate(_STANDARD).encode("ascii")
+        text = base64.b64decode(raw + b"=" * (-len(raw) % 4), validate=True).decode()
+        version, topic, broker_name, timestamp, unique_key = text.split(" ")
+    except (binascii.Error, ValueError) as error:
+        raise FieldError("recall handle", "recallHandle", handle, "the handle of a timer message") from error
+    if version != VERSION:
+        raise FieldError("recall handle", "recallHandle", handle, f"a handle of version {VERSION}")
+    return RecallHandle(topic, broker_name, timestamp, unique_key)
+
+
+_STANDARD = str.maketrans("-_", "+/")
