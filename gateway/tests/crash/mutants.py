@@ -13,6 +13,7 @@ from typing import Any
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue, QueueState
@@ -279,6 +280,11 @@ def write_error_ignored(patch: Patch) -> None:
     patch(MessageStore, "_write", blind)
 
 
+def deliveries_not_looked_for(patch: Patch) -> None:
+    """A start does not look which timer messages are delivered already."""
+    patch(TimerRecovery, "_stored_already", lambda self: frozenset())
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
     "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
@@ -308,6 +314,8 @@ MUTANTS: Mapping[str, Mutant] = {
     "group table not synced": Mutant(without(Kind.SYNC, "/config/subscriptionGroup"), "groups", 1000),
     "delay level ahead of its messages": Mutant(delay_level_ahead_of_its_messages, "delay", 400, seed=4),
     "delay level ahead of the disk": Mutant(delay_level_ahead_of_the_disk, "delay-async", 600, seed=4),
+    "timer deliveries not looked for": Mutant(deliveries_not_looked_for, "timer", 400),
+    "timer log not synced": Mutant(without(Kind.SYNC, "/timerlog/"), "timer", 1000),
     "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000),
     "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),

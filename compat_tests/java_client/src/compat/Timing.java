@@ -108,15 +108,18 @@ final class Timing {
         tally.into(answer, "received");
     }
 
-    /** recall ns= topic= handle=: "message_id", or "code" and "remark" of the refusal. */
+    /** recall ns= topic= handles= (separated by commas): "message_ids"; of refused ones the code and the remark. */
     static void recall(Options o, Json answer) throws Exception {
+        List<String> ids = new ArrayList<>();
         DefaultMQProducer producer = Sending.producer(o, new DefaultMQProducer("recalling"));
-        try {
-            answer.put("message_id", producer.recallMessage(o.text("topic"), o.text("handle"))).put("code", 0);
-        } catch (MQBrokerException e) {
-            answer.put("code", e.getResponseCode()).put("remark", e.getErrorMessage());
-        } finally {
-            producer.shutdown();
+        for (String handle : o.text("handles").split(",")) {
+            try {
+                ids.add(Json.quote(producer.recallMessage(o.text("topic"), handle)));
+            } catch (MQBrokerException e) {
+                ids.add(Json.quote(e.getResponseCode() + " " + e.getErrorMessage()));
+            }
         }
+        producer.shutdown();
+        answer.raw("message_ids", ids.toString());
     }
 }
