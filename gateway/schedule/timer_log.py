@@ -79,7 +79,7 @@ class TimerLog:
         if self._files.list and end < self._files.end_offset:
             self._files.remove_after(end)
             last = self._files.find(end)
-            if last is not None:
+            if last is not None and self._store.exists(last.path):  # it may only be planned
                 last.erase(end - last.start_offset)
         self.end = self.written = end
 

@@ -211,8 +211,10 @@ class TimerService:
         except OSError as error:
             log.error("timer log not written", error=str(error))
             return
-        missing = None if self._is_making else self._files.log.missing_file()
-        if missing is not None and (not is_all or self._files.log.end):
+        if self._is_making or (is_all and not self._files.log.end):  # the first file is made for the first entry
+            return
+        missing = self._files.log.missing_file()
+        if missing is not None:
             self._is_making = True
             self._in_thread(partial(self._files.log.make, missing), self._made)
 

@@ -211,6 +211,15 @@ def test_a_timer_log_that_is_lost_is_made_again(broker: WholeBroker) -> None:
     assert len(before) < 10
 
 
+def test_without_timer_messages_there_are_no_files(broker: WholeBroker) -> None:
+    pass_time(broker, 3_000)
+    broker.stop()
+    names = {path.name for path in broker.directory.iterdir()} | {
+        p.name for p in (broker.directory / "config").iterdir()
+    }
+    assert not names & {"timerlog", "timerwheel", "timercheck"}
+
+
 def test_nothing_waits_when_all_is_delivered(broker: WholeBroker) -> None:
     send(broker, TIMER_DELAY_MS="1500")
     assert broker.parts.registry.watch is not None
