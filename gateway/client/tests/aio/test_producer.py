@@ -15,6 +15,7 @@ from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendStatus
 from gateway.client.signing import signature
 from gateway.client.tests.aio.producing import MESSAGE, SEND, producer_at, sent
+from gateway.client.tests.consuming_broker import until
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -82,6 +83,8 @@ def test_a_broker_that_came_back_is_used_again() -> None:
                 for _ in range(2):
                     await producer.send(MESSAGE)
                 second.drop_connections()
+                remoting = producer._running_instance().remoting
+                await until(lambda: remoting.open_connection(second.address) is None)
                 for _ in range(4):
                     await producer.send(MESSAGE)
                 assert len(second.asked(SEND)) == 3
