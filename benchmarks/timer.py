@@ -42,8 +42,8 @@ MEASURED = 20_000
 MEASURED_S = 20
 BURST = 1_000
 """Messages that are due in the same millisecond, after the others."""
-LEAD_S = 12
-"""From the fill to the first one: the server has started by then."""
+LEAD_S = 8
+"""From the fill to the first one, and twice as long as an empty server takes to start: it has started by then."""
 HOUR_MS = 3_600_000
 IDLE_S = 20
 BATCH = 1_000
@@ -71,8 +71,8 @@ def message(number: int, topic: str, due_ms: int) -> OutgoingMessage:
     return placed_timed(plain, now_ms(), TERMS, waiting_in=lambda _: 0, random_below=random.randrange)
 
 
-def fill(directory: Path, count: int) -> int:
-    """Store what waits, and what becomes due soon; when the first of these is."""
+def fill(directory: Path, count: int, lead_s: float) -> int:
+    """Store what waits, and what becomes due in a while; when the first of these is."""
     clock = Clock()
     store = MessageStore(directory, SETTINGS, now_ms, files=UnsyncedFiles(), soon=partial(_soon, clock))
     timers = TimerService(
@@ -91,7 +91,7 @@ def fill(directory: Path, count: int) -> int:
         store.append(message(number, "far", due_ms), _stored)
         if number % BATCH == BATCH - 1:
             clock.advance(0)
-    first_ms = now_ms() + LEAD_S * 1000
+    first_ms = now_ms() + round(lead_s * 1000)
     for number in range(MEASURED):
         store.append(message(number, "near", first_ms + random.randrange(MEASURED_S * 1000)), _stored)
         if number % BATCH == BATCH - 1:
@@ -174,7 +174,7 @@ def measure(root: Path, count: int) -> Iterator[Row]:
     empty_bytes, empty_s = empty.memory_bytes(), empty.started_s
     empty.stop()
     with get_context("fork").Pool(1) as pool:
-        first_ms = pool.apply(fill, (root / "full", count))
+        first_ms = pool.apply(fill, (root / "full", count, LEAD_S + 2 * empty_s))
     gateway = Gateway(root / "full")
     yield Row(f"start with {count:,} waiting ({empty_s:.1f} s without)", f"{gateway.started_s:.1f} s", "", True)
     pause(max(0.0, first_ms / 1000 - now_ms() / 1000))
