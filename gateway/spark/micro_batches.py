@@ -101,7 +101,7 @@ class MicroBatches:
         base = {**start.base, **added} if start.base is not None and start.base == start.offsets else added
         return Checkpoint(
             offsets={queue: offset + taken.get(queue, 0) for queue, offset in starts.items()},
-            stores=self._stores[1] if self._stores is not None else {},
+            stores=self._known_stores(start, starts),
             base=base or None,
         )
 
@@ -184,6 +184,12 @@ class MicroBatches:
                 reason = f"the queue ends at {ends[queue]} now: it was truncated, or deleted and made again"
                 lost(DataLoss(queue_text(queue), ends[queue], offset, reason), fails=fails)
                 starts[queue] = ends[queue]
+
+    def _known_stores(self, start: Checkpoint, queues: QueueNumbers) -> dict[str, str]:
+        """The stores of the brokers that have queues; of one that does not say now, what it said before."""
+        known = {**start.stores, **self._store_ids(queues)}
+        brokers = {queue.broker_name for queue in queues}
+        return {name: store for name, store in known.items() if name in brokers}
 
     def _is_given_up(self, gone: list[MessageQueue], start: Checkpoint) -> bool:
         """Whether queues that are missing have been missing for too long.

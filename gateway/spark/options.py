@@ -55,7 +55,6 @@ _SOURCE_ALIASES: Final = {
     "filterexpression": "subExpression",
 }
 _SINK_ALIASES: Final = {"namesrvaddr": "nameServer"}
-_SECRET: Final = ("secretKey", "securityToken", "tls.keyPassword")
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -236,12 +235,6 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         max_in_flight=given.count("maxInFlight", most=256) or 8,
         accept_flush_timeout=given.flag("acceptFlushTimeout", False),
     )
-
-
-def redacted(options: Mapping[str, str]) -> dict[str, str]:
-    """Options to be shown to people: keys and passwords are stars."""
-    secret = {name.lower() for name in _SECRET}
-    return {name: "***" if name.lower() in secret else value for name, value in options.items()}
 
 
 class _Given:

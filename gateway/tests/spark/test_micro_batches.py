@@ -275,6 +275,15 @@ def test_another_store_is_read_from_its_beginning_when_losses_are_allowed(cluste
     assert second.stores == {BROKER: "two"}
 
 
+def test_a_store_that_is_not_told_now_is_still_the_one_that_was(cluster: PretendCluster) -> None:
+    cluster.stores[BROKER] = "one"
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    del cluster.stores[BROKER]
+    cluster.fill(queue(0), 1)
+    assert stream.latest(first, later_s=31).stores == {BROKER: "one"}
+
+
 def test_a_broker_that_is_down_for_a_while_stops_nothing(cluster: PretendCluster) -> None:
     stream = Stream(cluster)
     first = stream.latest(stream.initial())

@@ -14,7 +14,6 @@ from gateway.spark.options import (
     check_names,
     ignored_options,
     read_options,
-    redacted,
     wants_json_properties,
     write_options,
 )
@@ -129,10 +128,6 @@ def test_names_are_checked_before_it_is_known_what_for() -> None:
 def test_options_that_spark_hands_over_with_the_sink_s_are_left_to_spark() -> None:
     assert write_options({**PLACE, "checkpointlocation": "/x", "queryname": "q"}) == write_options(PLACE)
     check_names({"checkpointLocation": "/x"})
-
-
-def test_secrets_are_not_shown() -> None:
-    assert redacted({"secretkey": "s", "topic": "t"}) == {"secretkey": "***", "topic": "t"}
 
 
 def test_the_sink_has_options_of_its_own() -> None:
