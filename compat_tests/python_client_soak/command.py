@@ -91,8 +91,8 @@ def run(seconds: float, kills: int, per_second: float, directory: Path) -> Repor
 def _work(peer: GatewayProcess, report: Report, seconds: float, kills: int) -> None:
     """Let time pass, take samples, kill the server now and then."""
     begun = time.monotonic()
-    # The first one during the warm-up: what waits for a server that is gone takes more memory than anything before.
-    moments = [seconds * (0.1 + 0.9 * index / kills) for index in range(kills)]
+    # During the warm-up: what waits for a server that is gone takes more memory than anything before.
+    moments = [seconds * memory.WARM_UP_SHARE * (index + 1) / (kills + 1) for index in range(kills)]
     told = 0
     while (elapsed := time.monotonic() - begun) < seconds:
         report.samples.append((elapsed, memory.resident_kib()))
