@@ -17,7 +17,9 @@ KEYWORDS = frozenset(
 """In any case; none of them can name a property."""
 LONGEST_KEYWORD = max(map(len, KEYWORDS))
 
-# A line comment needs its line end. Nothing is skipped in a string, and a string may hold line ends.
+# Nothing is skipped in a string, and a string may hold line ends. A line comment needs its line end: behind the last
+# one of the text, two minus signs are two minus signs, and no search for an end begins at each of them.
+_SKIPPED_IN_LAST_LINE = re.compile(r"(?:[ \t\f]+|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)+")
 _SKIPPED = re.compile(r"(?:[ \t\n\r\f]+|--[^\n\r]*(?:\r\n|\n|\r)|/\*[^*]*\*(?:\*|[^*/][^*]*\*)*/)+")
 _TOKEN = re.compile(
     r"""
@@ -54,10 +56,11 @@ class Tokens:
     tens of thousands, and they are read while others wait.
     """
 
-    __slots__ = ("_at", "_end", "_source", "kind", "mark", "text")
+    __slots__ = ("_at", "_end", "_last_line", "_source", "kind", "mark", "text")
 
     def __init__(self, source: str) -> None:
         self._source = source
+        self._last_line = max(source.rfind("\n"), source.rfind("\r")) + 1
         self._at = self._end = 0
         self.kind = TokenKind.END
         self.text = self.mark = ""
@@ -97,7 +100,8 @@ class Tokens:
 
     def _step(self) -> None:
         source = self._source
-        skipped = _SKIPPED.match(source, self._end)
+        skip = _SKIPPED if self._end < self._last_line else _SKIPPED_IN_LAST_LINE
+        skipped = skip.match(source, self._end)
         at = self._at = self._end if skipped is None else skipped.end()
         if at == len(source):
             self._end, self.kind, self.text, self.mark = at, TokenKind.END, "", ""
