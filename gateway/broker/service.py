@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
+from gateway.broker.client_requests import register_client_requests
+from gateway.broker.jobs import jobs
 from gateway.broker.log_thread import LogThread
 from gateway.broker.parts import BrokerParts
 from gateway.broker.registration import NameServerLink, NameServerRegistration, RemoteNameServer
+from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
@@ -108,7 +111,7 @@ class BrokerService:
         self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
         self._registration = self._make_registration(name_server)
-        self._upkeep = Upkeep(reactor, self._parts.jobs())
+        self._upkeep = Upkeep(reactor, jobs(self._parts))
         self._metrics = self._make_metrics()
         self._started = False
 
@@ -130,7 +133,8 @@ class BrokerService:
         self._parts.open()
         self._log_thread.start()
         self._started = True
-        self._parts.register(self._dispatch)
+        register_client_requests(self._parts, self._dispatch)
+        register_tool_requests(self._parts, self._dispatch)
         if self._metrics is not None:
             self._metrics.start()
         self._server.startService()

@@ -15,6 +15,8 @@ from gateway.clock import Milliseconds
 from gateway.delivery.filters.sql92 import PropertyFilter
 from gateway.delivery.filters.tags import TagFilter
 
+LONGEST_HOLD_MS = 120_000
+"""A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
 TICK_MS = 250
 """How fine the deadlines are: a held pull is resumed at most this much late."""
 

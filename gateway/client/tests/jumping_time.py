@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Jumps(selectors.SelectSelector):
+class _Jumps(selectors.DefaultSelector):
     """Never waits; tells how long it was asked to."""
 
     def __init__(self) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.parts import BROKER_INFO_CODES, STATISTICS_CODES
-from gateway.remoting.dispatch import Dispatch
+from gateway.broker.parts import BrokerParts
+from gateway.broker.tool_requests import LOADED_LATE
+from gateway.remoting.dispatch import Dispatch, RequestGroup
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode
 
@@ -17,13 +18,13 @@ def answered(dispatch: Dispatch) -> set[RequestCode]:
     return {RequestCode(code) for code, _, implemented in dispatch.table() if implemented}
 
 
-@pytest.mark.parametrize(("codes", "group"), [(STATISTICS_CODES, "_statistics"), (BROKER_INFO_CODES, "_broker_info")])
+@pytest.mark.parametrize(("codes", "load"), LOADED_LATE.items())
 def test_a_late_group_answers_exactly_the_codes_it_is_loaded_for(
-    codes: tuple[RequestCode, ...], group: str, tmp_path: Path
+    codes: tuple[RequestCode, ...], load: Callable[[BrokerParts], RequestGroup], tmp_path: Path
 ) -> None:
-    load: Callable[[], object] = getattr(WholeBroker(tmp_path).parts, group)
+    parts = WholeBroker(tmp_path).parts
     dispatch = Dispatch()
-    dispatch.loads(codes, load)  # type: ignore[arg-type]
+    dispatch.loads(codes, lambda: load(parts))
     assert answered(dispatch) == set(codes)
     dispatch._late[codes[0]]()
     assert dispatch._late == {}

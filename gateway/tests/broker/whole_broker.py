@@ -8,11 +8,14 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from twisted.internet.defer import ensureDeferred
 
+from gateway.broker.client_requests import register_client_requests
+from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
+from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
 from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.settings import Settings
@@ -48,6 +51,8 @@ def small_settings(directory: Path, **changed: Any) -> Settings:
 class WholeBroker:
     """Every part of a broker, started."""
 
+    _open: ClassVar[list[WholeBroker]] = []
+
     def __init__(self, directory: Path, start_ms: int = START_MS, **changed: Any) -> None:
         self.directory = directory
         self._start_ms = start_ms
@@ -65,10 +70,12 @@ class WholeBroker:
             in_thread=lambda work, done: self.in_thread(work, done),
             listen_port=lambda: 10911,
         )
+        self._open.append(self)
         self.parts.open()
-        self.parts.register(self.conversation.dispatch)
+        register_client_requests(self.parts, self.conversation.dispatch)
+        register_tool_requests(self.parts, self.conversation.dispatch)
         self.parts.start()
-        self._upkeep = Upkeep(self.reactor, self.parts.jobs())
+        self._upkeep = Upkeep(self.reactor, jobs(self.parts))
         self._upkeep.start()
 
     # -- time and life --------------------------------------------------------------------------------------
@@ -95,6 +102,15 @@ class WholeBroker:
         self.turn()
         assert ended == ["upkeep", "parts"]
         self.parts.close()
+
+    @classmethod
+    def close_those_left(cls) -> None:
+        """Give back the files of all brokers, as a kill does: nothing is flushed."""
+        while cls._open:
+            parts = cls._open.pop().parts
+            parts.transactions._journal.close()
+            if parts.store._lock.is_held:
+                parts.store._give_back()
 
     def restart(self) -> WholeBroker:
         """Stop, and start anew from the same directory."""

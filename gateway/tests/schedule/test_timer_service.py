@@ -223,11 +223,11 @@ def test_without_timer_messages_there_are_no_files(broker: WholeBroker) -> None:
 def test_nothing_waits_when_all_is_delivered(broker: WholeBroker) -> None:
     send(broker, TIMER_DELAY_MS="1500")
     assert broker.parts.registry.watch is not None
-    assert broker.parts._timers is not None
-    assert broker.parts._timers.waiting == 1
+    assert broker.parts.timers is not None
+    assert broker.parts.timers.waiting == 1
     assert broker.parts._oldest_pending() is not None
     pass_time(broker, 5_000)
-    assert broker.parts._timers.waiting == 0
+    assert broker.parts.timers.waiting == 0
     assert broker.parts._oldest_pending() is None
     assert NONE == -1
     assert broker.parts.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 1

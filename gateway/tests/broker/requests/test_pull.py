@@ -422,7 +422,7 @@ class Threads:
 
     def __init__(self, broker: WholeBroker) -> None:
         self.waiting: list[Callable[[], None]] = []
-        broker.parts._cold_reads._in_thread = lambda work, done: self.waiting.append(lambda: done(work()))
+        broker.parts.cold_reads._in_thread = lambda work, done: self.waiting.append(lambda: done(work()))
 
     def end_one(self) -> None:
         self.waiting.pop(0)()

@@ -1,0 +1,225 @@
+"""The requests that clients ask for all the time, made of a broker's parts when it starts.
+
+Those of tools are in ``tool_requests``: they are loaded when the first one comes.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from secrets import randbelow
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.cleaning import CleaningRequests
+from gateway.broker.requests.consumers import ConnectedClients
+from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.broker.requests.groups import GroupRequests
+from gateway.broker.requests.heartbeats import HeartbeatRequests
+from gateway.broker.requests.locks import LockRequests
+from gateway.broker.requests.offsets import OffsetRequests
+from gateway.broker.requests.pop import PopLimits, PopMessage
+from gateway.broker.requests.pop_ack import PopAcks
+from gateway.broker.requests.pull import PullLimits, PullMessage
+from gateway.broker.requests.query import QueryMessages
+from gateway.broker.requests.recall import RecallMessage, RecallTerms
+from gateway.broker.requests.reply import ReplyMessage
+from gateway.broker.requests.send import SendLimits, SendMessage
+from gateway.broker.requests.send_back import SendBack
+from gateway.broker.requests.topics import TopicRequests
+from gateway.broker.store_hosts import LOOPBACK
+from gateway.delivery.long_poll import LONGEST_HOLD_MS
+from wire.message.flags import Permission
+from wire.message.message_id import UniqueKeys, pack_host
+
+if TYPE_CHECKING:
+    from gateway.broker.parts import BrokerParts
+    from gateway.remoting.dispatch import Dispatch, RequestGroup
+
+
+def register_client_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
+    """Put them on a dispatch."""
+    for requests in _requests(parts):
+        requests.register(dispatch)
+
+
+def _requests(parts: BrokerParts) -> list[RequestGroup]:
+    settings, store = parts.settings, parts.store
+    topics, groups, offsets = parts.topics, parts.groups, parts.offsets
+    send = _send(parts)
+    return [
+        send,
+        ReplyMessage(
+            send=send,
+            store=store,
+            producers=parts.producers,
+            clock_ms=parts.clock,
+            stores=settings.store_reply_message_enable,
+        ),
+        EndTransaction(transactions=parts.transactions, store=store, clock_ms=parts.steady_ms),
+        SendBack(
+            store=store,
+            topics=topics,
+            groups=groups,
+            levels=parts.levels,
+            broker_permission=settings.broker_permission,
+            random_below=randbelow,
+        ),
+        _recall(parts),
+        _pull(parts),
+        _pop(parts),
+        _pop_acks(parts),
+        HeartbeatRequests(
+            heartbeats=parts.heartbeats,
+            filters=parts.filters,
+            property_filter_enabled=settings.enable_property_filter,
+        ),
+        ConnectedClients(producers=parts.producers, consumers=parts.consumers),
+        OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=parts.cold_reads),
+        LockRequests(locks=parts.locks),
+        QueryMessages(store=store, settings=settings, cold_reads=parts.cold_reads),
+        TopicRequests(
+            topics=topics, offsets=offsets, store=store, in_thread=parts.in_thread, deleted=parts.pops.forget_topic
+        ),
+        CleaningRequests(store=store, topics=topics, expiry=parts.expiry, in_thread=parts.in_thread),
+        GroupRequests(groups=groups, offsets=offsets),
+    ]
+
+
+def _send(parts: BrokerParts) -> SendMessage:
+    settings = parts.settings
+    return SendMessage(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        half_messages=parts.transactions,
+        levels=parts.levels,
+        timed=parts.timed,
+        limits=SendLimits(
+            max_message_bytes=settings.max_message_size,
+            broker_permission=settings.broker_permission,
+            broker_name=settings.broker_name,
+            cluster=settings.broker_cluster_name,
+            region=settings.region_id,
+            trace_on=settings.trace_on,
+            reject_transactions=settings.reject_transaction_message,
+        ),
+        store_host=parts.store_hosts.of,
+        unique_key=_unique_keys(parts).create_unique_key,
+        random_below=randbelow,
+        group_is_orderly=parts.locks.group_is_orderly,
+    )
+
+
+def _recall(parts: BrokerParts) -> RecallMessage:
+    settings = parts.settings
+    return RecallMessage(
+        store=parts.store,
+        topics=parts.topics,
+        terms=RecallTerms(
+            enabled=settings.recall_message_enable,
+            broker_name=settings.broker_name,
+            is_writable=bool(settings.broker_permission & Permission.WRITE)
+            or settings.allow_recall_when_broker_not_writeable,
+            max_delay_ms=parts.timer_terms.max_delay_ms,
+            topic_in_key=parts.timer_terms.topic_in_key,
+            region=settings.region_id,
+        ),
+        timed=parts.timed,
+        store_host=parts.store_hosts.of,
+        clock_ms=parts.clock,
+    )
+
+
+def _pull(parts: BrokerParts) -> PullMessage:
+    settings = parts.settings
+    return PullMessage(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        offsets=parts.offsets,
+        held=parts.held,
+        limits=PullLimits(
+            broker_permission=settings.broker_permission,
+            max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_count_cold=settings.max_transfer_count_on_message_in_disk,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            max_count_bulk=settings.bulk_read_count,
+            max_bytes_bulk=settings.bulk_read_bytes,
+            lite_pull_enabled=True,
+            property_filter_enabled=settings.enable_property_filter,
+            long_polling=settings.long_polling_enable,
+            short_polling_ms=settings.short_polling_time_ms,
+            longest_hold_ms=LONGEST_HOLD_MS,
+        ),
+        clock=parts.clock,
+        cold_reads=parts.cold_reads,
+        traffic=parts.traffic,
+        flows=parts.flows,
+        filters=parts.filters,
+    )
+
+
+def _pop(parts: BrokerParts) -> PopMessage:
+    settings, pops = parts.settings, parts.pops
+    return PopMessage(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        positions=pops.positions,
+        check_points=pops.check_points,
+        orders=pops.orders,
+        revive_log=pops.revive_log,
+        held=pops.held,
+        limits=PopLimits(
+            broker_permission=settings.broker_permission,
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            property_filter_enabled=settings.enable_property_filter,
+            retry_probability=settings.pop_from_retry_probability,
+            retry_v2=settings.enable_retry_topic_v2,
+            retry_v1_too=settings.retrieve_message_from_pop_retry_topic_v1,
+            actual_retry_topic=settings.pop_response_return_actual_retry_topic,
+            check_points=settings.pop_check_points_limit,
+            longest_hold_ms=LONGEST_HOLD_MS,
+        ),
+        broker_name=settings.broker_name,
+        clock_ms=parts.clock,
+        cold_reads=parts.cold_reads,
+        traffic=parts.traffic,
+        flows=parts.flows,
+        soon=parts.soon,
+        random_below=randbelow,
+    )
+
+
+def _pop_acks(parts: BrokerParts) -> PopAcks:
+    pops = parts.pops
+    return PopAcks(
+        store=parts.store,
+        topics=parts.topics,
+        offsets=parts.offsets,
+        check_points=pops.check_points,
+        orders=pops.orders,
+        revive_log=pops.revive_log,
+        held=pops.held,
+        broker_name=parts.settings.broker_name,
+        clock_ms=parts.clock,
+        soon=parts.soon,
+    )
+
+
+def _unique_keys(parts: BrokerParts) -> UniqueKeys:
+    return UniqueKeys(
+        ip=pack_host(LOOPBACK, 0)[:4],
+        process_id=os.getpid(),
+        instance_hash=randbelow(1 << 31),
+        elapsed_ms=lambda: _ms_into_month(parts.clock()),
+    )
+
+
+def _ms_into_month(moment_ms: int) -> int:
+    moment = datetime.fromtimestamp(moment_ms / 1000)  # clients count in local time
+    start = moment.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    return int((moment - start).total_seconds() * 1000)

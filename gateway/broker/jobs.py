@@ -1,0 +1,92 @@
+"""What a broker does again and again, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.broker.flows import FLOW_SAMPLE_MS
+from gateway.broker.requests.awaiting import thread_result
+from gateway.broker.requests.throughput import SAMPLE_MS
+from gateway.broker.upkeep import Job
+from gateway.delivery.long_poll import TICK_MS
+from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
+
+if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
+    from gateway.broker.parts import BrokerParts
+
+COMPACT_MS = 1_000
+"""How often it is seen whether old records of the revive topic are still needed."""
+MEMBERSHIP_SCAN_MS = 10_000
+"""How often silent clients and run-out queue locks are looked for, as upstream."""
+
+
+def jobs(parts: BrokerParts) -> list[Job]:
+    """What has to be done again and again."""
+    settings = parts.settings
+
+    def in_thread(work: Callable[[], object]) -> Callable[[], Deferred[object]]:
+        return lambda: thread_result(parts.in_thread, work)
+
+    return [
+        Job(name="held pulls", interval_ms=TICK_MS, run=parts.held.tick),
+        Job(name="membership", interval_ms=MEMBERSHIP_SCAN_MS, run=partial(_scan_members, parts)),
+        Job(
+            name="consumer offsets",
+            interval_ms=settings.flush_consumer_offset_interval_ms,
+            run=partial(_persist_offsets, parts),
+        ),
+        Job(name="pops", interval_ms=POP_TICK_MS, run=parts.pops.tick),
+        Job(name="revive topic", interval_ms=COMPACT_MS, run=parts.pops.revive_log.compact),
+        Job(
+            name="delay offsets",
+            interval_ms=settings.flush_delay_offset_interval_ms,
+            run=parts.delay_offsets.persist,
+        ),
+        *_timer_jobs(parts),
+        Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=partial(_persist_tables, parts)),
+        Job(name="throughput", interval_ms=SAMPLE_MS, run=parts.throughput.sample),
+        Job(name="flows", interval_ms=FLOW_SAMPLE_MS, run=parts.flows.sample),
+        Job(
+            name="commit log flush",
+            interval_ms=settings.flush_interval_commit_log_ms,
+            run=in_thread(lambda: parts.store.flush_due(parts.clock())),
+        ),
+        Job(
+            name="retention",
+            interval_ms=settings.clean_resource_interval_ms,
+            run=parts.expiry.round,
+            hurry=parts.expiry.hurry,
+        ),
+    ]
+
+
+def _timer_jobs(parts: BrokerParts) -> list[Job]:
+    timers = parts.timers
+    if timers is None:
+        return []
+
+    def save() -> Deferred[object] | None:
+        work = timers.save()
+        return None if work is None else thread_result(parts.in_thread, work)
+
+    return [Job(name="timer files", interval_ms=parts.settings.timer_flush_interval_ms, run=save)]
+
+
+def _scan_members(parts: BrokerParts) -> None:
+    parts.heartbeats.close_silent()
+    parts.locks.forget_run_out()
+
+
+def _persist_offsets(parts: BrokerParts) -> None:
+    parts.pops.persist()
+    parts.offsets.persist()
+
+
+def _persist_tables(parts: BrokerParts) -> None:
+    """Try again what an earlier write failed to bring to disk."""
+    parts.topics.persist()
+    parts.groups.persist()

@@ -1,0 +1,251 @@
+"""The requests that tools ask for, loaded when the first one comes, so that the start need not wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from secrets import randbelow
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from gateway.delivery.long_poll import LONGEST_HOLD_MS
+from gateway.metadata.names import SCHEDULE_TOPIC
+from gateway.schedule.redirect import schedule_queue_id
+from wire.codes import RequestCode
+from wire.message.message_id import unpack_host
+
+if TYPE_CHECKING:
+    from gateway.broker.parts import BrokerParts
+    from gateway.remoting.dispatch import Dispatch, RequestGroup
+
+
+def register_tool_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
+    """Tell a dispatch what to load for which codes."""
+    for codes, load in LOADED_LATE.items():
+        dispatch.loads(codes, partial(load, parts))
+
+
+def _statistics(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.statistics import StatisticsRequests
+
+    return StatisticsRequests(
+        store=parts.store,
+        topics=parts.topics,
+        offsets=parts.offsets,
+        consumers=parts.consumers,
+        broker_name=parts.settings.broker_name,
+        flows=parts.flows,
+    )
+
+
+def _assignments(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.assignments import Assignments
+
+    settings = parts.settings
+    return Assignments(
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        modes=parts.modes,
+        queues_of=parts.read_queues,
+        broker_name=settings.broker_name,
+        default_mode=settings.default_message_request_mode,
+        default_share=settings.default_pop_share_queue_num,
+        balances=settings.server_load_balancer_enable,
+    )
+
+
+def _pop_waiting(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.pop_waiting import PopWaiting
+
+    settings, pops = parts.settings, parts.pops
+    return PopWaiting(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        positions=pops.positions,
+        orders=pops.orders,
+        held=pops.held,
+        notified=pops.notified,
+        broker_permission=settings.broker_permission,
+        max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+        longest_hold_ms=LONGEST_HOLD_MS,
+        clock_ms=parts.clock,
+        cold_reads=parts.cold_reads,
+        random_below=randbelow,
+    )
+
+
+def _reset_offsets(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.reset_offsets import ResetOffsets
+
+    return ResetOffsets(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        offsets=parts.offsets,
+        consumers=parts.consumers,
+        held=parts.held,
+        pops=parts.pops,
+        cold_reads=parts.cold_reads,
+        broker_name=parts.settings.broker_name,
+        by_server=parts.settings.use_server_side_reset_offset,
+    )
+
+
+def _group_offsets(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.group_offsets import GroupOffsets
+
+    return GroupOffsets(
+        store=parts.store, offsets=parts.offsets, consumers=parts.consumers, delay_offsets=parts.delays.offsets
+    )
+
+
+def _consumption(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.consumption import Consumption
+
+    return Consumption(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        offsets=parts.offsets,
+        consumers=parts.consumers,
+        flows=parts.flows,
+        cold_reads=parts.cold_reads,
+        clock_ms=parts.clock,
+        broker_name=parts.settings.broker_name,
+        address=lambda request: "{}:{}".format(*unpack_host(parts.store_hosts.of(request.channel))),
+    )
+
+
+def _consumer_state(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.consumer_state import ConsumerState
+
+    return ConsumerState(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        cold_reads=parts.cold_reads,
+    )
+
+
+def _counts(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.counts import Counts
+
+    return Counts(flows=parts.flows, clock_ms=parts.clock, cluster=parts.settings.broker_cluster_name)
+
+
+def _queue_units(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.queue_units import QueueUnitRequests
+
+    return QueueUnitRequests(
+        store=parts.store, topics=parts.topics, consumers=parts.consumers, cold_reads=parts.cold_reads
+    )
+
+
+def _replication(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.replication import Replication
+
+    return Replication(store=parts.store)
+
+
+def _timer_state(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.timer_state import TimerState
+
+    return TimerState(parts.timers)
+
+
+def _broker_info(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.broker_info import BrokerInfo
+    from gateway.broker.store_identity import FILE_NAME, store_identity
+    from gateway.metadata.json_file import JsonFile
+
+    return BrokerInfo(
+        settings=parts.settings,
+        store=parts.store,
+        throughput=parts.throughput,
+        clock_ms=parts.clock,
+        version_text="V5_5_0",
+        delay_offsets=lambda: _delay_progress(parts),
+        registry=parts.registry,
+        store_id=store_identity(
+            JsonFile(parts.settings.store_path_root_dir / "config" / FILE_NAME), lambda: uuid4().hex
+        ),
+        timers=parts.timers,
+    )
+
+
+def _transaction_control(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.transaction_control import TransactionControl
+    from gateway.transaction.audit import AuditLog
+
+    directory = parts.settings.store_path_root_dir / "transaction"
+    return TransactionControl(
+        transactions=parts.transactions,
+        cold_reads=parts.cold_reads,
+        audit=AuditLog(directory, parts.clock, in_thread=parts.in_thread),
+        access=parts.settings.operator_access,
+    )
+
+
+def _delay_progress(parts: BrokerParts) -> Mapping[int, tuple[int, int]]:
+    return {
+        level: (offset, parts.store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level)))
+        for level, offset in parts.delays.offsets().items()
+    }
+
+
+LOADED_LATE: dict[tuple[RequestCode, ...], Callable[[BrokerParts], RequestGroup]] = {
+    (
+        RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+        RequestCode.QUERY_TOPICS_BY_CONSUMER,
+    ): _statistics,
+    (
+        RequestCode.QUERY_ASSIGNMENT,
+        RequestCode.SET_MESSAGE_REQUEST_MODE,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+    ): _assignments,
+    (
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    ): _pop_waiting,
+    (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,): _reset_offsets,
+    (
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_DELAY_OFFSET,
+        RequestCode.QUERY_CORRECTION_OFFSET,
+        RequestCode.CLONE_GROUP_OFFSET,
+    ): _group_offsets,
+    (
+        RequestCode.QUERY_CONSUME_TIME_SPAN,
+        RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
+    ): _consumption,
+    (
+        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        RequestCode.CONSUME_MESSAGE_DIRECTLY,
+    ): _consumer_state,
+    (RequestCode.VIEW_BROKER_STATS_DATA,): _counts,
+    (RequestCode.QUERY_CONSUME_QUEUE,): _queue_units,
+    (RequestCode.GET_BROKER_HA_STATUS,): _replication,
+    (RequestCode.GET_TIMER_CHECK_POINT,): _timer_state,
+    (
+        RequestCode.UPDATE_BROKER_CONFIG,
+        RequestCode.GET_BROKER_CONFIG,
+        RequestCode.GET_BROKER_RUNTIME_INFO,
+    ): _broker_info,
+    (
+        RequestCode.GATEWAY_LIST_TRANSACTIONS,
+        RequestCode.GATEWAY_SHOW_TRANSACTION,
+        RequestCode.GATEWAY_SETTLE_TRANSACTION,
+        RequestCode.GATEWAY_CHECK_TRANSACTION,
+        RequestCode.GATEWAY_RESUME_TRANSACTION,
+        RequestCode.GATEWAY_TRANSACTION_STATISTICS,
+    ): _transaction_control,
+}
