@@ -289,14 +289,15 @@ class TimerSchedule:
 
     def advance(self, now_ms: int) -> None:
         """Go past the slots that are done."""
-        while self.read_slot < self.open_to and (self.read_slot + 1) * self._precision_ms <= now_ms:
-            state = self._open.get(self.read_slot)
-            if state is not None:
-                if state.left or state.is_opening:
-                    return
-                self._done_end = max(self._done_end, state.log_end)
-                del self._open[self.read_slot]
-            self.read_slot += 1
+        end = min(self.open_to, self.slot_of(now_ms))
+        while self._open and (slot := min(self._open)) < end:  # the others are empty: a week has 600,000
+            state = self._open[slot]
+            if state.left or state.is_opening:
+                self.read_slot = slot
+                return
+            self._done_end = max(self._done_end, state.log_end)
+            del self._open[slot]
+        self.read_slot = max(self.read_slot, end)
         if self._evidence and self.read_slot > self._evidence_to:
             self._evidence = ()
 
