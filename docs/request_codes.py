@@ -12,7 +12,9 @@ from tempfile import TemporaryDirectory
 
 from twisted.internet.task import Clock
 
+from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
+from gateway.broker.tool_requests import register_tool_requests
 from gateway.metadata.write_behind import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.dispatch import Dispatch
@@ -137,7 +139,8 @@ def _implemented(directory: Path) -> tuple[set[int], set[int]]:
         in_thread=in_this_thread,
         listen_port=lambda: settings.listen_port,
     )
-    parts.register(dispatch)
+    register_client_requests(parts, dispatch)
+    register_tool_requests(parts, dispatch)
     name_server = NameServer(settings, lambda: 0, reactor, in_this_thread)
     return _codes(dispatch), _codes(name_server.dispatch)
 
