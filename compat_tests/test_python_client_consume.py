@@ -563,16 +563,18 @@ def test_a_push_consumer_pops_where_the_broker_says_so(server: Peer, producer: P
     assert set(seen.bodies.values()) == {1}, "what was consumed is acknowledged"
 
 
-def test_batches_that_are_stored_as_one_record_are_read_one_by_one(apache: Peer, producer: Producer) -> None:
-    topic = make_topic(apache, 1, {"queue.type": "BatchCQ"})
+def test_batches_that_are_stored_as_one_record_are_read_one_by_one(server: Peer, producer: Producer) -> None:
+    if server.name != APACHE:
+        pytest.skip("the gateway stores the messages of a batch one by one, whatever the topic asks for")
+    topic = make_topic(server, 1, {"queue.type": "BatchCQ"})
     for first in (0, 3):
         producer.send_batch([Message(topic, b"%d" % number) for number in range(first, first + 3)])
     seen = Seen()
-    with PushConsumer("g_" + topic, seen, push_settings(apache), subscriptions={topic: "*"}):
+    with PushConsumer("g_" + topic, seen, push_settings(server), subscriptions={topic: "*"}):
         seen.wait(6)
         seen.check_once(6)
     assert list(seen.by_queue.values()) == [[0, 1, 2, 3, 4, 5]]
-    with LitePullConsumer("l_" + topic, lite_settings(apache)) as consumer:
+    with LitePullConsumer("l_" + topic, lite_settings(server)) as consumer:
         (queue,) = consumer.message_queues(topic)
         consumer.assign([queue])
         consumer.seek(queue, 4)
