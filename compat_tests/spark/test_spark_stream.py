@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from compat_tests.spark.conftest import Table
+from gateway.client.testing.plugin import GatewayForTest
 from gateway.client.testing.server import GatewayServer
 
 NUMBERS = [b"%d" % number for number in range(60)]
@@ -79,11 +81,10 @@ def test_progress_may_be_shown_to_the_broker(table: Table) -> None:
     assert 0 < table.gateway.admin.offsets.lag(group, table.topic) < 20
 
 
-def test_a_gateway_that_is_killed_and_comes_back_is_waited_for(table: Table, spark: Any, tmp_path: Any) -> None:
-    with GatewayServer(tmp_path / "data", settings={"flushDiskType": "SYNC_FLUSH"}) as server:
-        own = Table(spark, table.gateway, tmp_path)
-        own.gateway = type(table.gateway)(server, "own")
-        own.topic = own.gateway.topic(queues=2)
+def test_a_gateway_that_is_killed_and_comes_back_is_waited_for(spark: Any, tmp_path: Path) -> None:
+    server = GatewayServer(tmp_path / "data", settings={"flushDiskType": "SYNC_FLUSH"})
+    with server, GatewayForTest(server, "own") as gateway:
+        own = Table(spark, gateway, tmp_path)
         own.fill(NUMBERS[:20])
         seen: list[bytes] = []
 
