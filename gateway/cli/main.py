@@ -26,6 +26,7 @@ PIPE_CLOSED = 141
 """128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
 LATE_COMMANDS = {
     "consume": ("gateway.cli.consume", "consume"),
+    "pipeline": ("gateway.cli.pipeline", "pipeline"),
     "produce": ("gateway.cli.produce", "produce"),
     "store": ("gateway.cli.store", "store"),
     "tail": ("gateway.cli.tail", "tail"),

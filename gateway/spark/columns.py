@@ -22,7 +22,17 @@ from gateway.client.errors import MessageRefused
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import PropertyPairs, map_column, property_pairs, words_column
 from gateway.spark.records import Integers, Records, by_hosts
-from gateway.spark.schema import BODY_ERROR, MOMENT, PROPERTIES_JSON, TEXTS, WORDS, Column, WantedColumn, arrow_schema
+from gateway.spark.schema import (
+    BODY_ERROR,
+    MOMENT,
+    PREPARED_OFFSET,
+    PROPERTIES_JSON,
+    TEXTS,
+    WORDS,
+    Column,
+    WantedColumn,
+    arrow_schema,
+)
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, unpack_host
@@ -284,4 +294,5 @@ _MAKERS: Final[Mapping[str, Callable[[_Rows, Column], pa.Array]]] = {
     "commitLogOffset": _number("commit_log_offset"),
     "transactionId": _transaction_id,
     BODY_ERROR.name: _body_error,
+    PREPARED_OFFSET.name: _number("prepared_transaction_offset"),
 }

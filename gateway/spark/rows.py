@@ -17,7 +17,7 @@ import pyarrow as pa
 from gateway.client.errors import MessageRefused
 from gateway.client.message import RESERVED_PROPERTIES, Message
 from gateway.spark.errors import SchemaRefused
-from gateway.spark.schema import BODY_ERROR, COLUMNS
+from gateway.spark.schema import COLUMNS, ON_DEMAND
 from gateway.spark.spelling import did_you_mean
 from wire.message.properties import PropertyName
 
@@ -35,7 +35,7 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "deliverAt": ("timestamp",),
 }
 """Columns that are written, and their types in Spark's words."""
-_IGNORED: Final = frozenset(column.name for column in (*COLUMNS, BODY_ERROR)) - frozenset(_TYPES)
+_IGNORED: Final = frozenset(column.name for column in (*COLUMNS, *ON_DEMAND)) - frozenset(_TYPES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,8 +55,11 @@ COLUMNS: Final = (
 )
 BODY_ERROR: Final = Column("bodyError", "string", pa.string())
 """Why a body could not be read, null when it could; there only when a user schema asks for it."""
+PREPARED_OFFSET: Final = Column("preparedTransactionOffset", "bigint", pa.int64())
+"""Of a committed transaction: the commit log offset of its half message; there only when a user schema asks for it."""
 PROPERTIES_JSON: Final = Column("properties", "string", pa.string())
 """``properties`` with ``propertiesFormat=json``, as the old connector has it."""
+ON_DEMAND: Final = (BODY_ERROR, PREPARED_OFFSET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class WantedColumn:
 
 def known_columns(*, json_properties: bool) -> dict[str, Column]:
     """All columns by their name in lower case, in their order."""
-    columns = [*COLUMNS, BODY_ERROR]
+    columns = [*COLUMNS, *ON_DEMAND]
     if json_properties:
         columns[columns.index(next(column for column in COLUMNS if column.name == "properties"))] = PROPERTIES_JSON
     return {column.name.lower(): column for column in columns}
@@ -78,7 +81,7 @@ def known_columns(*, json_properties: bool) -> dict[str, Column]:
 def default_ddl(*, json_properties: bool) -> str:
     """The schema of a query that gives none."""
     columns = known_columns(json_properties=json_properties).values()
-    return ", ".join(f"{column.name} {column.ddl}" for column in columns if column is not BODY_ERROR)
+    return ", ".join(f"{column.name} {column.ddl}" for column in columns if column not in ON_DEMAND)
 
 
 def wanted_columns(fields: Sequence[tuple[str, str]], *, json_properties: bool) -> tuple[WantedColumn, ...]:

@@ -15,7 +15,7 @@ from gateway.client.message import ReceivedMessage
 from gateway.spark.columns import ColumnReader
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.records import record_starts
-from gateway.spark.schema import BODY_ERROR, COLUMNS, PROPERTIES_JSON, WantedColumn
+from gateway.spark.schema import COLUMNS, ON_DEMAND, PROPERTIES_JSON, WantedColumn
 from gateway.tests.spark.messages import CLIENT, compressed, damaged, record
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -43,7 +43,8 @@ def batch(
 
 
 def named(*names: str) -> tuple[WantedColumn, ...]:
-    return tuple(entry for entry in (*ALL, WantedColumn(BODY_ERROR, BODY_ERROR.name)) if entry.name in names)
+    on_demand = [WantedColumn(column, column.name) for column in ON_DEMAND]
+    return tuple(entry for entry in (*ALL, *on_demand) if entry.name in names)
 
 
 def expected(message: ReceivedMessage) -> dict[str, object]:
@@ -116,6 +117,10 @@ def test_a_column_alone_is_what_it_is_among_all(column: object) -> None:
     buffer = record(3) + compressed(4, b"long" * 50) + record(5, store_host=V6) + record(6, b"", b"")
     [wanted] = [entry for entry in ALL if entry.column is column]
     assert batch(buffer, (wanted,)).column(0).equals(batch(buffer).column(wanted.name))
+
+
+def test_a_final_message_says_where_its_half_message_lies_when_it_is_asked() -> None:
+    assert batch(record(0), named("preparedTransactionOffset")).column(0).to_pylist() == [0]
 
 
 def test_columns_have_the_names_of_the_query_and_its_order() -> None:

@@ -1,0 +1,95 @@
+"""The pipelines on a gateway: archive, transactions, replay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from compat_tests.spark.conftest import Table
+from gateway.client import Message, TransactionProducer, TransactionState
+from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
+from gateway.spark.pipelines.replay import ReplayOptions, replay
+from gateway.spark.pipelines.report import figures, page
+from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
+
+TODAY = datetime.now(UTC).date()
+
+
+def archived(table: Table, path: Path, **given: Any) -> Any:
+    """Archive what there is, and read the archive."""
+    source = {"nameServer": table.gateway.nameserver, "subscribe": table.topic}
+    table.ended(start_archive(table.spark, ArchiveOptions(source=source, path=str(path), **given)))
+    return table.spark.read.parquet(str(path))
+
+
+def test_an_archive_has_each_message_once_over_runs_and_few_files(table: Table) -> None:
+    good = [b'{"id": %d, "total": 1.5}' % number for number in range(20)]
+    path = table.folder / "archive"
+    given: dict[str, Any] = {"body_format": "json", "schema": "id bigint, total double", "keep_body": True}
+    table.fill([*good, b'{"id": "seven"}', b"no JSON"])
+    assert archived(table, path, **given).count() == 22
+    table.fill(good)
+    rows = archived(table, path, **given).collect()
+    assert sorted(row.value.id for row in rows if row.value is not None) == sorted([*range(20), *range(20)])
+    assert {bytes(row.unreadBody) for row in rows if row.unreadBody is not None} == {b'{"id": "seven"}', b"no JSON"}
+    assert {row.topic for row in rows} == {table.topic}
+    assert {row.eventDate for row in rows} == {row.storeTimestamp.date() for row in rows}
+    files = list(path.glob(f"eventDate=*/topic={table.topic}/*.parquet"))
+    assert 2 <= len(files) <= 4  # one a run; two at midnight
+
+
+def test_what_was_archived_is_sent_again(table: Table) -> None:
+    table.fill([b"%d" % number for number in range(40)], tags="paid", keys=["k"], properties={"colour": "red"})
+    path = table.folder / "archive"
+    rows = archived(table, path).collect()
+    copy = table.gateway.topic(queues=2)
+    sink = {"nameServer": table.gateway.nameserver, "topic": copy}
+    begin = datetime.now(UTC) - timedelta(hours=1)
+    given: dict[str, Any] = {"path": str(path), "sink": sink, "begin": begin, "from_topic": table.topic}
+    assert replay(table.spark, ReplayOptions(**given, end=begin + timedelta(minutes=1))) == 0
+    assert replay(table.spark, ReplayOptions(**given, keep_queues=True)) == 40
+    table.until(lambda: table.count(copy) == 40)
+    again = table.read(subscribe=copy).orderBy("queueId", "queueOffset").collect()
+    before = sorted(rows, key=lambda row: (row.queueId, row.queueOffset))
+    assert [(row.queueId, bytes(row.body)) for row in again] == [(row.queueId, bytes(row.body)) for row in before]
+    assert {(row.tags, tuple(row["keys"]), row.properties["colour"]) for row in again} == {("paid", ("k",), "red")}
+
+
+def test_every_transaction_is_a_row_with_its_outcome_and_the_report_counts_them(table: Table) -> None:
+    class Undecided:
+        def check(self, message: Any) -> TransactionState:
+            return TransactionState.UNKNOWN
+
+    expected: dict[str, str] = {}
+    group = table.gateway.group()
+    with TransactionProducer(group, Undecided(), namesrv=table.gateway.nameserver) as producer:
+        for number in range(30):
+            with producer.begin(Message(table.topic, b"%d" % number, keys=[f"order-{number}"])) as transaction:
+                outcome = ("committed", "rolled_back", "pending")[number % 3]
+                if outcome == "committed":
+                    transaction.commit()
+                elif outcome == "rolled_back":
+                    transaction.rollback()
+            expected[transaction.msg_id] = outcome
+        table.until(lambda: table.count(table.topic) == 10)
+    options = TransactionOptions(
+        source={"nameServer": table.gateway.nameserver}, first_day=TODAY, last_day=TODAY + timedelta(days=1)
+    )
+
+    found = lives(table.spark, options).where(f"producerGroup = '{group}'").cache()
+    rows = {row.transactionId: row for row in found.collect()}
+    assert {key: row.outcome for key, row in rows.items()} == expected
+    assert {row.topic for row in rows.values()} == {table.topic}
+    for row in rows.values():
+        assert row.born <= row.prepared
+        assert (row.latencyMs is None) == (row.outcome == "pending")
+        assert (row.queueOffset is not None) == (row.outcome == "committed")
+    written = str(table.folder / "transactions")
+    for _ in range(2):  # a day that is written again replaces itself
+        write_table(found, written)
+    again = table.spark.read.parquet(written)
+    assert sorted(row.transactionId for row in again.collect()) == sorted(rows)
+    text = page(figures(again), title="Transactions", made_at=datetime.now(UTC))
+    assert "30 transactions" in text
+    assert group[:20] in text

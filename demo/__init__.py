@@ -1,0 +1,1 @@
+"""A demonstration: transactional producers on a gateway, their messages in Parquet, a report of their transactions."""

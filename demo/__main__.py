@@ -1,0 +1,160 @@
+"""What it is all for, in a minute: see what it prints.
+
+    make demo        or, with the package [spark] installed: python -m demo [--seconds 15] [--output DIR]
+
+A gateway is started; transactional producers commit, roll back and forget orders, so that the broker has to ask what
+became of them. Meanwhile Spark streams what is committed into Parquet. In the end the archive is compared with what the
+producers did, and the life of every transaction becomes a table and an HTML page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import time
+import webbrowser
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from demo.orders import Orders, place_orders
+from gateway.client import AdminClient, Message, TransactionProducer
+from gateway.client.testing.server import GatewayServer
+from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
+from gateway.spark.pipelines.report import figures, page
+from gateway.spark.pipelines.session import pipeline_session
+from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
+
+TOPIC = "orders"
+SCHEMA = "order_id string, customer string, total double"
+GROUPS = ("web-shop", "call-centre")
+SETTINGS = {"transactionTimeOut": "3000", "transactionCheckInterval": "2000", "flushIntervalCommitLog": "50"}
+PATIENCE_S = 60.0
+
+
+def main() -> int:
+    """Run it all; 0 when the archive is what it must be."""
+    options = _options()
+    output: Path = options.output
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    begun = datetime.now(UTC)
+    with GatewayServer(settings=SETTINGS) as server:
+        _say(f"gateway: name server {server.nameserver}, broker {server.broker}; a check after 3 s without an outcome")
+        with AdminClient(namesrv=server.nameserver) as admin:
+            admin.topics.create(TOPIC, queues=4)
+        _say("starting Spark …")
+        with pipeline_session("demo") as spark:
+            _say(f"Spark {spark.version}: {TOPIC} streams into {output / 'archive'}")
+            query = start_archive(spark, _archive(server.nameserver, output))
+            orders = _trade(server.nameserver, options.seconds)
+            is_right = _compare(spark, query, orders, output)
+            _report(spark, server.nameserver, begun, output)
+    page_path = output / "report.html"
+    _say(f"report: {page_path.resolve().as_uri()}")
+    if options.open:
+        webbrowser.open(page_path.resolve().as_uri())
+    _say(f"done in {(datetime.now(UTC) - begun).total_seconds():.0f} s")
+    return 0 if is_right else 1
+
+
+def _trade(nameserver: str, seconds: float) -> Orders:
+    """Place orders for a while, and wait until the broker has asked for every one that was forgotten."""
+    orders = Orders()
+    producers = [TransactionProducer(group, orders, namesrv=nameserver) for group in GROUPS]
+    try:
+        for producer in producers:
+            producer.start()
+        for producer in producers:  # the first message finds the route
+            with producer.begin(Message(TOPIC, orders.new_order())) as transaction:
+                orders.note(transaction.msg_id, is_committed=True)
+                transaction.commit()
+        _say(f"{len(producers)} producers place orders for {seconds:g} s …")
+        place_orders(producers, orders, TOPIC, seconds)
+        _say(orders.summary())
+        _say("the broker asks what became of the forgotten ones …")
+        _until(lambda: not orders.forgotten)
+        _say(f"{orders.checks} checks were answered")
+    finally:
+        for producer in producers:
+            producer.close()
+    return orders
+
+
+def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
+    """Whether the archive has every committed order once, and nothing else."""
+    archive = str(output / "archive")
+    _say("the archive catches up …")
+    _until(lambda: _archived(spark, query, archive) >= len(orders.committed))
+    query.stop()
+    rows = spark.read.parquet(archive)
+    ids = [row.msgId for row in rows.select("msgId").collect()]
+    is_right = len(ids) == len(set(ids)) and set(ids) == orders.committed
+    _say(
+        f"archive: {len(ids):,} rows, {len(orders.committed):,} orders were committed: "
+        + ("each one there once, none of the others" if is_right else "THAT IS NOT THE SAME")
+    )
+    rows.groupBy("value.customer").agg({"value.total": "sum", "*": "count"}).orderBy("customer").show(5)
+    return is_right
+
+
+def _archived(spark: Any, query: Any, archive: str) -> int:
+    """How many rows there are, after everything that is durable was written."""
+    query.processAllAvailable()
+    count: int = spark.read.parquet(archive).count()
+    return count
+
+
+def _report(spark: Any, nameserver: str, begun: datetime, output: Path) -> None:
+    options = TransactionOptions(
+        source={"nameServer": nameserver}, first_day=begun.date(), last_day=(begun + timedelta(days=1)).date()
+    )
+    _say("half, op and real topics become a table and a report …")
+    rows = lives(spark, options).cache()
+    write_table(rows, str(output / "transactions"))
+    found = figures(rows)
+    title = f"Transactions of {begun.date()}"
+    (output / "report.html").write_text(page(found, title=title, made_at=datetime.now(UTC)))
+    _say("transactions: " + ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in found.counts.items()))
+
+
+def _archive(nameserver: str, output: Path) -> ArchiveOptions:
+    return ArchiveOptions(
+        source={"nameServer": nameserver, "subscribe": TOPIC},
+        path=str(output / "archive"),
+        body_format="json",
+        schema=SCHEMA,
+        columns=("msgId", "tags", "keys", "queueOffset"),
+        every_s=1.0,
+    )
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    """Wait for something.
+
+    :raises TimeoutError: it did not happen.
+    """
+    end = time.monotonic() + PATIENCE_S
+    while not happened():
+        if time.monotonic() > end:
+            raise TimeoutError(f"it did not happen within {PATIENCE_S:.0f} s")
+        time.sleep(0.2)  # noqa: TID251 - other processes are waited for
+
+
+def _say(text: str) -> None:
+    print(f"[{datetime.now(UTC):%H:%M:%S}] {text}", flush=True)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=15, help="so long orders are placed")
+    parser.add_argument("--output", type=Path, default=Path("build/demo"), help="made anew by each run")
+    parser.add_argument("--no-open", dest="open", action="store_false", help="do not open the report in a browser")
+    parser.set_defaults(open=sys.stdout.isatty())
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,7 @@
+"""``rocketmq-gateway pipeline``: the Spark pipelines, where the package ``rocketmq-gateway[spark]`` is installed."""
+
+from __future__ import annotations
+
+from gateway.spark.pipelines.commands import pipeline
+
+__all__ = ["pipeline"]

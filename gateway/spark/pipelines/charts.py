@@ -1,0 +1,95 @@
+"""Plots as SVG, so that a page of them is one file that needs nothing else: stacked bars, upright or lying."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+WIDTH: Final = 720
+_PLOT_HEIGHT: Final = 160
+_LABEL_HEIGHT: Final = 18
+_ROW_HEIGHT: Final = 22
+_NAME_WIDTH: Final = 220
+_MOST_LABELS: Final = 12
+_GAP: Final = 0.15
+"""Of a bar's width."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One bar.
+
+    :param parts: its series and their values, from the bottom or the left.
+    """
+
+    label: str
+    parts: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """The length of the bar."""
+        return sum(self.parts.values())
+
+
+def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> str:
+    """Bars side by side, the highest as high as the plot."""
+    highest = max((bar.total for bar in bars), default=0) or 1
+    step = WIDTH / max(len(bars), 1)
+    drawn: list[str] = []
+    for place, bar in enumerate(bars):
+        bottom = float(_PLOT_HEIGHT)
+        for name, value in bar.parts.items():
+            height = value / highest * (_PLOT_HEIGHT - 14)
+            bottom -= height
+            drawn.append(_rect((place + _GAP / 2) * step, bottom, step * (1 - _GAP), height, colours[name], bar, name))
+        if place % max(-(-len(bars) // _MOST_LABELS), 1) == 0:
+            drawn.append(_text((place + 0.5) * step, _PLOT_HEIGHT + 14, bar.label, "middle"))
+    drawn.append(_text(0, 10, f"highest: {highest:,.0f}", "start"))
+    return _svg(_PLOT_HEIGHT + _LABEL_HEIGHT, drawn)
+
+
+def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> str:
+    """Bars below each other with their names before them, the longest as long as the plot."""
+    longest = max((bar.total for bar in bars), default=0) or 1
+    drawn: list[str] = []
+    for row, bar in enumerate(bars):
+        top = row * _ROW_HEIGHT
+        left = float(_NAME_WIDTH)
+        drawn.append(_text(_NAME_WIDTH - 8, top + 15, _short(bar.label), "end"))
+        for name, value in bar.parts.items():
+            width = value / longest * (WIDTH - _NAME_WIDTH - 80)
+            drawn.append(_rect(left, top + 3, width, _ROW_HEIGHT - 6, colours[name], bar, name))
+            left += width
+        drawn.append(_text(left + 6, top + 15, f"{bar.total:,.0f}", "start"))
+    return _svg(len(bars) * _ROW_HEIGHT, drawn)
+
+
+def legend(colours: Mapping[str, str]) -> str:
+    """What the colours mean."""
+    return "".join(
+        f'<span class="key"><i style="background:{colour}"></i>{escape(name.replace("_", " "))}</span>'
+        for name, colour in colours.items()
+    )
+
+
+def _rect(x: float, y: float, width: float, height: float, colour: str, bar: Bar, name: str) -> str:
+    title = escape(f"{bar.label}: {bar.parts[name]:,.0f} {name.replace('_', ' ')}")
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{colour}">'
+        f"<title>{title}</title></rect>"
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def _short(name: str) -> str:
+    most = 30
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _svg(height: float, drawn: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(drawn)}</svg>'
