@@ -128,5 +128,10 @@ def table(spark: Any, rocketmq_gateway: GatewayForTest, tmp_path: Path) -> Table
 
 @pytest.fixture(scope="session")
 def rocketmq_gateway_settings() -> dict[str, str]:
-    """What is sent is durable soon, and transactions are checked soon."""
-    return {"flushIntervalCommitLog": "20", "flushCommitLogLeastPages": "0", "transactionTimeOut": "600000"}
+    """What is sent is durable soon, and files of the log are full soon; pending transactions stay pending."""
+    return {
+        "flushIntervalCommitLog": "20",
+        "flushCommitLogLeastPages": "0",
+        "transactionTimeOut": "600000",
+        "mappedFileSizeCommitLog": "4259840",  # the smallest there is: so that some are closed soon
+    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,6 +73,27 @@ def test_only_what_is_committed_is_read(table: Table) -> None:
     rows = table.read().collect()
     assert sorted((bytes(row.body) for row in rows), key=int) == expected
     assert all(row.transactionId == row.msgId for row in rows)
+
+
+def test_closed_files_have_the_same_rows_as_the_broker(table: Table) -> None:
+    class Undecided:
+        def check(self, message: Any) -> TransactionState:
+            return TransactionState.UNKNOWN
+
+    with TransactionProducer(table.gateway.group(), Undecided(), namesrv=table.gateway.nameserver) as producer:
+        for number in range(60):
+            with producer.begin(Message(table.topic, random.Random(number).randbytes(120_000))) as transaction:
+                if number % 3 == 0:
+                    transaction.commit()
+                elif number % 3 == 1:
+                    transaction.rollback()
+    table.until(lambda: table.count(table.topic) == 20)
+    store = str(table.gateway.server.data)
+    assert len(list((Path(store) / "commitlog").iterdir())) >= 3
+    order = ("queueId", "queueOffset")
+    expected = table.read().orderBy(*order).collect()
+    assert table.read(storePath=store).orderBy(*order).collect() == expected
+    assert table.read(storePath=f"file://{store}", minPartitions=5).orderBy(*order).collect() == expected
 
 
 def test_only_messages_with_a_tag_are_read(table: Table) -> None:

@@ -21,7 +21,7 @@ from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import PropertyPairs, map_column, property_pairs, words_column
-from gateway.spark.records import Integers, Records, by_hosts
+from gateway.spark.records import Integers, Records, Whole, by_hosts
 from gateway.spark.schema import (
     BODY_ERROR,
     MOMENT,
@@ -70,7 +70,7 @@ class ColumnReader:
         self._fails = fails
         self._check_bodies = check_bodies
 
-    def read(self, buffer: bytes, starts: Integers, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+    def read(self, buffer: Whole, starts: Integers, tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
         """One batch of the records that begin at ``starts``.
 
         :param tags: when there are any, only messages with one of these.
@@ -90,7 +90,7 @@ class ColumnReader:
         return self._with_tags(batch, buffer, starts, tags) if tags else batch
 
     def _with_tags(
-        self, batch: pa.RecordBatch, buffer: bytes, starts: Integers, tags: frozenset[str]
+        self, batch: pa.RecordBatch, buffer: Whole, starts: Integers, tags: frozenset[str]
     ) -> pa.RecordBatch:
         """What a broker lets pass has a tag with the right hash; the right text is for the client to look at."""
         chosen = np.zeros(len(starts), np.bool_)
@@ -170,7 +170,8 @@ class _Rows:
         begins = records.body_at.tolist()
         ends = (records.body_at + records.body_bytes).tolist()
         # Nested maps are a loop in C; working on all bodies side by side in numpy was hardly faster.
-        pieces = map(records.buffer.__getitem__, map(slice, begins, ends))
+        take: Callable[[slice], Whole] = records.buffer.__getitem__
+        pieces = map(take, map(slice, begins, ends))
         found = np.fromiter(map(zlib.crc32, pieces), np.int64, len(begins))
         stated = records.integers("body_crc")
         rows = np.flatnonzero((found & _CRC_MASK) != stated)

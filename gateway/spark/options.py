@@ -39,7 +39,7 @@ _SOURCE: Final = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss", "subExpression", "expressionType", "pushFilters", "propertiesFormat",
     "groupIdPrefix", "consumerGroup", "commitOffsetsToBroker", "pullBatchSize", "pullTimeoutMs", "reconnectTimeoutMs",
-    "minPollInterval", "mode", "checkBodies", "allowSystemTopics",
+    "minPollInterval", "mode", "checkBodies", "allowSystemTopics", "storePath",
 )  # fmt: skip
 _SINK: Final = (
     "topic", "producerGroup", "sendTimeoutMs", "batchBytes", "maxInFlight", "acceptFlushTimeout", "deliveryMode",
@@ -118,6 +118,12 @@ class ReadOptions:
     fails_on_bad_bodies: bool = True
     check_bodies: bool = True
     allow_system_topics: bool = False
+    store_paths: tuple[tuple[str, str], ...] = ()
+
+    def store_path(self, broker_name: str) -> str | None:
+        """Where the files of a broker's store are, when they are to be read."""
+        paths = dict(self.store_paths)
+        return paths.get(broker_name, paths.get(""))
 
     @property
     def is_filtered(self) -> bool:
@@ -197,6 +203,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         == "fail",
         check_bodies=given.flag("checkBodies", True),
         allow_system_topics=given.flag("allowSystemTopics", False),
+        store_paths=_store_paths(given, expression_type),
     )
 
 
@@ -374,6 +381,21 @@ def _subscription(given: _Given) -> dict[str, Any]:
     if not topics:
         raise OptionRefused("subscribe names no topic")
     return {"topics": tuple(topics)}
+
+
+def _store_paths(given: _Given, expression_type: str) -> tuple[tuple[str, str], ...]:
+    """Directories of stores by the name of the broker; one for all under the empty name."""
+    text = given.get("storePath")
+    if text is None:
+        return ()
+    if expression_type != "TAG":
+        raise OptionRefused("storePath and expressionType=SQL92 do not go together: brokers alone evaluate SQL92")
+    if not text.startswith("{"):
+        return (("", text),)
+    paths = given.json("storePath")
+    if not isinstance(paths, dict) or not all(isinstance(path, str) and path for path in paths.values()):
+        raise OptionRefused('storePath takes a directory, or JSON like {"broker-a":"/data/broker-a"}')
+    return tuple(sorted(paths.items()))
 
 
 def _start(given: _Given, *, is_stream: bool) -> Bound:

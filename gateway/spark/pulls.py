@@ -88,9 +88,12 @@ class Pulls:
         self._most = options.pull_count or PULL_COUNT
         self._ahead: deque[_Sent] = deque()
 
-    def answers(self) -> Iterator[Pulled]:
-        """Every answer with records or, when the broker filters, without; until the end of the range."""
-        offset = self._work.start
+    def answers(self, begin: int | None = None) -> Iterator[Pulled]:
+        """Every answer with records or, when the broker filters, without; until the end of the range.
+
+        :param begin: an offset of the range, None for its start.
+        """
+        offset = self._work.start if begin is None else begin
         try:
             while offset < self._work.end:
                 pulled = self._next(offset)

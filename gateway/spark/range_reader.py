@@ -6,6 +6,7 @@ gaps, so unless the broker filters, one that is missing is a loss.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from threading import Event
@@ -19,10 +20,15 @@ from gateway.spark.columns import ColumnReader
 from gateway.spark.errors import DataLoss, SparkSourceError
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import QueueRange, lost, queue_text
+from gateway.spark.pull_request import pull_request
 from gateway.spark.pulls import Pulled, Pulls
 from gateway.spark.records import Integers, queue_offsets, record_starts
 from gateway.spark.schema import WantedColumn
+from gateway.spark.sealed import SealedRange
+from wire.codes import ResponseCode
 from wire.errors import RecordError
+
+log = logging.getLogger(__name__)
 
 CHUNK_RECORDS: Final = 16_384
 CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -66,7 +72,49 @@ class RangeReader:
         :raises DataLoss: some are not there any more; ``RocketMQError``: the broker cannot be reached or refuses.
         """
         expected = self._work.start
-        for chunk in self._chunks():
+        store = self._options.store_path(self._work.queue.broker_name)
+        if store is not None:
+            for batch, next_offset in self._from_files(store):
+                expected = next_offset
+                if batch.num_rows:
+                    yield batch
+        if expected < self._work.end:
+            yield from self._from_broker(expected)
+
+    def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's."""
+        sealed = SealedRange(store, self._work)
+        try:
+            first = sealed.first_record()
+            if first is None or not self._is_the_brokers(first):
+                return
+            for span in sealed.spans():
+                yield self._columns.read(span.buffer, span.starts, self._tags), span.next_offset
+        except OSError as error:  # retention took a file, or the path is wrong
+            log.warning("%s: the broker is asked for the rest, since its files cannot be read: %s", self._work, error)
+        finally:
+            sealed.close()
+
+    def _is_the_brokers(self, record: bytes) -> bool:
+        """Whether the broker has the same record at the start of the range; False when it has none any more.
+
+        :raises SparkSourceError: it has another one.
+        """
+        queue = self._work.queue
+        command = pull_request(self._options.group, queue, self._work.start, 1)
+        connection = self._cluster.broker(queue.broker_name, queue.topic)
+        answer = connection.call(command, self._options.pull_timeout_s)
+        if answer.code != ResponseCode.SUCCESS:
+            return False  # what that means is found out, and told, when the broker is asked for all of it
+        if answer.body[: len(record)] == record:
+            return True
+        raise SparkSourceError(
+            f"queue {self._queue}: offset {self._work.start} is another record in the files of storePath than at "
+            f"broker {queue.broker_name}: that is the store of another broker, or an old copy"
+        )
+
+    def _from_broker(self, expected: int) -> Iterator[pa.RecordBatch]:
+        for chunk in self._chunks(expected):
             next_offset = chunk[-1].next_offset
             if not chunk[0].is_loss:
                 batch = self._batch(b"".join([pulled.body for pulled in chunk]), expected, next_offset)
@@ -91,12 +139,11 @@ class RangeReader:
             ) from error
         return batch if batch is not None and batch.num_rows else None
 
-    def _chunks(self) -> Iterator[list[Pulled]]:
-        """Answers gathered until they are worth a batch."""
+    def _chunks(self, begin: int) -> Iterator[list[Pulled]]:
+        """Answers from an offset on, gathered until they are worth a batch."""
         chunk: list[Pulled] = []
         size = 0
-        begin = self._work.start
-        for pulled in self._pulls.answers():
+        for pulled in self._pulls.answers(begin):
             if pulled.is_loss and chunk:
                 yield chunk
                 chunk = []

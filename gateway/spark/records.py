@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from wire.message.record import parse_record
 from wire.message.record_layout import HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 
 Integers = NDArray[np.int64]
+Whole: TypeAlias = bytes | memoryview
+"""What records lie in."""
 
 _read_size: Final = struct.Struct(">i").unpack_from
 _MAGIC_AT: Final = HEADS[0].offset("magic")
@@ -86,9 +88,19 @@ class Records:
     :raises RecordError: the parts of one do not add up.
     """
 
-    __slots__ = ("_buffer", "_heads", "_topic_at", "body_at", "body_bytes", "buffer", "properties_at", "starts")
+    __slots__ = (
+        "_buffer",
+        "_heads",
+        "_topic_at",
+        "_topic_bytes",
+        "body_at",
+        "body_bytes",
+        "buffer",
+        "properties_at",
+        "starts",
+    )
 
-    def __init__(self, buffer: bytes, starts: Integers, host_flags: int) -> None:
+    def __init__(self, buffer: Whole, starts: Integers, host_flags: int) -> None:
         self.buffer = buffer
         self.starts = starts
         self._buffer = np.frombuffer(buffer, np.uint8)
@@ -123,6 +135,14 @@ class Records:
         ends = self.starts + self.integers("total_size")
         return slices(self.buffer, self.properties_at, ends - self.properties_at)
 
+    def all_of_topic(self, name: bytes) -> bool:
+        """Whether every record is of this topic."""
+        if (self._topic_bytes != len(name)).any():
+            return False
+        names = np.ndarray((len(self.buffer) - len(name) + 1,), f"V{len(name)}", self.buffer, strides=(1,))
+        found: bytes = names[self._topic_at].tobytes()
+        return found == name * len(self)
+
     def _find_parts(self, head_bytes: int) -> None:
         starts, magic = self.starts, self._heads["magic"]
         ends = starts + self._heads["total_size"]
@@ -135,7 +155,8 @@ class Records:
         is_v2 = magic == MAGIC_V2
         if is_v2.any():
             topic_bytes = np.where(is_v2, topic_bytes << 8 | self._buffer[topic_at + 1], topic_bytes)
-        length_at = topic_at + 1 + is_v2 + topic_bytes
+        self._topic_at, self._topic_bytes = topic_at + 1 + is_v2, topic_bytes
+        length_at = self._topic_at + topic_bytes
         self.properties_at = length_at + 2
         self._refuse(self.properties_at > ends)
         stated = self._buffer[length_at].astype(np.int64) << 8 | self._buffer[length_at + 1]
@@ -149,7 +170,7 @@ class Records:
             raise RecordError(f"the parts of the record at {at} do not add up")
 
 
-def by_hosts(buffer: bytes, starts: Integers) -> Iterator[tuple[Integers | None, Records]]:
+def by_hosts(buffer: Whole, starts: Integers) -> Iterator[tuple[Integers | None, Records]]:
     """The records in groups whose heads are alike, each with the places of its records among all; mostly one group.
 
     None as the places stands for all of them, in their order.
@@ -168,7 +189,7 @@ _FLAGS_AT: Final = HEADS[0].offset("sys_flag") + 3
 _OFFSET_AT: Final = HEADS[0].offset("queue_offset")
 
 
-def host_flags(buffer: bytes, starts: Integers) -> Integers:
+def host_flags(buffer: Whole, starts: Integers) -> Integers:
     """The two address bits of each record."""
     found: Integers = (np.frombuffer(buffer, np.uint8)[starts + _FLAGS_AT] & SysFlag.HOSTS_MASK).astype(np.int64)
     return found
@@ -186,14 +207,14 @@ def queue_offsets(buffer: bytes, starts: Integers) -> Integers:
 _MOST_SLICED_BYTES: Final = 2**31 - 1
 
 
-def slices(buffer: bytes | pa.Buffer, at: Integers, sizes: Integers) -> pa.Array:
+def slices(buffer: Whole | pa.Buffer, at: Integers, sizes: Integers) -> pa.Array:
     """Pieces of a buffer, in rising order and without overlap, as one Arrow array of bytes.
 
     Pieces and the gaps between them are first seen as one array without copying anything; then Arrow takes every
     second one.
     """
     count = len(at)
-    whole = pa.py_buffer(buffer) if isinstance(buffer, bytes) else buffer
+    whole = buffer if isinstance(buffer, pa.Buffer) else pa.py_buffer(buffer)
     assert whole.size <= _MOST_SLICED_BYTES, "a chunk is a few megabytes"
     bounds = np.empty(2 * count + 1, np.int32)
     bounds[0:-1:2] = at

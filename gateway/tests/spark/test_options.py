@@ -53,6 +53,8 @@ def test_names_of_the_old_connector_are_known() -> None:
     ("given", "text"),
     [
         ({"subscrbe": "orders"}, "unknown option 'subscrbe'; did you mean 'subscribe'?"),
+        ({"storePath": "/data", "expressionType": "SQL92", **TOPIC}, "brokers alone evaluate SQL92"),
+        ({"storePath": '{"broker-a": 1}', **TOPIC}, "storePath takes a directory, or JSON"),
         ({"failondataloos": "true", **TOPIC}, "did you mean 'failOnDataLoss'"),
         ({"batchBytes": "1", **TOPIC}, "unknown option 'batchBytes'"),
         ({"topic": "orders", **TOPIC}, "subscribe is given twice"),

@@ -1,0 +1,230 @@
+"""The closed files of a commit log, read where they lie instead of over the wire.
+
+What is read is chosen by the consume queue's files, as a broker does: half messages and rolled back ones stand in
+queues of the system and are never met. A commit log file is closed when a later one has a record. The paths may be on
+any filesystem that Arrow knows (a directory, ``hdfs://``, ``s3://``); local files are mapped, not copied.
+
+Nothing is believed unseen: the first record must be byte for byte the one that the broker gives for its offset, and
+every record must say the place, the queue and the offset it is read for.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from gateway.spark.errors import SparkSourceError
+from gateway.spark.planning import QueueRange, queue_text
+from gateway.spark.records import Integers, by_hosts
+from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
+from wire.errors import RecordError
+
+log = logging.getLogger(__name__)
+
+SPAN_BYTES: Final = 8 * 1024 * 1024
+"""Of the log, looked at together: other queues' records that lie between ours are passed over."""
+SPAN_RECORDS: Final = 16_384
+UNITS_READ: Final = 65_536
+"""Of a consume queue at once."""
+_UNIT: Final = np.dtype([("position", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
+assert _UNIT.itemsize == UNIT_BYTES == UNIT.size, "the layout is wire's"
+_SIZE_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Records of a queue that lie near each other.
+
+    :param buffer: a part of a commit log file; ``starts`` are places in it.
+    :param first: the queue offset of the first record; ``next_offset`` the one after the last.
+    """
+
+    buffer: memoryview
+    starts: Integers
+    first: int
+    next_offset: int
+
+
+class Segments:
+    """The files of a directory, named after the byte they begin with; looked up once."""
+
+    def __init__(self, filesystem: pafs.FileSystem, directory: str) -> None:
+        self._filesystem = filesystem
+        found = filesystem.get_file_info(pafs.FileSelector(directory, allow_not_found=True))
+        files = sorted(
+            (int(info.base_name), info.size, info.path) for info in found if info.is_file and info.base_name.isdecimal()
+        )
+        self.starts = [start for start, _, _ in files]
+        self._sizes = [size for _, size, _ in files]
+        self._paths = [path for _, _, path in files]
+        self._open: tuple[str, Any] | None = None
+
+    def file_at(self, position: int) -> tuple[int, int] | None:
+        """Start and end of the file with a byte; None when there is none."""
+        place = bisect.bisect_right(self.starts, position) - 1
+        if place < 0 or position >= self.starts[place] + self._sizes[place]:
+            return None
+        return self.starts[place], self.starts[place] + self._sizes[place]
+
+    def read(self, position: int, size: int) -> pa.Buffer:
+        """So many bytes of one file.
+
+        :raises OSError: the file cannot be read, or has not so many; or there is none.
+        """
+        place = bisect.bisect_right(self.starts, position) - 1
+        if place < 0:
+            raise FileNotFoundError(f"no file has byte {position}")
+        path = self._paths[place]
+        if self._open is None or self._open[0] != path:
+            self.close()
+            self._open = path, self._filesystem.open_input_file(path)
+        file = self._open[1]
+        file.seek(position - self.starts[place])
+        data = file.read_buffer(size)
+        if data.size < size:
+            raise FileNotFoundError(f"{path} ends before byte {position + size}, and no file follows it")
+        return data
+
+    def close(self) -> None:
+        """Let go of the file that was read last; what was given out stays readable."""
+        if self._open is not None:
+            self._open[1].close()
+            self._open = None
+
+
+class SealedRange:
+    """The part of a range, from its start on, whose records lie in closed files.
+
+    :param store: the store's directory, as a path or a URI.
+    """
+
+    def __init__(self, store: str, work: QueueRange) -> None:
+        self._work = work
+        self._filesystem, root = _filesystem(store)
+        queue = work.queue
+        self._log = Segments(self._filesystem, f"{root}/commitlog")
+        self._units = Segments(self._filesystem, f"{root}/consumequeue/{queue.topic}/{queue.queue_id}")
+
+    @cached_property
+    def sealed_end(self) -> int:
+        """Where the last file begins that has a record: all before it are closed."""
+        for start in reversed(self._log.starts):
+            if bytes(self._log.read(start, _SIZE_BYTES)) > bytes(_SIZE_BYTES):
+                return start
+        return 0
+
+    def first_record(self) -> bytes | None:
+        """The record of the range's first offset; None when it is not in a closed file."""
+        for span in self.spans(most_records=1):
+            at = int(span.starts[0])
+            return bytes(span.buffer[at : at + int.from_bytes(span.buffer[at : at + _SIZE_BYTES], "big")])
+        return None
+
+    def spans(self, *, most_records: int = SPAN_RECORDS) -> Iterator[Span]:
+        """The records in the order of the queue, up to the first one that is not in a closed file.
+
+        :raises OSError: a file cannot be read.
+        :raises SparkSourceError: the log has another record where the queue says that one is.
+        """
+        offset = self._work.start
+        while offset < self._work.end:
+            units = self._units_at(offset, most_records)
+            cuts = _cuts(units, self._log)
+            for first, last in itertools.pairwise(cuts):
+                for begin in range(first, last, most_records):
+                    yield self._span(units[begin : min(begin + most_records, last)], offset + begin)
+            if not len(units):
+                return
+            offset += len(units)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self._log.close()
+        self._units.close()
+
+    def _units_at(self, offset: int, most: int) -> Any:
+        """The next units whose records are closed."""
+        position = offset * UNIT_BYTES
+        within = self._units.file_at(position)
+        if within is None:
+            return np.empty(0, _UNIT)
+        count = min(self._work.end - offset, (within[1] - position) // UNIT_BYTES, max(UNITS_READ, most))
+        units = np.frombuffer(self._units.read(position, count * UNIT_BYTES), _UNIT)
+        good = (units["size"] > 0) & (units["size"] < FILLER_SIZE) & (units["position"] >= 0)
+        good &= units["position"].astype(np.int64) + units["size"] <= self.sealed_end
+        good &= units["position"] >= (self._log.starts[0] if self._log.starts else 0)
+        return units[: len(units) if good.all() else int(np.argmin(good))]
+
+    def _span(self, units: Any, first: int) -> Span:
+        positions = units["position"].astype(np.int64)
+        begin = int(positions[0])
+        data = self._log.read(begin, int(positions[-1]) + int(units["size"][-1]) - begin)
+        span = Span(memoryview(data), positions - begin, first, first + len(units))
+        try:
+            self._check(span, units)
+        except (RecordError, ValueError, IndexError) as error:
+            raise self._other(first, str(error)) from error
+        return span
+
+    def _check(self, span: Span, units: Any) -> None:
+        """Each record is the one that the queue names.
+
+        :raises SparkSourceError: one is not. ``RecordError`` and others: it is no record.
+        """
+        queue = self._work.queue
+        for places, records in by_hosts(span.buffer, span.starts):
+            mine = units if places is None else units[places]
+            offsets = np.arange(span.first, span.next_offset) if places is None else span.first + places
+            for field, expected in (
+                ("total_size", mine["size"]),
+                ("commit_log_offset", mine["position"]),
+                ("queue_offset", offsets),
+                ("queue_id", queue.queue_id),
+            ):
+                other = records.integers(field) != expected
+                if other.any():
+                    place = int(np.argmax(other))
+                    raise self._other(int(offsets[place]), f"its {field} is {records.integers(field)[place]}")
+            if not records.all_of_topic(queue.topic.encode()):
+                raise self._other(span.first, "some are of another topic")
+
+    def _other(self, offset: int, reason: str) -> SparkSourceError:
+        return SparkSourceError(
+            f"queue {queue_text(self._work.queue)}: the files of storePath have another record for offset {offset} or "
+            f"those after it: {reason}. Without storePath the broker is asked for it"
+        )
+
+
+def _cuts(units: Any, files: Segments) -> list[int]:
+    """Numbers of units at which a new span begins, the end included: another file, or too far from the first."""
+    if not len(units):
+        return []
+    positions = units["position"].astype(np.int64)
+    file_numbers = np.searchsorted(np.array(files.starts), positions, "right")
+    is_new = np.diff(file_numbers) != 0
+    is_new |= np.diff(positions) <= 0  # never in a store that is as it should be
+    is_new |= np.diff(positions) > SPAN_BYTES
+    cuts = [0]
+    for end in [*(np.flatnonzero(is_new) + 1).tolist(), len(units)]:
+        while positions[end - 1] - positions[cuts[-1]] > SPAN_BYTES:
+            cuts.append(int(np.searchsorted(positions[:end], positions[cuts[-1]] + SPAN_BYTES, "right")))
+        cuts.append(end)
+    return cuts
+
+
+def _filesystem(store: str) -> tuple[pafs.FileSystem, str]:
+    if "://" not in store:
+        return pafs.LocalFileSystem(use_mmap=True), store.rstrip("/")
+    filesystem, path = pafs.FileSystem.from_uri(store)
+    if isinstance(filesystem, pafs.LocalFileSystem):
+        filesystem = pafs.LocalFileSystem(use_mmap=True)
+    return filesystem, path.rstrip("/")

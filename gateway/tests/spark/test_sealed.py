@@ -1,0 +1,126 @@
+"""Closed files give the same rows as the broker, or none; never others."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.client.message_queue import MessageQueue
+from gateway.spark import sealed
+from gateway.spark.cluster import Cluster
+from gateway.spark.errors import SparkSourceError
+from gateway.spark.planning import QueueRange
+from gateway.spark.range_reader import RangeReader
+from gateway.spark.schema import wanted_columns
+from gateway.spark.sealed import SealedRange
+from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster
+from gateway.tests.spark.store_files import FILE_BYTES, UNITS_IN_FILE, StoreFiles
+from gateway.tests.spark.test_planning import options
+
+ORDERS, OTHERS = ("orders", 0), ("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+WANTED = wanted_columns([("queueOffset", "bigint"), ("body", "binary"), ("tags", "string")], json_properties=False)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> StoreFiles:
+    """A hundred messages between those of other queues, in several files."""
+    files = StoreFiles(tmp_path)
+    chance = random.Random(3)
+    for number in range(100):
+        files.fill([ORDERS], b"%d" % number * chance.randint(1, 30))
+        files.fill(chance.choices([OTHERS, ("orders", 1)], k=chance.randint(0, 4)), b"half")
+    return files
+
+
+def broker_of(store: StoreFiles) -> PretendCluster:
+    queues = {MessageQueue(topic, BROKER, number): its for (topic, number), its in store.records.items()}
+    return PretendCluster(queues)
+
+
+def read(store: StoreFiles, cluster: PretendCluster, start: int, end: int, **given: Any) -> list[tuple[Any, ...]]:
+    pretended: Cluster = cluster  # type: ignore[assignment]
+    given = {"storePath": str(store.root), **given}
+    work = QueueRange(MessageQueue("orders", BROKER, 0), start, end)
+    reader = RangeReader(pretended, options(**given), WANTED, work, wait=lambda _: None, now=lambda: 0.0)
+    return [tuple(row.values()) for batch in reader.batches() for row in batch.to_pylist()]
+
+
+def sealed_offsets(store: StoreFiles) -> list[int]:
+    part = SealedRange(str(store.root), QueueRange(MessageQueue("orders", BROKER, 0), 0, 100))
+    return [offset for span in part.spans() for offset in range(span.first, span.next_offset)]
+
+
+@pytest.mark.parametrize(("start", "end"), [(0, 100), (7, 93), (0, 1), (99, 100)])
+def test_files_and_the_broker_together_give_the_same_rows_as_the_broker(
+    store: StoreFiles, start: int, end: int
+) -> None:
+    cluster = broker_of(store)
+    assert read(store, cluster, start, end) == read(store, broker_of(store), start, end, storePath="")
+    assert [row[0] for row in read(store, cluster, start, end)] == list(range(start, end))
+
+
+def test_most_is_read_from_closed_files_and_the_last_file_from_the_broker(store: StoreFiles) -> None:
+    cluster = broker_of(store)
+    read(store, cluster, 0, 100)
+    closed = sealed_offsets(store)
+    assert 50 < len(closed) < 100
+    assert closed == list(range(len(closed)))
+    assert [asked.queue_offset for asked in cluster.pulls[:2]] == [0, len(closed)]
+
+
+def test_spans_end_with_their_file_and_have_so_many_records_and_bytes(
+    store: StoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = read(store, broker_of(store), 0, 100)
+    monkeypatch.setattr(sealed, "SPAN_BYTES", 700)
+    monkeypatch.setattr(sealed, "UNITS_READ", 5)
+    assert read(store, broker_of(store), 0, 100) == expected
+    part = SealedRange(str(store.root), QueueRange(MessageQueue("orders", BROKER, 0), 0, 100))
+    sizes = [len(span.buffer) for span in part.spans(most_records=3)]
+    assert max(sizes) < 700 + FILE_BYTES / 4
+    assert len(sizes) > UNITS_IN_FILE
+
+
+def test_tags_are_looked_at_in_files_too(store: StoreFiles) -> None:
+    store.fill([ORDERS], TAGS="late")
+    assert read(store, broker_of(store), 0, 50, subExpression="late") == []
+    assert len(read(store, broker_of(store), 0, 50, subExpression="late || paid")) == 50
+
+
+def test_the_store_of_another_broker_is_an_error(store: StoreFiles, tmp_path: Path) -> None:
+    other = StoreFiles(tmp_path / "other")
+    for _ in range(100):
+        other.fill([ORDERS], b"something else")
+    with pytest.raises(SparkSourceError, match="the store of another broker, or an old copy"):
+        read(other, broker_of(store), 0, 100)
+
+
+@pytest.mark.parametrize("place", [0, 8, 20, 30])
+def test_a_record_that_is_not_what_the_queue_says_is_an_error(store: StoreFiles, place: int) -> None:
+    """Its size, topic by way of the lengths, queue offset, place."""
+    log = store.root / "commitlog" / f"{FILE_BYTES:020}"
+    data = bytearray(log.read_bytes())
+    target = next(record for record in store.records[ORDERS] if record in data)
+    data[data.index(target) + place + 3] ^= 0x55
+    log.write_bytes(data)
+    with pytest.raises(SparkSourceError, match=r"storePath have another record|damaged"):
+        read(store, broker_of(store), 0, 100)
+
+
+def test_without_files_everything_is_asked_of_the_broker(store: StoreFiles, tmp_path: Path) -> None:
+    rows = read(store, broker_of(store), 0, 100)
+    assert read(StoreFiles(tmp_path / "nothing"), broker_of(store), 0, 100) == rows
+    assert read(store, broker_of(store), 0, 100, storePath='{"broker-b": "/nowhere"}') == rows
+
+
+def test_a_file_that_retention_takes_is_the_brokers_to_tell_of(store: StoreFiles) -> None:
+    cluster = broker_of(store)
+    (store.root / "commitlog" / f"{FILE_BYTES:020}").unlink()
+    assert [row[0] for row in read(store, cluster, 0, 100)] == list(range(100))
+
+
+def test_messages_of_the_system_that_lie_between_are_never_seen(store: StoreFiles) -> None:
+    assert not any(row[1] == b"half" for row in read(store, broker_of(store), 0, 100))
