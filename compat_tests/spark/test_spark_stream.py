@@ -124,3 +124,35 @@ def test_a_stream_is_written_to_another_topic_and_stamped(table: Table) -> None:
     assert {row.properties["SPARK_BATCH"] for row in rows} == {"0", "1"}
     names = ("SPARK_BATCH", "SPARK_PART", "SPARK_SEQ")
     assert len({tuple(row.properties[name] for name in names) for row in rows}) == len(NUMBERS)
+
+
+def test_a_transactional_sink_shows_whole_batches_once_also_when_the_driver_dies_after_its_decision(
+    table: Table,
+) -> None:
+    table.fill(NUMBERS)
+    copy = table.gateway.topic(queues=2)
+    folder = table.folder / "transactional"
+
+    def run() -> None:
+        stream = table.stream(schema="body binary, tags string", maxOffsetsPerTrigger=40)
+        writer = stream.writeStream.format("rocketmq").options(nameServer=table.gateway.nameserver, topic=copy)
+        writer = writer.option("deliveryMode", "transactional").option("checkpointLocation", str(folder))
+        table.ended(writer.trigger(availableNow=True).start())
+
+    run()
+    table.until(lambda: table.count(copy) == len(NUMBERS))
+    for name in ("1", ".1.crc"):  # as if it had died before it could note that the last batch is done
+        (folder / "commits" / name).unlink()
+    run()
+    rows = table.read(subscribe=copy).collect()
+    assert sorted((bytes(row.body) for row in rows), key=int) == NUMBERS
+    assert all(row.transactionId == row.msgId for row in rows)
+
+
+def test_a_transactional_write_that_fails_shows_nothing(table: Table) -> None:
+    rows = table.spark.sql("select if(id = 99, '', string(id)) body from range(0, 100, 1, 2)")
+    writer = rows.write.format("rocketmq").options(nameServer=table.gateway.nameserver, topic=table.topic)
+    writer = writer.option("deliveryMode", "transactional").option("checkpointLocation", str(table.folder))
+    with pytest.raises(Exception, match="body is empty"):
+        writer.mode("append").save()
+    assert table.read().count() == 0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from gateway.cli.answer_checks import answer_checks
 from gateway.spark.pipelines.commands import pipeline
 
 __all__ = ["pipeline"]
+
+pipeline.add_command(answer_checks)

@@ -148,6 +148,13 @@ class WriteOptions:
     batch_bytes: int = 262_144
     max_in_flight: int = 8
     accept_flush_timeout: bool = False
+    checkpoint: str | None = None
+    """Where decisions are kept: given when messages are sent as transactions, a whole batch at once."""
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether messages are half messages until their whole batch is there."""
+        return self.checkpoint is not None
 
 
 def check_names(options: Mapping[str, str]) -> None:
@@ -231,7 +238,12 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     topic = given.get("topic")
     if topic is not None and _NAME.fullmatch(topic) is None:
         raise OptionRefused(f"topic is {topic!r}: a name has 1 to 127 letters, digits and characters of %|_-")
-    given.choice("deliveryMode", {"at-least-once": "at-least-once"}, "at-least-once")
+    is_transactional = given.choice("deliveryMode", {"at-least-once": False, "transactional": True}, "at-least-once")
+    checkpoint = {name.lower(): value for name, value in options.items()}.get("checkpointlocation")
+    if is_transactional and not checkpoint:
+        raise OptionRefused(
+            "deliveryMode=transactional needs the option checkpointLocation: there is written which messages count"
+        )
     return WriteOptions(
         access=_access(given),
         topic=topic,
@@ -239,8 +251,9 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         send_timeout_s=given.milliseconds_s("sendTimeoutMs", 3000),
         reconnect_s=given.milliseconds_s("reconnectTimeoutMs", 30_000),
         batch_bytes=given.count("batchBytes", most=4_000_000) or 262_144,
-        max_in_flight=given.count("maxInFlight", most=256) or 8,
+        max_in_flight=given.count("maxInFlight", most=256) or (64 if is_transactional else 8),
         accept_flush_timeout=given.flag("acceptFlushTimeout", False),
+        checkpoint=checkpoint if is_transactional else None,
     )
 
 

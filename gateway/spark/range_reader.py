@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from threading import Event
 from typing import Final
 
@@ -20,12 +21,10 @@ from gateway.spark.columns import ColumnReader
 from gateway.spark.errors import DataLoss, SparkSourceError
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import QueueRange, lost, queue_text
-from gateway.spark.pull_request import pull_request
 from gateway.spark.pulls import Pulled, Pulls
 from gateway.spark.records import Integers, queue_offsets, record_starts
 from gateway.spark.schema import WantedColumn
 from gateway.spark.sealed import SealedRange
-from wire.codes import ResponseCode
 from wire.errors import RecordError
 
 log = logging.getLogger(__name__)
@@ -64,7 +63,9 @@ class RangeReader:
             check_bodies=options.check_bodies,
         )
         self._tags = options.tag_expression.tags if options.expression_type == "TAG" else frozenset()
-        self._pulls = Pulls(cluster, options, work, wait=wait or Event().wait, now=now)
+        self._wait = wait or Event().wait
+        self._now = now
+        self._pulls = Pulls(cluster, options, work, wait=self._wait, now=now)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows of the range, in the order of their offsets.
@@ -100,13 +101,13 @@ class RangeReader:
 
         :raises SparkSourceError: it has another one.
         """
-        queue = self._work.queue
-        command = pull_request(self._options.group, queue, self._work.start, 1)
-        connection = self._cluster.broker(queue.broker_name, queue.topic)
-        answer = connection.call(command, self._options.pull_timeout_s)
-        if answer.code != ResponseCode.SUCCESS:
-            return False  # what that means is found out, and told, when the broker is asked for all of it
-        if answer.body[: len(record)] == record:
+        queue, start = self._work.queue, self._work.start
+        everything = replace(self._options, expression="*", expression_type="TAG")
+        pulls = Pulls(self._cluster, everything, QueueRange(queue, start, start + 1), wait=self._wait, now=self._now)
+        pulled = next(pulls.answers())
+        if pulled.is_loss:
+            return False  # and is told of again when the broker is asked for all of it
+        if pulled.body[: len(record)] == record:
             return True
         raise SparkSourceError(
             f"queue {self._queue}: offset {self._work.start} is another record in the files of storePath than at "

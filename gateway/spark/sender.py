@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 
+from gateway.client.answers import header_of
 from gateway.client.clock import wall_clock_ms
 from gateway.client.errors import (
     BrokerError,
     BrokerNotFound,
     ConnectError,
     MessageRefused,
+    ProtocolError,
     RequestTimeout,
     RocketMQError,
     RouteNotFound,
@@ -34,13 +36,17 @@ from gateway.client.queue_choice import QueueTurns, queue_by_key
 from gateway.client.unique_ids import UniqueIds
 from gateway.spark.cluster import Cluster
 from gateway.spark.connection import BlockingConnection, request
+from gateway.spark.decisions import Half, Halves
 from gateway.spark.options import WriteOptions
 from gateway.spark.rows import RowToSend
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.headers.send import ShortSendMessageRequest
+from wire.errors import RemoteError
+from wire.headers.send import SendMessageResponse, ShortSendMessageRequest
 from wire.message.batch import MIN_PART_BYTES, BatchPart, build_batch
-from wire.message.properties import build_properties
+from wire.message.flags import SysFlag
+from wire.message.message_id import parse_offset_message_id
+from wire.message.properties import PropertyName, build_properties
 
 MAX_PARTS: Final = 2048
 """Messages of one batch."""
@@ -58,6 +64,7 @@ class Outgoing:
     """Messages that travel together.
 
     :param queue: where they go; ``is_pinned`` says that no other queue will do.
+    :param half_id: the unique key of a message that is alone.
     """
 
     topic: str
@@ -67,6 +74,7 @@ class Outgoing:
     size: int = 0
     opaque: int = 0
     connection: BlockingConnection | None = None
+    half_id: str = ""
 
 
 class Sender:
@@ -97,6 +105,8 @@ class Sender:
         self._turns: dict[str, QueueTurns] = {}
         self.count = 0
         """How many rows were taken."""
+        self.halves = Halves()
+        """What was stored as half messages, when that is the way."""
 
     def send(self, row: RowToSend) -> None:
         """Take a row; it may be sent now or with later ones.
@@ -105,12 +115,17 @@ class Sender:
         """
         message = row.message
         queue = self._chosen(row)
+        msg_id = self._ids.create()
         more = {**self._stamp, "SPARK_SEQ": str(self.count)}
-        properties = build_properties(full_properties(message, self._ids.create(), more))
+        if self._options.is_transactional:
+            more.update({PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: self._options.group})
+        properties = build_properties(full_properties(message, msg_id, more))
         part = BatchPart(message.flag, message.body, properties)
         self.count += 1
-        if message.is_delayed:  # a batch has no delayed messages
-            alone = Outgoing(topic=message.topic, queue=queue, is_pinned=queue is not None)
+        if message.is_delayed or self._options.is_transactional:  # neither can be in a batch
+            if message.is_delayed and self._options.is_transactional:
+                raise MessageRefused("delay", "cannot be combined with deliveryMode=transactional")
+            alone = Outgoing(topic=message.topic, queue=queue, is_pinned=queue is not None, half_id=msg_id)
             _put(alone, part)
             self._launch(alone)
             return
@@ -204,6 +219,8 @@ class Sender:
                 assert batch.connection is not None, "it was started"
                 answer = batch.connection.finish(batch.opaque, self._options.send_timeout_s)
                 self._check(answer, batch.connection.address)
+                if self._options.is_transactional:
+                    self._note_half(batch, answer, batch.connection.address)
             except RocketMQError as error:
                 now = self._now()
                 failing_since = now if failing_since is None else failing_since
@@ -213,6 +230,17 @@ class Sender:
                 self._wait(_PAUSE_S)
             else:
                 return
+
+    def _note_half(self, batch: Outgoing, answer: RemotingCommand, address: str) -> None:
+        """Keep where a half message is. One whose answer was lost is not kept: the check rolls it back."""
+        assert batch.queue is not None, "it was sent somewhere"
+        header = header_of(SendMessageResponse, answer, address)
+        try:
+            _, commit_log_offset = parse_offset_message_id(header.msg_id)
+        except RemoteError as error:
+            raise ProtocolError(address, f"the answer to a half message does not say where it is: {error}") from error
+        half = Half(header.queue_offset, commit_log_offset, batch.half_id)
+        self.halves.add(batch.queue.broker_name, batch.topic, half)
 
     def _check(self, answer: RemotingCommand, address: str) -> None:
         """:raises BrokerError: it is not stored as safely as it must be."""
@@ -243,7 +271,7 @@ class Sender:
             default_topic=_CREATE_TOPIC_KEY,
             default_topic_queue_nums=4,
             queue_id=queue.queue_id,
-            sys_flag=0,
+            sys_flag=SysFlag.TRANSACTION_PREPARED if self._options.is_transactional else 0,
             born_timestamp=wall_clock_ms(),
             flag=0 if is_batch else first.flag,
             properties="WAIT\x01true\x02" if is_batch else first.properties.decode(),

@@ -150,7 +150,8 @@ def test_the_sink_has_options_of_its_own() -> None:
     [
         ({"subscribe": "orders"}, "unknown option 'subscribe'"),
         ({"topic": "or ders"}, "topic is 'or ders'"),
-        ({"topic": "orders", "deliveryMode": "exactly-once"}, "one of at-least-once"),
+        ({"topic": "orders", "deliveryMode": "exactly-once"}, "one of at-least-once, transactional"),
+        ({"topic": "orders", "deliveryMode": "transactional"}, "needs the option checkpointLocation"),
         ({"topic": "orders", "batchBytes": "5000000"}, "from 1 to 4000000"),
     ],
 )

@@ -14,12 +14,15 @@ from gateway.client.routes import TopicRoute
 from gateway.spark.options import write_options
 from gateway.spark.rows import RowToSend
 from gateway.spark.sender import Sender
+from gateway.tests.spark.messages import HOST
 from gateway.tests.spark.pretend_cluster import queue
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
 from wire.headers.send import ShortSendMessageRequest
 from wire.message.batch import BatchPart, parse_batch
+from wire.message.flags import SysFlag
+from wire.message.message_id import build_offset_message_id
 from wire.message.properties import parse_properties
 
 LOST = ConnectionLost("10.0.0.7:10911", "reset")
@@ -63,7 +66,12 @@ class PretendBrokers:
             raise answer
         if answer == ResponseCode.SUCCESS:
             self.store(command)
-        return RemotingCommand(answer, flag=1, remark="as told")
+        fields: Any = {
+            "msgId": build_offset_message_id(HOST, 1000 + opaque),
+            "queueId": "0",
+            "queueOffset": str(opaque),
+        }
+        return RemotingCommand(answer, flag=1, remark="as told", ext_fields=fields)
 
     def store(self, command: RemotingCommand) -> None:
         header: Any = parse_header(ShortSendMessageRequest, command.ext_fields)
@@ -212,3 +220,31 @@ def test_a_task_that_fails_leaves_nothing_under_way(brokers: PretendBrokers) -> 
     assert brokers.unsettled == 1
     sender.abandon()
     assert brokers.unsettled == 0
+
+
+def test_half_messages_travel_alone_and_it_is_kept_where_they_are(brokers: PretendBrokers) -> None:
+    sender = a_sender(brokers, deliveryMode="transactional", checkpointLocation="/x", producerGroup="g")
+    assert send(sender, 3) == 3
+    assert [len(parts) for _, parts in brokers.stored] == [1, 1, 1]
+    assert {header.sys_flag for header, _ in brokers.stored} == {SysFlag.TRANSACTION_PREPARED}
+    found = brokers.properties()
+    assert {(its["TRAN_MSG"], its["PGROUP"]) for its in found} == {("true", "g")}
+    kept = [half for name, topic in sender.halves.packed for half in sender.halves.of(name, topic)]
+    assert sorted(half.msg_id for half in kept) == sorted(its["UNIQ_KEY"] for its in found)
+    assert sorted((half.half_offset, half.commit_log_offset) for half in kept) == [(0, 1000), (1, 1001), (2, 1002)]
+
+
+def test_a_half_message_whose_answer_was_lost_is_sent_again_and_only_the_second_one_counts(
+    brokers: PretendBrokers,
+) -> None:
+    brokers.answers = [LOST]
+    sender = a_sender(brokers, deliveryMode="transactional", checkpointLocation="/x")
+    send(sender, 1)
+    [(place, _)] = sender.halves.packed.items()
+    assert [half.half_offset for half in sender.halves.of(*place)] == [1]
+
+
+def test_a_half_message_cannot_be_delayed(brokers: PretendBrokers) -> None:
+    sender = a_sender(brokers, deliveryMode="transactional", checkpointLocation="/x")
+    with pytest.raises(MessageRefused, match="cannot be combined with deliveryMode=transactional"):
+        send(sender, 1, delay_level=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,8 @@ def options(**given: str) -> Any:
 
 def test_a_task_sends_every_row_and_says_how_many(brokers: PretendBrokers) -> None:
     sent = BatchWriter(options(), FIELDS).write(iter([rows("a", "b"), rows("c")]))
-    assert sent == Sent(3)
+    assert isinstance(sent, Sent)
+    assert sent.count == 3
     assert brokers.bodies == [b"a", b"b", b"c"]
     stamps = {(found["SPARK_BATCH"], found["SPARK_PART"]) for found in brokers.properties()}
     assert stamps == {("0", "0")}
@@ -71,3 +73,28 @@ def test_a_task_that_cannot_send_all_fails_and_leaves_nothing_under_way(brokers:
     with pytest.raises(MessageRefused, match="body is null"):
         BatchWriter(options(batchBytes="1"), FIELDS).write(iter([rows("a", None)]))
     assert brokers.unsettled == 0
+
+
+def test_half_messages_count_when_all_tasks_are_done_and_a_repeated_batch_sends_nothing(
+    brokers: PretendBrokers, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        module, "tell_outcomes", lambda _cluster, _options, halves, *, is_commit: told.append((len(halves), is_commit))
+    )
+    given = options(deliveryMode="transactional", checkpointLocation=str(tmp_path))
+    writer = BatchWriter(given, FIELDS)
+    first = writer.write(iter([rows("a", "b")]))
+    writer.abort([first, None])
+    assert told == [(2, False)]
+    again = writer.write(iter([rows("a", "b")]))
+    writer.commit([again, writer.write(iter([rows("c")]))])
+    assert told[1:] == [(3, True)]
+    repeated = writer.write(iter([rows("a", "b")]))
+    assert isinstance(repeated, Sent)
+    assert repeated.halves is None
+    writer.commit([repeated])
+    assert told[2:] == [(3, True)]
+    writer.abort([again])
+    assert len(told) == 3
+    assert len(brokers.bodies) == 5
