@@ -100,13 +100,24 @@ def test_the_store_of_another_broker_is_an_error(store: StoreFiles, tmp_path: Pa
 
 @pytest.mark.parametrize("place", [0, 8, 20, 30])
 def test_a_record_that_is_not_what_the_queue_says_is_an_error(store: StoreFiles, place: int) -> None:
-    """Its size, topic by way of the lengths, queue offset, place."""
+    """Its size, checksum, queue offset, place in the log."""
     log = store.root / "commitlog" / f"{FILE_BYTES:020}"
     data = bytearray(log.read_bytes())
     target = next(record for record in store.records[ORDERS] if record in data)
     data[data.index(target) + place + 3] ^= 0x55
     log.write_bytes(data)
     with pytest.raises(SparkSourceError, match=r"storePath have another record|damaged"):
+        read(store, broker_of(store), 0, 100)
+
+
+def test_a_record_of_another_topic_is_an_error(store: StoreFiles) -> None:
+    log = store.root / "commitlog" / f"{0:020}"
+    target = store.records[ORDERS][0]
+    data = log.read_bytes()
+    assert data.startswith(target)
+    changed = store.records[ORDERS][1].replace(b"\x06orders", b"\x06others")
+    log.write_bytes(data.replace(store.records[ORDERS][1], changed))
+    with pytest.raises(SparkSourceError, match="some are of another topic"):
         read(store, broker_of(store), 0, 100)
 
 
