@@ -3,7 +3,7 @@
 The build context holds the same paths as the repository's top folder, but only the files an image needs: a
 change elsewhere does not invalidate the builder's cache.
 
-    python -m compat_tests.images     builds all of them, so that the tests find them built
+    python -m compat_tests.images     builds those of the tests (not of the matrix), so that they find them built
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from compat_tests.environment import REPOSITORY, engine
 
 _CONTEXTS: dict[str, tuple[str, ...]] = {
     "java-client": ("docker/java-client", "compat_tests/java_client"),
+    "go-client": ("docker/go-client", "compat_tests/go_client"),
+    "node-client": ("docker/node-client", "compat_tests/node_client"),
+    "grpc-client": ("docker/grpc-client", "compat_tests/grpc_client", "compat_tests/java_client"),
+    "proxy": ("docker/proxy",),
     "rocketmq": ("docker/rocketmq",),
     "gateway": (
         "docker/gateway",
@@ -32,7 +36,10 @@ _CONTEXTS: dict[str, tuple[str, ...]] = {
 
 @functools.cache
 def image(name: str, version: str = "") -> str:
-    """Build `docker/<name>` and return its tag; quick when nothing changed. `version` is ROCKETMQ_VERSION."""
+    """Build `docker/<name>` and return its id; quick when nothing changed. `version` is ROCKETMQ_VERSION.
+
+    Not its tag, which another checkout may have given to an image of its own meanwhile.
+    """
     tag = f"gateway-compat/{name}:{version or 'latest'}"
     with engine() as client:
         log = client.api.build(
@@ -44,12 +51,13 @@ def image(name: str, version: str = "") -> str:
             decode=True,
             buildargs={"ROCKETMQ_VERSION": version} if version else {},
         )
-        said = ""
+        said, built = "", ""
         for entry in log:
             said += entry.get("stream", "")
+            built = entry.get("aux", {}).get("ID", built)
             if "error" in entry:
                 raise RuntimeError(f"building {tag} failed:\n{said[-6000:]}{entry['error']}")
-    return tag
+    return built
 
 
 def _context(name: str) -> bytes:

@@ -6,113 +6,22 @@ options are described in `java_client/src/compat`; an answer is one JSON object.
 
 from __future__ import annotations
 
-import json
-import socket
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from typing import Any
-from urllib.parse import quote
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from testcontainers.core.container import DockerContainer
-from testcontainers.core.wait_strategies import LogMessageWaitStrategy
-
-from compat_tests.environment import LABEL, owner
+from compat_tests.client_program import Answer, ClientProgram, client_program
 from compat_tests.images import image
 
+__all__ = ["CLIENT_VERSIONS", "Answer", "JavaClient", "java_client"]
+
 CLIENT_VERSIONS = ("4.9.8", "5.5.0")
-"""With every verb. The image has 4.3.2, 4.5.1 (and beside it ons-client) and 5.3.3 as well, for transactions."""
-_CONTROL_PORT = 7000
-# Beyond the verb's own bound, so that its answer (with what it has seen) comes first.
-_GRACE_S = 60
+"""With every verb. The image has 4.3.2, 4.5.1 (and beside it ons-client) and 5.3.3 as well."""
 
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a verb reported."""
-
-    verb: str
-    fields: dict[str, Any]
-
-    def __getitem__(self, name: str) -> int:
-        """A count."""
-        value = self.fields[name]
-        assert isinstance(value, int), f"{name} is {value!r}"
-        return value
-
-    def text(self, name: str) -> str:
-        value = self.fields[name]
-        assert isinstance(value, str), f"{name} is {value!r}"
-        return value
-
-    def json(self, name: str) -> Any:
-        return self.fields[name]
-
-    def numbers(self, name: str = "numbers") -> frozenset[int]:
-        """A set of message numbers, sent as hex of little-endian bits."""
-        bits = int.from_bytes(bytes.fromhex(self.text(name)), "little")
-        return frozenset(i for i, bit in enumerate(reversed(bin(bits)[2:])) if bit == "1")
-
-    def __str__(self) -> str:
-        short = {k: v for k, v in self.fields.items() if not (isinstance(v, str) and len(v) > 300)}
-        return f"{self.verb}: {short}"
-
-
-class JavaClient:
-    """Runs verbs in the container; several at once when asked to `start` them."""
-
-    def __init__(self, version: str, address: tuple[str, int], kill: Callable[[], None]) -> None:
-        self.version = version
-        self.kill = kill
-        """Ends the JVM as `kill -9`; what it was doing raises AssertionError."""
-        self._address = address
-        self._pool = ThreadPoolExecutor(max_workers=16)
-
-    def run(self, verb: str, *, timeout_s: int = 60, **options: object) -> Answer:
-        """Run a verb to its end; AssertionError with Java's stack trace when it failed."""
-        line = " ".join([verb, f"timeout_s={timeout_s}", *(f"{k}={_encode(v)}" for k, v in options.items())])
-        text = b""
-        with socket.create_connection(self._address, timeout=timeout_s + _GRACE_S) as control:
-            control.sendall(line.encode() + b"\n")
-            with control.makefile("rb") as answers, suppress(ConnectionError):
-                text = answers.readline()
-        assert text, f"the Java client closed the connection during: {line}"
-        fields = json.loads(text)
-        assert fields["ok"], f"{line}\n{fields['error']}"
-        return Answer(verb, fields)
-
-    def start(self, verb: str, *, timeout_s: int = 60, **options: object) -> Future[Answer]:
-        """Run a verb in the background."""
-        return self._pool.submit(self.run, verb, timeout_s=timeout_s, **options)
-
-    def stop(self, name: str) -> None:
-        """End the verbs started with `until=name`."""
-        self.run("stop", name=name)
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _encode(value: object) -> str:
-    return quote(str(value).lower() if isinstance(value, bool) else str(value), safe="")
+JavaClient = ClientProgram
 
 
 @contextmanager
 def java_client(version: str) -> Iterator[JavaClient]:
     """A running client container of one rocketmq-client version."""
-    container = (
-        DockerContainer(image("java-client"))
-        .with_env("ROCKETMQ_VERSION", version)
-        .with_command(["listen", str(_CONTROL_PORT)])
-        .with_exposed_ports(_CONTROL_PORT)
-        .with_kwargs(labels={LABEL: owner()})
-        .waiting_for(LogMessageWaitStrategy("ready").with_startup_timeout(60))
-    )
-    with container:
-        address = (container.get_container_host_ip(), int(container.get_exposed_port(_CONTROL_PORT)))
-        client = JavaClient(version, address, container.get_wrapped_container().kill)
-        try:
-            yield client
-        finally:
-            client.close()
+    with client_program(image("java-client"), version, {"ROCKETMQ_VERSION": version}) as client:
+        yield client

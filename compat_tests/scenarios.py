@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from compat_tests.java_client import Answer, JavaClient
+from compat_tests.client_program import Answer, ClientProgram
 from compat_tests.peers import Peer
 
 _UNIQUE = itertools.count()
@@ -24,7 +24,7 @@ class Scene:
     """A peer, a client, and how many messages to send."""
 
     peer: Peer
-    client: JavaClient
+    client: ClientProgram
     messages: int
     # A consumer that gets nothing new for so long gives up.
     patience_s: int = 45
@@ -40,10 +40,15 @@ class Scene:
 
     def topic(self, queues: int = 4) -> str:
         """A new topic, made through the client's API and visible to it."""
-        topic = f"compat_{_SESSION}_{next(_UNIQUE)}"
+        topic = unused_topic()
         made = self.run("create-topic", topic=topic, queues=queues)
         assert made["queues"] == queues, f"{topic} has {made['queues']} queues instead of {queues}"
         return topic
+
+
+def unused_topic() -> str:
+    """A name that nothing has had."""
+    return f"compat_{_SESSION}_{next(_UNIQUE)}"
 
 
 def run_name(topic: str) -> str:

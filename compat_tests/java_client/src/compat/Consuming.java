@@ -4,18 +4,19 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
-import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.PullResult;
 import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -23,21 +24,18 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [deliveries=] [tags=*]
- * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [pull_again_ms=3000 (after a failed pull)] [broker_balances=true (5.x clients: the broker shares out the queues, and says whether
+ * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [sql= (instead of tags)] [namespace=] [pull_again_ms=3000 (after a failed pull; since 4.7)] [broker_balances=true (5.x clients: the broker shares out the queues, and says whether
  * they are popped)] [invisible_ms=60000 (of what is popped)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
- * "strangers" (messages of other runs), "corrupt" bodies.
+ * "strangers" (messages of other runs), "corrupt" bodies, and of messages that waited at the broker by how many milliseconds they were stored after
+ * they were sent: "waited_min_ms", "waited_max_ms".
  */
 final class Consuming {
-    /** Offsets are told one-way; so long a broker may take to note them. */
-    private static final long COMMITTED_MS = 500;
-
     private Consuming() { }
 
     static void register(Map<String, Main.Verb> verbs) {
         verbs.put("consume-push", Consuming::concurrently);
         verbs.put("consume-orderly", Consuming::orderly);
-        verbs.put("consume-lite-pull", Consuming::litePull);
         verbs.put("consume-pull", Consuming::pull);
         verbs.put("consume-broadcast", Consuming::broadcast);
     }
@@ -74,7 +72,7 @@ final class Consuming {
 
     static DefaultMQPushConsumer consumer(Options o, String group) throws Exception {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(o.text("ns"));
+        Sending.configure(o, consumer);
         consumer.setInstanceName(group + "@" + System.nanoTime());
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.setConsumeThreadMin(o.number("threads", 8));
@@ -82,17 +80,25 @@ final class Consuming {
         consumer.setPersistConsumerOffsetInterval(o.number("persist_ms", 500));
         consumer.setPollNameServerInterval(1000);
         consumer.setHeartbeatBrokerInterval(1000);
-        consumer.getDefaultMQPushConsumerImpl().setPullTimeDelayMillsWhenException(o.number("pull_again_ms", 3000));
+        if (o.has("pull_again_ms")) {
+            DefaultMQPushConsumerImpl impl = consumer.getDefaultMQPushConsumerImpl();
+            DefaultMQPushConsumerImpl.class.getMethod("setPullTimeDelayMillsWhenException", long.class)
+                .invoke(impl, (long) o.number("pull_again_ms"));
+        }
         if (o.has("broker_balances")) {
             DefaultMQPushConsumer.class.getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
             DefaultMQPushConsumer.class.getMethod("setPopInvisibleTime", long.class)
                 .invoke(consumer, (long) o.number("invisible_ms", 60000));
         }
-        consumer.subscribe(o.text("topic"), o.text("tags", "*"));
+        if (o.has("sql")) {
+            consumer.subscribe(o.text("topic"), MessageSelector.bySql(o.text("sql")));
+        } else {
+            consumer.subscribe(o.text("topic"), o.text("tags", "*"));
+        }
         return consumer;
     }
 
-    private static int seen(MessageExt message, Tally tally, Ledger ledger) {
+    static int seen(MessageExt message, Tally tally, Ledger ledger) {
         int number = tally.add(message);
         ledger.add(number, message.getQueueId(), message.getQueueOffset());
         return number;
@@ -112,16 +118,25 @@ final class Consuming {
         tally.into(answer, "received");
     }
 
-    /** consume-orderly [shards=16]: "order_breaks" counts messages that came after a later one of their shard. */
+    /**
+     * consume-orderly [shards=16] [suspend=N]: "order_breaks" counts messages that came after a later one of their shard; each Nth is first
+     * answered SUSPEND_CURRENT_QUEUE_A_MOMENT, "suspended" times in all.
+     */
     static void orderly(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         int shards = o.number("shards", 16);
         Ledger ledger = Ledger.of(o);
         Map<Integer, Integer> newest = new ConcurrentHashMap<>();
         AtomicInteger breaks = new AtomicInteger();
+        Set<Integer> suspended = ConcurrentHashMap.newKeySet();
         DefaultMQPushConsumer consumer = consumer(o, o.text("group"));
+        consumer.setSuspendCurrentQueueTimeMillis(100);
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             for (MessageExt message : messages) {
+                int waiting = tally.numberOf(message);
+                if (o.has("suspend") && waiting % o.number("suspend") == 0 && suspended.add(waiting)) {
+                    return ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT;
+                }
                 int number = seen(message, tally, ledger);
                 Integer before = newest.put(number % shards, number);
                 if (before != null && before > number) {
@@ -133,43 +148,7 @@ final class Consuming {
         consumer.start();
         await(o, Main.end(o), tally);
         consumer.shutdown();
-        tally.into(answer, "received").put("order_breaks", breaks.get());
-    }
-
-    /**
-     * consume-lite-pull [commit_twice=true]: the client tells the broker its offsets when it is shut down, all at once and mostly for
-     * the first time; with the option once more before.
-     */
-    static void litePull(Options o, Json answer) throws Exception {
-        Tally tally = new Tally(o.text("run"));
-        Ledger ledger = Ledger.of(o);
-        DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(o.text("group"));
-        consumer.setNamesrvAddr(o.text("ns"));
-        consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.setPullBatchSize(32);
-        consumer.setAutoCommitIntervalMillis(1000);
-        consumer.subscribe(o.text("topic"), o.text("tags", "*"));
-        consumer.start();
-        long end = Main.end(o);
-        AtomicBoolean polling = new AtomicBoolean(true);
-        Thread poller = new Thread(() -> {
-            while (polling.get()) {
-                consumer.poll(200).forEach(message -> seen(message, tally, ledger));
-            }
-        });
-        poller.setDaemon(true);
-        poller.start();
-        await(o, end, tally);
-        polling.set(false);
-        poller.join(5000);
-        consumer.commitSync();
-        if (o.has("commit_twice")) {
-            consumer.commit(consumer.assignment(), true);
-            Sending.pause(COMMITTED_MS);
-        }
-        consumer.shutdown();
-        tally.into(answer, "received");
+        tally.into(answer, "received").put("order_breaks", breaks.get()).put("suspended", suspended.size());
     }
 
     /** consume-pull: every queue from its first offset to its end, with stored offsets checked when commit=true. */
@@ -177,7 +156,7 @@ final class Consuming {
     static void pull(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(o.text("group"));
-        consumer.setNamesrvAddr(o.text("ns"));
+        Sending.configure(o, consumer);
         consumer.setInstanceName(o.text("group") + "@" + System.nanoTime());
         consumer.start();
         long end = Main.end(o);

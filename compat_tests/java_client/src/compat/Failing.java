@@ -12,7 +12,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * A push consumer whose listener fails on purpose, to drive delayed retries and the dead-letter topic.
  *
  * consume-failing count= [fail_times=1] [hopeless=10] [max_reconsume=2]: each message fails fail_times times; every
- * "hopeless"th always fails, until the broker gives it up. Answer: "received" (succeeded in the end), "attempts" → how
+ * "hopeless"th (0: none) always fails, until the broker gives it up. Answer: "received" (succeeded in the end), "attempts" → how
  * many messages had that many deliveries among the curable, "hopeless_attempts" the same among the others,
  * "wrong_counts": deliveries whose reconsumeTimes was not the number of earlier failures.
  */
@@ -40,7 +40,7 @@ final class Failing {
             if (message.getReconsumeTimes() != before) {
                 wrongCounts.incrementAndGet();
             }
-            if (number % hopeless == 0 || before < failTimes) {
+            if (isHopeless(number, hopeless) || before < failTimes) {
                 return ConsumeConcurrentlyStatus.RECONSUME_LATER;
             }
             tally.add(message);
@@ -49,8 +49,8 @@ final class Failing {
         consumer.start();
         long end = Main.end(o);
         long want = (long) count * (failTimes + 1);
-        for (int i = 0; i < count; i += hopeless) {
-            want += maxReconsume - failTimes;
+        for (int i = 0; i < count; i++) {
+            want += isHopeless(i, hopeless) ? maxReconsume - failTimes : 0;
         }
         while (!Main.ended(o, end) && sum(deliveries) < want) {
             Sending.pause(50);
@@ -60,6 +60,10 @@ final class Failing {
         tally.into(answer, "received").put("wrong_counts", wrongCounts.get()).put("deliveries", sum(deliveries));
         answer.put("attempts", histogram(deliveries, hopeless, false));
         answer.put("hopeless_attempts", histogram(deliveries, hopeless, true));
+    }
+
+    private static boolean isHopeless(int number, int hopeless) {
+        return hopeless > 0 && number % hopeless == 0;
     }
 
     private static long sum(AtomicIntegerArray values) {
@@ -73,7 +77,7 @@ final class Failing {
     private static Map<String, Long> histogram(AtomicIntegerArray values, int hopeless, boolean ofHopeless) {
         Map<String, Long> counts = new java.util.HashMap<>();
         for (int i = 0; i < values.length(); i++) {
-            if ((i % hopeless == 0) == ofHopeless) {
+            if (isHopeless(i, hopeless) == ofHopeless) {
                 counts.merge(Integer.toString(values.get(i)), 1L, Long::sum);
             }
         }

@@ -30,8 +30,9 @@ public final class Main {
     private static final Map<String, Boolean> STOPPED = new ConcurrentHashMap<>();
 
     /** Of a client generation that does not have all APIs only some of these are compiled. */
-    private static final List<String> PARTS = List.of("Topics", "Sending", "Consuming", "Failing", "Looking", "Transacting",
-        "RandomTransactions", "Replying", "Filtering", "Offsets", "Ledger", "Reading", "Timing", "WireVectors");
+    private static final List<String> PARTS = List.of("Topics", "Sending", "Consuming", "LitePulling", "Failing", "Looking", "Transacting",
+        "RandomTransactions", "Replying", "Filtering", "Offsets", "Ledger", "Reading", "Timing", "WireVectors",
+        "GrpcSending", "GrpcConsuming", "SpringSending", "SpringConsuming");
 
     static {
         VERBS.put("ping", (o, a) -> a.put("java", System.getProperty("java.version")));

@@ -6,15 +6,18 @@ import java.util.Map;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.remoting.RPCHook;
 
 /**
  * Sends the messages run-0 … run-(count-1). Common options: ns= topic= run= [count=] [first=0] [threads=8] [size=100]
  * [timeout_s=60] [until=NAME] [tags=a,b,c (number modulo)] [retries=2] [pause_ms=0] [delay=LEVEL] [ledger=NAME]
+ * [property=NAME (a user property whose value is the number)] [trace=true (since 4.4)] [namespace= (since 4.5)]
  * [attempt_timeout_ms= (of each of the retries)].
  * Answer: "acknowledged" with their "numbers", "not_ok" (stored, but another status than SEND_OK), "failed" and "errors".
  */
@@ -79,8 +82,24 @@ final class Sending {
         });
     }
 
+    /** What every client is told: name servers and, where this version knows them, the namespace. */
+    static void configure(Options o, ClientConfig client) throws ReflectiveOperationException {
+        client.setNamesrvAddr(o.text("ns"));
+        if (o.has("namespace")) {
+            ClientConfig.class.getMethod("setNamespace", String.class).invoke(client, o.text("namespace"));
+        }
+    }
+
+    private static DefaultMQProducer made(Options o, String group) throws ReflectiveOperationException {
+        if (!o.has("trace")) {
+            return new DefaultMQProducer(group);
+        }
+        return DefaultMQProducer.class.getConstructor(String.class, RPCHook.class, boolean.class, String.class)
+            .newInstance(group, null, true, null);
+    }
+
     static <P extends DefaultMQProducer> P producer(Options o, P producer) throws Exception {
-        producer.setNamesrvAddr(o.text("ns"));
+        configure(o, producer);
         producer.setInstanceName(producer.getProducerGroup() + "@" + System.nanoTime());
         producer.setRetryTimesWhenSendFailed(o.number("retries", 2));
         producer.setRetryTimesWhenSendAsyncFailed(o.number("retries", 2));
@@ -129,7 +148,7 @@ final class Sending {
     static void send(Options o, Json answer, int group, Step step) throws Exception {
         String run = o.text("run");
         Outcome out = new Outcome(run, Ledger.of(o));
-        DefaultMQProducer producer = producer(o, new DefaultMQProducer("p_" + run + "_" + System.nanoTime()));
+        DefaultMQProducer producer = producer(o, made(o, "p_" + run + "_" + System.nanoTime()));
         if (o.has("ledger")) {
             out.ledger.countAttempts(producer, out.acknowledged);
         }
@@ -180,6 +199,9 @@ final class Sending {
             }
             if (o.has("delay")) {
                 message.setDelayTimeLevel(o.number("delay"));
+            }
+            if (o.has("property")) {
+                message.putUserProperty(o.text("property"), Integer.toString(n));
             }
             messages.add(message);
         }

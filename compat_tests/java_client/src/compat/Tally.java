@@ -26,6 +26,8 @@ final class Tally {
     private long resent;
     private long strangers;
     private long corrupt;
+    private long waitedMin = Long.MAX_VALUE;
+    private long waitedMax = Long.MIN_VALUE;
     private final Map<String, Long> errors = new HashMap<>();
 
     Tally(String run) {
@@ -68,6 +70,11 @@ final class Tally {
             message.getBody().length);
         if (!java.util.Arrays.equals(expected.getBody(), message.getBody())) {
             corrupt++;
+        }
+        if (message instanceof MessageExt) {
+            long waited = ((MessageExt) message).getStoreTimestamp() - ((MessageExt) message).getBornTimestamp();
+            waitedMin = Math.min(waitedMin, waited);
+            waitedMax = Math.max(waitedMax, waited);
         }
         if (isResent(number, message)) {
             resent++;
@@ -115,6 +122,9 @@ final class Tally {
     }
 
     synchronized Json into(Json json, String name) {
+        if (waitedMin <= waitedMax) {
+            json.put("waited_min_ms", waitedMin).put("waited_max_ms", waitedMax);
+        }
         return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("resent", resent)
             .put("strangers", strangers).put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
     }

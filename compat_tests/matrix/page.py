@@ -1,0 +1,85 @@
+"""docs/compatibility.md, made of what is stored: the same results make the same page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compat_tests.environment import REPOSITORY
+from compat_tests.matrix.clients import CLIENTS, Client
+from compat_tests.matrix.features import FEATURES
+from compat_tests.matrix.results import Results
+
+PAGE = REPOSITORY / "docs" / "compatibility.md"
+GATEWAY, CONTROL = "gateway-host", "rocketmq-5.5.0"
+PASSED, FAILED, ABSENT, UNKNOWN = "✔", "✘", "–", "?"
+
+_HEAD = """# Compatibility
+
+Which stock clients can do what with the gateway, and with Apache RocketMQ 5.5.0, the control. Every cell was executed:
+{executed} of them. The first mark is the gateway's, the second the control's.
+
+✔ holds · ✘ does not (the reasons are below) · – the client cannot say it (the reasons are below){unknown}
+
+This page is written by `python -m compat_tests.matrix`, which needs Docker and an hour or so; `--client`, `--feature`
+and `--peer` execute some of the cells. What a row means in detail is in `compat_tests/matrix/features.py`: each counts
+lost, repeated, damaged and foreign messages. [Deliberate differences](differences.md) are on a page of their own.
+"""
+
+
+def page(results: Results) -> str:
+    """The whole text."""
+    executed = len(results.all())
+    rows = list(_table(results))
+    unknown = f" · {UNKNOWN} not executed" if any(UNKNOWN in row for row in rows) else ""
+    parts = [
+        _HEAD.format(executed=executed, unknown=unknown),
+        "\n".join(rows),
+        "\n## What does not hold\n",
+        "\n".join(_failures(results)) or "Nothing.",
+        "\n## What clients cannot say\n",
+        "\n".join(_absences()),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _table(results: Results) -> Iterator[str]:
+    clients = list(CLIENTS.values())
+    yield "| | " + " | ".join(client.title for client in clients) + " |"
+    yield "|---|" + ":-:|" * len(clients)
+    for feature in FEATURES.values():
+        cells = (_cell(results, client, feature.name) for client in clients)
+        yield f"| {feature.title} | " + " | ".join(cells) + " |"
+
+
+def _cell(results: Results, client: Client, feature: str) -> str:
+    if feature in client.lacks:
+        return ABSENT
+    return " ".join(_mark(results, client.name, feature, peer) for peer in (GATEWAY, CONTROL))
+
+
+def _mark(results: Results, client: str, feature: str, peer: str) -> str:
+    result = results.get(client, feature, peer)
+    if result is None:
+        return UNKNOWN
+    return PASSED if result.passed else FAILED
+
+
+def _failures(results: Results) -> Iterator[str]:
+    for feature in FEATURES.values():
+        for client in CLIENTS.values():
+            for peer, server in ((GATEWAY, "the gateway"), (CONTROL, "Apache RocketMQ")):
+                result = results.get(client.name, feature.name, peer)
+                if result is not None and not result.passed:
+                    yield f"- {client.title}, {feature.title}, {server}: `{result.reason}`"
+
+
+def _absences() -> Iterator[str]:
+    """One line a reason, with the clients and features it holds for."""
+    reasons: dict[str, tuple[list[str], list[str]]] = {}
+    for client in CLIENTS.values():
+        for feature, reason in client.lacks.items():
+            titles, features = reasons.setdefault(reason, ([], []))
+            titles += [client.title] if client.title not in titles else []
+            features += [FEATURES[feature].title] if FEATURES[feature].title not in features else []
+    for reason, (titles, features) in reasons.items():
+        yield f"- {', '.join(titles)}: {'; '.join(features)}: {reason}"

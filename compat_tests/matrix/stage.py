@@ -1,0 +1,64 @@
+"""Where a cell is executed: a server, a client, and an administrator who makes topics and looks at what is stored."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from compat_tests import frames
+from compat_tests.environment import wait_until
+from compat_tests.scenarios import Scene, unused_topic
+from gateway.client import AdminClient, RocketMQError
+from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+SET_REQUEST_MODE = 401
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Scene):
+    """A scene whose topics an administrator makes, since not every client can."""
+
+    admin: AdminClient
+    address: str
+    """What the client connects to: the name server, or a proxy."""
+    topic_type: str = ""
+    """Of 5.x; only clients that look at it need one."""
+
+    def _common(self, options: dict[str, object]) -> dict[str, Any]:
+        return {"ns": self.address, "timeout_s": 40, "idle_s": self.patience_s, **options}
+
+    def topic(self, queues: int = 4, namespace: str = "") -> str:
+        topic = f"{namespace}%{unused_topic()}" if namespace else unused_topic()
+        wait_until(lambda: self._is_created(topic, queues), f"a route of {topic}")
+        return topic
+
+    def _is_created(self, topic: str, queues: int) -> bool:
+        try:
+            self.admin.topics.create(
+                topic, queues=queues, attributes={"message.type": self.topic_type} if self.topic_type else None
+            )
+        except RocketMQError:  # a broker that has just started may not have registered yet
+            return False
+        return True
+
+    def group(self, name: str, *, orderly: bool = False, retries: int = 16) -> str:
+        """A consumer group made by the administrator; what is popped is retried after a second."""
+        config = SubscriptionGroupConfig(
+            group_name=name,
+            consume_message_orderly=orderly,
+            retry_max_times=retries,
+            group_retry_policy={"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000]}},
+        )
+        self.admin.groups.create(config)
+        return name
+
+    def let_pop(self, topic: str, group: str) -> None:
+        """Have the broker tell the group's members to pop, as `mqadmin setConsumeMode` does."""
+        asked = {"topic": topic, "consumerGroup": group, "mode": "POP", "popShareQueueNum": 0}
+        route = self.admin.topics.route(topic)
+        for broker_name in route.brokers:
+            host, port = str(route.address(broker_name)).rsplit(":", 1)
+            answer = frames.ask((host, int(port)), frames.request(SET_REQUEST_MODE, {}, json.dumps(asked).encode()))
+            assert answer is not None, "the broker closed the connection"
+            assert answer.code == 0, f"code {answer.code}: {answer.remark}"

@@ -1,0 +1,80 @@
+"""The matrix: its page is what its stored results make, and a cell turns red when what it asks does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat_tests.matrix import command, results
+from compat_tests.matrix.clients import CLIENTS
+from compat_tests.matrix.features import FEATURES, Feature
+from compat_tests.matrix.page import CONTROL, GATEWAY, PAGE, page
+from compat_tests.matrix.results import Result, Results
+from compat_tests.matrix.stage import Stage
+from compat_tests.scenarios import Scene, receive_all, send_all
+from gateway.client import AdminClient
+
+JAVA = CLIENTS["java-5.5.0"]
+
+
+def result(peer: str, *, passed: bool, reason: str = "") -> Result:
+    return Result(JAVA.name, "tags", peer, passed, "2026-01-01", reason)
+
+
+def test_the_page_is_what_the_stored_results_make() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(results.load()), "run: python -m compat_tests.matrix --page"
+
+
+def test_stored_results_are_of_cells_that_exist() -> None:
+    for each in results.load().all():
+        assert each.client in CLIENTS
+        assert each.feature in FEATURES
+        assert each.feature not in CLIENTS[each.client].lacks, f"{each.client} lacks {each.feature}"
+
+
+def test_what_a_client_lacks_is_a_feature() -> None:
+    for client in CLIENTS.values():
+        assert set(client.lacks) <= set(FEATURES), client.name
+
+
+def test_results_are_stored_and_replaced_by_newer_ones(tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    assert results.load(path).all() == []
+    older = Results([result(GATEWAY, passed=False, reason="lost"), result(CONTROL, passed=True)])
+    older.with_one(result(GATEWAY, passed=True)).save(path)
+    assert results.load(path).all() == [result(GATEWAY, passed=True), result(CONTROL, passed=True)]
+
+
+def test_only_what_the_control_passes_is_asked_of_the_gateway() -> None:
+    failed = result(GATEWAY, passed=False, reason="lost")
+    assert command.is_worse(Results([failed, result(CONTROL, passed=True)]), failed)
+    assert not command.is_worse(Results([failed, result(CONTROL, passed=False)]), failed)
+    assert not command.is_worse(Results([failed]), failed)
+
+
+def test_the_page_marks_and_names_failures() -> None:
+    text = page(Results([result(GATEWAY, passed=False, reason="3 messages missing"), result(CONTROL, passed=True)]))
+    assert "✘ ✔" in text
+    assert "Java 5.5.0, tags, the gateway: `3 messages missing`" in text
+
+
+@pytest.fixture(scope="module")
+def stage(gateway: Scene) -> Iterator[Stage]:
+    nameserver = gateway.peer.nameserver
+    with AdminClient(namesrv=nameserver) as admin:
+        yield Stage(gateway.peer, gateway.client, 30, 10, admin=admin, address=nameserver)
+
+
+def test_a_cell_holds(stage: Stage) -> None:
+    assert command.reason_of(stage, JAVA, FEATURES["tags"]) == ""
+
+
+def test_a_cell_that_does_not_hold_says_why(stage: Stage) -> None:
+    def loses(stage: Stage) -> None:
+        topic = stage.topic()
+        send_all(stage, topic)
+        receive_all(stage, topic, count=stage.messages + 1, timeout_s=3)
+
+    assert "1 messages missing" in command.reason_of(stage, JAVA, Feature("loses", "loses", loses))
