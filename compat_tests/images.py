@@ -22,6 +22,7 @@ _CONTEXTS: dict[str, tuple[str, ...]] = {
     "grpc-client": ("docker/grpc-client", "compat_tests/grpc_client", "compat_tests/java_client"),
     "proxy": ("docker/proxy",),
     "rocketmq": ("docker/rocketmq",),
+    "spring-client": ("docker/spring-client", "compat_tests/spring_client", "compat_tests/java_client"),
     "gateway": (
         "docker/gateway",
         "pyproject.toml",

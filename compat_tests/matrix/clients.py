@@ -13,6 +13,7 @@ from compat_tests.client_program import ClientProgram, client_program
 from compat_tests.environment import LABEL, owner
 from compat_tests.images import image
 from compat_tests.peers import Peer, container_address
+from compat_tests.python_program import PythonProgram
 
 Started = tuple[ClientProgram, str]
 """A running program, and the address its client is to be told."""
@@ -33,8 +34,8 @@ class Client:
     title: str
     start: Callable[[Peer], AbstractContextManager[Started]]
     lacks: Mapping[str, str] = field(default_factory=dict)
-    typed_topics: bool = False
-    """Whether it looks at a topic's `message.type`."""
+    behind_proxy: bool = False
+    """A proxy looks at a topic's `message.type`, and the broker does not see the members of groups."""
 
 
 def _java(version: str, lacks: Mapping[str, str]) -> Client:
@@ -66,6 +67,15 @@ def _through_proxy(peer: Peer) -> Iterator[Started]:
     )
     with proxy, client_program(image("grpc-client"), "5.2.0", {}) as program:
         yield program, f"{container_address(proxy)}:8081"
+
+
+@contextmanager
+def _python(peer: Peer) -> Iterator[Started]:
+    program = PythonProgram()
+    try:
+        yield program, peer.nameserver
+    finally:
+        program.close()
 
 
 _BEFORE_5 = {"timer": _TIMER, "recall": _RECALL, "pop": _POP}
@@ -137,6 +147,12 @@ CLIENTS: dict[str, Client] = {
                 "running-info": _DEAF,
             },
         ),
+        _program(
+            "spring",
+            "Spring Boot starter 2.3.3",
+            "spring-client",
+            dict.fromkeys(("recall", "pull", "pop", "query"), _NO_API),
+        ),
         Client(
             "grpc",
             "gRPC rocketmq-client-java 5.2.0, proxy 5.5.0",
@@ -147,7 +163,8 @@ CLIENTS: dict[str, Client] = {
                 "delay-level": "its messages have times only",
                 "pop": "it does nothing else, in every row",
             },
-            typed_topics=True,
+            behind_proxy=True,
         ),
+        Client("python", "Python gateway.client", _python),
     )
 }

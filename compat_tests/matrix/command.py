@@ -81,13 +81,13 @@ def _stage(client: Client, peer_name: str) -> Iterator[Stage]:
         stack.callback(peer.stop)
         admin = stack.enter_context(AdminClient(namesrv=peer.nameserver))
         program, address = stack.enter_context(client.start(peer))
-        yield Stage(peer, program, MESSAGES, PATIENCE_S, admin=admin, address=address)
+        yield Stage(peer, program, MESSAGES, PATIENCE_S, admin=admin, address=address, behind_proxy=client.behind_proxy)
 
 
 def reason_of(stage: Stage, client: Client, feature: Feature) -> str:
     """Why the feature does not hold; empty when it does."""
     try:
-        feature.holds(replace(stage, topic_type=feature.topic_type if client.typed_topics else ""))
+        feature.holds(replace(stage, topic_type=feature.topic_type if client.behind_proxy else ""))
     except (AssertionError, RocketMQError, OSError, KeyError) as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return " ".join(lines[:2])[:REASON_CHARS]

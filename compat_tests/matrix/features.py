@@ -5,6 +5,7 @@ All messages of a cell are counted: lost, repeated, damaged and foreign ones are
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from gateway.client import ReceivedMessage, RocketMQError
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 ONE_SECOND_MS = (800, 6_000)
 """When a message with a delay of a second comes; the control may be two seconds late, and machines are busy."""
+BEHIND_PROXY_S = 5
+"""So long a client has to join a group where nobody can be asked whether it has."""
 LARGE_BYTES = 60_000
 TRANSACTIONS = 30
 RECALLED = 5
@@ -95,7 +98,7 @@ def compression(stage: Stage) -> None:
 def push(stage: Stage) -> None:
     topic = stage.topic()
     waiting = stage.start("consume-push", topic=topic, run=run_name(topic), group=f"g_{topic}", count=stage.messages)
-    wait_until(lambda: bool(members(stage, f"g_{topic}")), "the consumer's first heartbeat")
+    await_members(stage, f"g_{topic}", 1)
     send_all(stage, topic)
     only_once(waiting.result(), stage.messages)
 
@@ -126,7 +129,7 @@ def broadcasting(stage: Stage) -> None:
     receiving = stage.start(
         "consume-broadcast", topic=topic, run=run_name(topic), group=group, count=stage.messages, members=2
     )
-    wait_until(lambda: len(members(stage, group)) == 2, "both members' heartbeats")
+    await_members(stage, group, 2)
     send_all(stage, topic)
     got = receiving.result()
     only_once(got, stage.messages)
@@ -251,7 +254,7 @@ def rebalance(stage: Stage) -> None:
     name, group = run_name(topic), f"g_{topic}"
     common = {"topic": topic, "run": name, "group": group}
     consuming = [stage.start("consume-push", **common, until=f"{group}_{number}") for number in range(2)]
-    wait_until(lambda: len(members(stage, group)) == 2, "both members' heartbeats")
+    await_members(stage, group, 2)
     send_all(stage, topic, threads=2, pause_ms=60)  # they share the queues within that time
     wait_until(lambda: consumed(stage, group, topic) == stage.messages, "all consumed", timeout_s=30)
     stage.client.stop(f"{group}_0")
@@ -361,12 +364,20 @@ def running_info(stage: Stage) -> None:
     topic = stage.topic()
     group = f"g_{topic}"
     consuming = stage.start("consume-push", topic=topic, run=run_name(topic), group=group, until=group)
-    wait_until(lambda: bool(members(stage, group)), "the consumer's first heartbeat")
+    await_members(stage, group, 1)
     (client_id,) = members(stage, group)
     info = stage.admin.groups.running_info(group, client_id)
     stage.client.stop(group)
     consuming.result()
     assert info.get("properties"), str(info)
+
+
+def await_members(stage: Stage, group: str, count: int) -> None:
+    """Wait until so many clients have joined the group."""
+    if stage.behind_proxy:
+        threading.Event().wait(BEHIND_PROXY_S)
+    else:
+        wait_until(lambda: len(members(stage, group)) == count, f"the heartbeats of {count} members")
 
 
 def members(stage: Stage, group: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ PASSED, FAILED, ABSENT, UNKNOWN = "✔", "✘", "–", "?"
 _HEAD = """# Compatibility
 
 Which stock clients can do what with the gateway, and with Apache RocketMQ 5.5.0, the control. Every cell was executed:
-{executed} of them. The first mark is the gateway's, the second the control's.
+{executed} of them, {days}. The first mark is the gateway's, the second the control's.
 
 ✔ holds · ✘ does not (the reasons are below) · – the client cannot say it (the reasons are below){unknown}
 
@@ -28,11 +28,13 @@ lost, repeated, damaged and foreign messages. [Deliberate differences](differenc
 
 def page(results: Results) -> str:
     """The whole text."""
-    executed = len(results.all())
+    days = sorted({each.day for each in results.all()})
     rows = list(_table(results))
     unknown = f" · {UNKNOWN} not executed" if any(UNKNOWN in row for row in rows) else ""
     parts = [
-        _HEAD.format(executed=executed, unknown=unknown),
+        _HEAD.format(
+            executed=len(results.all()), days=" to ".join(dict.fromkeys(days[:1] + days[-1:])), unknown=unknown
+        ),
         "\n".join(rows),
         "\n## What does not hold\n",
         "\n".join(_failures(results)) or "Nothing.",

@@ -23,7 +23,8 @@ class Stage(Scene):
     address: str
     """What the client connects to: the name server, or a proxy."""
     topic_type: str = ""
-    """Of 5.x; only clients that look at it need one."""
+    """Of 5.x; only proxies look at it."""
+    behind_proxy: bool = False
 
     def _common(self, options: dict[str, object]) -> dict[str, Any]:
         return {"ns": self.address, "timeout_s": 40, "idle_s": self.patience_s, **options}
