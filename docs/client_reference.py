@@ -27,7 +27,7 @@ PAGE = Path(__file__).with_name("python-client") / "reference.md"
 PACKAGE = "gateway.client"
 ROOT = Path(__file__).parents[1]
 
-NOT_FOR_USERS = ("abandon", "chosen")
+NOT_FOR_USERS = ("CLOSE_TIMEOUT", "abandon", "chosen")
 """What classes of the package ask of each other; of clients also ``name``."""
 CLIENTS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient")
 # What a client hands out, as attribute or result: heading → blocking class, asyncio class.
@@ -385,7 +385,12 @@ def _value(function: griffe.Function, default: str) -> str:
     if _CONSTANT.fullmatch(default) is None:
         return default
     found = importlib.import_module(function.module.path)
-    for name in default.split("."):
+    first, *more = default.split(".")
+    if not hasattr(found, first):  # one of the class
+        assert function.parent is not None, "it is a method"
+        found = getattr(found, function.parent.name)
+    found = getattr(found, first)
+    for name in more:
         found = getattr(found, name)
     return repr(found)
 

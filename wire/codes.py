@@ -13,6 +13,8 @@ from typing import Final
 # ``MQVersion`` counts two for each release and twenty for each minor version: V5_0_0 is 413, V5_5_0 is 513.
 # Clients refuse SQL92 subscriptions when a broker's heartbeat answer carries less than 232.
 SERVER_VERSION: Final = 513
+MASTER_ID: Final = 0
+"""The broker id that producers send to (upstream ``MixAll.MASTER_ID``)."""
 
 
 class RequestCode(IntEnum):

@@ -190,6 +190,8 @@ class Clients:
             while not self._over.is_set():
                 try:
                     messages = consumer.receive(32, invisible_time=_INVISIBLE_S, timeout=1.0)
+                    for message in messages:  # before the acknowledgement, whose answer may get lost
+                        account.receive(SIMPLE, number_of(message))
                     consumer.ack(messages)
                 except BrokerError as error:
                     if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
@@ -200,9 +202,6 @@ class Clients:
                 except RocketMQError as error:
                     self._note(error)
                     self._over.wait(0.5)
-                else:
-                    for message in messages:
-                        account.receive(SIMPLE, number_of(message))
 
     def _thread(self, work: Callable[[], None]) -> threading.Thread:
         def guarded() -> None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from gateway.client.errors import ConfigurationError
 from gateway.client.namespaces import RETRY_PREFIX
-from wire.bodies.heartbeat import ConsumeFromWhere
+from wire.bodies.consume_kinds import ConsumeFromWhere
 
 DEFAULT_TIMESTAMP_AGE_S: Final = 1800.0
 """How long ago ``ConsumeFrom.TIMESTAMP`` begins when no time is given, as upstream."""

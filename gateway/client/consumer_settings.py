@@ -8,14 +8,17 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from gateway.client.allocation import AllocationStrategy, Averagely
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
-from gateway.client.local_offsets import DEFAULT_DIRECTORY
 from gateway.client.process_queue import CacheLimits
 from gateway.client.settings import ClientSettings, TracedSettings, limited
-from wire.bodies.heartbeat import MessageModel as _WireModel
+from wire.bodies.consume_kinds import MessageModel as _WireModel
+
+DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"
+"""Where the Java client keeps offsets (``rocketmq.client.localOffsetStoreDir``)."""
 
 
 class MessageModel(StrEnum):
@@ -89,7 +92,8 @@ class PushSettings(ConsumerSettings):
     max_reconsume_times: int = limited(-1, least=-1, most=2**31 - 1)
     """Redeliveries before a message becomes a dead letter; −1: 16, for an orderly consumer without end."""
     consume_timeout: float = limited(900.0, least=0.1, most=10_800.0)
-    """Seconds after which messages are sent back though their listener has not returned; concurrent only."""
+    """Seconds after which messages are sent back though their listener has not returned; in order they stay, and it is
+    logged."""
     suspend_current_queue_time: float = limited(1.0, least=0.01, most=30.0)
     """Seconds an orderly consumer leaves a queue alone after a failure."""
     pull_interval: float = limited(0.0, least=0.0, most=65.535)

@@ -1,14 +1,16 @@
 """How an application is handed messages: a function or a coroutine function, for one message or for a batch.
 
-Returning is acknowledging; an exception, ``RetryLater`` above all, means again later. What is made of that, a message
-sent back or a queue suspended, is decided by ``aio/concurrent_turns.py`` and ``aio/orderly_turns.py``.
+Returning is acknowledging; an exception, ``RetryLater`` above all, means again later, and so does returning one or a
+status of other clients that says so. What is made of that, a message sent back or a queue suspended, is decided by
+``aio/concurrent_turns.py`` and ``aio/orderly_turns.py``.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gateway.client.errors import ConfigurationError
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
@@ -19,9 +21,15 @@ if TYPE_CHECKING:
     from gateway.client.consume_trace import ConsumeTrace
 
 Listener: TypeAlias = Callable[[ReceivedMessage], Any]
-"""Gets one message; a plain function (called in a thread) or an ``async def``. What it returns is not looked at."""
+"""Gets one message; a plain function (called in a thread) or an ``async def``. It returns nothing."""
 BatchListener: TypeAlias = Callable[[Sequence[ReceivedMessage]], Any]
 """Gets messages of one queue in offset order; otherwise as ``Listener``."""
+
+_log = logging.getLogger(__name__)
+
+# Statuses that listeners of other clients return, by their names: enums, or texts.
+_AGAIN: Final = ("RECONSUME_LATER", "SUSPEND_CURRENT_QUEUE_A_MOMENT", "ROLLBACK")
+_CONSUMED: Final = ("CONSUME_SUCCESS", "SUCCESS", "COMMIT")
 
 
 class ListenerCall:
@@ -41,6 +49,7 @@ class ListenerCall:
         self.trace: ConsumeTrace | None = None
         """Told of every call."""
         self._function: Callable[[Any], Any] = function
+        self._has_warned = False
 
     def call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         """Call a plain listener, in the current thread."""
@@ -64,18 +73,39 @@ class ListenerCall:
 
     def _call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
-            self._function(messages if self.takes_batches else messages[0])
+            returned = self._function(messages if self.takes_batches else messages[0])
         # Whatever the application raises means "again later"; it is logged by who asked.
         except Exception as error:  # noqa: BLE001
             return outcome_of(error, messages)
-        return CONSUMED
+        return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
     async def _call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
             awaitable: Awaitable[Any] = self._function(messages if self.takes_batches else messages[0])
-            await awaitable
+            returned = await awaitable
         except Exception as error:  # noqa: BLE001 - as above
             return outcome_of(error, messages)
+        return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
+
+    def _outcome_of_return(self, returned: object, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+        """What a listener means that returns something: no message may be lost by a habit from another client."""
+        if isinstance(returned, Exception):
+            return outcome_of(returned, messages)
+        if inspect.isawaitable(returned):
+            if inspect.iscoroutine(returned):
+                returned.close()
+            wanted = "an async def itself: what it returned was not awaited, so the message was not consumed"
+            return outcome_of(ConfigurationError("listener", self._function, wanted), messages)
+        status = getattr(returned, "name", returned)
+        if isinstance(status, str) and status in _AGAIN:
+            return outcome_of(RetryLater(), messages)
+        if not self._has_warned and status not in _CONSUMED:
+            self._has_warned = True
+            _log.warning(
+                "the listener returned %.64r, which means nothing here: its messages count as consumed. "
+                "Raise RetryLater() to get them again (said once)",
+                returned,
+            )
         return CONSUMED
 
 

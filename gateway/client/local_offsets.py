@@ -18,8 +18,6 @@ from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import build_pretty_json
 from wire.bodies.message_queue import MessageQueue as QueueKey
 
-DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"
-"""Where the Java client keeps them (``rocketmq.client.localOffsetStoreDir``)."""
 _FILE: Final = "offsets.json"
 # Characters of an address that Windows does not allow in names.
 _UNSAFE: Final = str.maketrans(dict.fromkeys('<>:"/\\|?*', "_"))

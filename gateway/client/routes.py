@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from gateway.client.message import MessageQueue
-from wire.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
+from wire.codes import MASTER_ID
 from wire.message.flags import is_readable, is_writable
+
+if TYPE_CHECKING:
+    from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,17 @@ evaluated by the broker alone, which must have ``enablePropertyFilter=true``.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import check_topic
 from gateway.client.namespaces import RETRY_PREFIX
-from wire.bodies.subscriptions import EXPRESSION_TYPE_SQL92, EXPRESSION_TYPE_TAG, SubscriptionData
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92, EXPRESSION_TYPE_TAG
 from wire.errors import BodyError
 from wire.message.tags import MATCH_ALL, TagExpression, parse_tag_expression
+
+if TYPE_CHECKING:
+    from wire.bodies.subscriptions import SubscriptionData
 
 
 def retry_topic(group: str) -> str:
@@ -56,6 +60,8 @@ class Subscription:
 
     def data(self) -> SubscriptionData:
         """As the heartbeat tells it."""
+        from wire.bodies.subscriptions import SubscriptionData  # with the first heartbeat
+
         return SubscriptionData(
             self.topic, self.expression, self.tags, self.codes, self.version_ms, self.expression_type
         )

@@ -7,9 +7,9 @@ raises, or is not there has said UNKNOWN, never COMMIT.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from wire.message.flags import SysFlag
 
@@ -64,3 +64,9 @@ def state_of(value: object, source: str) -> TransactionState:
     raise TypeError(
         f"{source} returned {value!r:.64}, not a TransactionState: return TransactionState.COMMIT, ROLLBACK or UNKNOWN"
     )
+
+
+def source_of(execute: Callable[[Message, object], Any]) -> str:
+    """Who runs local transactions, for logs and errors: ``"Orders.execute"``."""
+    owner = getattr(execute, "__self__", None)
+    return f"{type(owner).__name__}.execute" if owner is not None else "execute"

@@ -8,36 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from wire.bodies.consume_kinds import ConsumeFromWhere as ConsumeFromWhere
+from wire.bodies.consume_kinds import ConsumeType as ConsumeType
+from wire.bodies.consume_kinds import MessageModel as MessageModel
 from wire.bodies.declare import Body, JsonObject
 from wire.bodies.subscriptions import SubscriptionData as SubscriptionData
-
-
-class ConsumeType(StrEnum):
-    """Who moves messages: the consumer pulls, a push consumer pulls for the application, or pop."""
-
-    CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-    CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
-    CONSUME_POP = "CONSUME_POP"
-
-
-class MessageModel(StrEnum):
-    """Whether every consumer of a group gets every message, or they share them."""
-
-    BROADCASTING = "BROADCASTING"
-    CLUSTERING = "CLUSTERING"
-
-
-class ConsumeFromWhere(StrEnum):
-    """Where a group without an offset begins."""
-
-    CONSUME_FROM_LAST_OFFSET = "CONSUME_FROM_LAST_OFFSET"
-    CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST = "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST"
-    CONSUME_FROM_MIN_OFFSET = "CONSUME_FROM_MIN_OFFSET"
-    CONSUME_FROM_MAX_OFFSET = "CONSUME_FROM_MAX_OFFSET"
-    CONSUME_FROM_FIRST_OFFSET = "CONSUME_FROM_FIRST_OFFSET"
-    CONSUME_FROM_TIMESTAMP = "CONSUME_FROM_TIMESTAMP"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from wire.bodies.declare import Body, JsonObject
 from wire.bodies.fastjson import build_json
 from wire.bodies.topics import TopicQueueMapping
-
-MASTER_ID = 0
-"""The broker id that producers send to (upstream ``MixAll.MASTER_ID``)."""
+from wire.codes import MASTER_ID as MASTER_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92 as EXPRESSION_TYPE_SQL92
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG as EXPRESSION_TYPE_TAG
 from wire.bodies.declare import Body
 from wire.bodies.topics import DataVersion
 from wire.message.tags import MATCH_ALL, parse_tag_expression
-
-EXPRESSION_TYPE_TAG = "TAG"
-EXPRESSION_TYPE_SQL92 = "SQL92"
 
 
 @dataclass(frozen=True, slots=True)

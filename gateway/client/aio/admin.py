@@ -33,6 +33,8 @@ class AdminClient(Client):
     :raises ConfigurationError: a setting cannot work.
     """
 
+    CLOSE_TIMEOUT = 5.0
+
     def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
         super().__init__("AdminClient")
         self.settings = ClientSettings.chosen(settings, namesrv)
@@ -54,7 +56,7 @@ class AdminClient(Client):
             self._instance = ClientInstance(self.settings)
             await self._instance.start()
 
-    async def close(self, timeout: float = 5.0) -> None:
+    async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
         """Close the connections, within ``timeout`` seconds. Idempotent."""
         self._check_process()
         if self._is_closed:

@@ -6,6 +6,7 @@ import re
 from datetime import datetime
 from typing import Final
 
+from gateway.client.admin_defaults import MAX_FOUND
 from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import header_of
@@ -24,8 +25,6 @@ TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """The group of tools that pull; every broker has it."""
 _ID: Final = re.compile("[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 LATEST_MS: Final = 2**63 - 1
-MAX_FOUND: Final = 64
-"""What a broker looks for at most unless told otherwise (upstream ``maxMsgsNumBatch``)."""
 
 
 class AdminMessages:

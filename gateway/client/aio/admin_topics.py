@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
+from gateway.client.admin_defaults import DEFAULT_QUEUES
 from gateway.client.admin_results import QueueStats
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import body_of
@@ -26,8 +27,6 @@ from wire.headers.topics import (
 )
 from wire.message.flags import Permission
 
-DEFAULT_QUEUES: Final = 8
-"""As mqadmin's updateTopic."""
 TEMPLATE_TOPIC: Final = "TBW102"
 ROUTE_PAUSE_S: Final = 0.05
 """Between two looks whether name servers know a new topic."""

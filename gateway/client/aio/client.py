@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.errors import ClientClosed
@@ -13,6 +13,9 @@ from gateway.client.lifetime import Lifetime
 
 class Client(Lifetime, abc.ABC):
     """See the module; ``async with`` starts and closes it."""
+
+    CLOSE_TIMEOUT: ClassVar[float]
+    """Seconds ``close`` takes, or waits for others, unless it is told otherwise."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

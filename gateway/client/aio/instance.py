@@ -13,7 +13,7 @@ import logging
 import os
 import random as randomness
 from collections.abc import Collection, Coroutine, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.client.aio.member import Member
 from gateway.client.aio.name_servers import NameServers
@@ -23,13 +23,13 @@ from gateway.client.errors import BrokerNotFound, ClientClosed, RocketMQError, R
 from gateway.client.local_address import local_address
 from gateway.client.routes import TopicRoute, topic_route
 from gateway.client.settings import ClientSettings
-from gateway.client.signing import RequestSigner
-from wire.bodies.heartbeat import HeartbeatData
-from wire.bodies.route import MASTER_ID
-from wire.codes import RequestCode, ResponseCode
+from wire.codes import MASTER_ID, RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
 from wire.headers.groups import UnregisterClientRequest
+
+if TYPE_CHECKING:
+    from gateway.client.signing import RequestSigner
 
 _log = logging.getLogger(__name__)
 
@@ -225,6 +225,8 @@ class ClientInstance:
         consumers = tuple(data for member in self._members if (data := member.consumer_data()) is not None)
         if not producers and not consumers:
             return
+        from wire.bodies.heartbeat import HeartbeatData  # with the first heartbeat, not with the import
+
         body = HeartbeatData(self.client_id, producers, consumers).build()
         addresses = {
             address
@@ -354,4 +356,6 @@ def _client_id(settings: ClientSettings, ip: str) -> str:
 def _signer(settings: ClientSettings) -> RequestSigner | None:
     if settings.access_key is None or settings.secret_key is None:
         return None
+    from gateway.client.signing import RequestSigner  # few sign, and all would load hashes
+
     return RequestSigner(settings.access_key, settings.secret_key, settings.security_token)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.queue_consumer import QueueConsumer
@@ -23,10 +23,7 @@ from gateway.client.errors import ConfigurationError
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.namespaces import with_namespace
 from gateway.client.subscriptions import Sql
-from wire.bodies.heartbeat import ConsumeType
-
-CLOSE_TIMEOUT: Final = 10.0
-"""Seconds ``close`` takes at most unless it is told otherwise."""
+from wire.bodies.consume_kinds import ConsumeType
 
 
 class LitePullConsumer(QueueConsumer[ReadQueues]):
@@ -45,6 +42,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
 
     settings: LitePullSettings
     _consume_type = ConsumeType.CONSUME_ACTIVELY
+    CLOSE_TIMEOUT = 10.0
     _needs_subscriptions = False
 
     def __init__(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from gateway.client.routes import TopicRoute
-from wire.bodies.heartbeat import ConsumerData
 from wire.command import RemotingCommand
+
+if TYPE_CHECKING:
+    from gateway.client.routes import TopicRoute
+    from wire.bodies.heartbeat import ConsumerData
 
 ProducerData: TypeAlias = str
 """A producer group in a heartbeat is its name, see ``HeartbeatData.producers``."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import random
+from typing import TYPE_CHECKING
 
 from gateway.client.aio.remoting import Remoting
 from gateway.client.errors import (
@@ -18,12 +19,14 @@ from gateway.client.errors import (
     broker_error,
 )
 from gateway.client.settings import ClientSettings
-from wire.bodies.route import TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.errors import BodyError
 from wire.headers.declare import Header
 from wire.headers.name_server import GetRouteInfoRequest
+
+if TYPE_CHECKING:
+    from wire.bodies.route import TopicRouteData
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +82,8 @@ class NameServers:
             return None
         if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
+        from wire.bodies.route import TopicRouteData  # with the first route, not with the import
+
         try:
             return TopicRouteData.parse(answer.body)
         except BodyError as error:

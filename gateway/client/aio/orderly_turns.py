@@ -34,6 +34,7 @@ LOCK_RETRY_S: Final = 3.0
 class OrderlyTurns:
     """Consumes queues in order, many queues at once.
 
+    :param timeout: seconds after which a listener that has not returned is told of; in order, nothing overtakes it.
     :param locks: None with BROADCASTING: nobody else reads these queues.
     :param most_attempts: redeliveries before a message is given up; None: never.
     :param suspend: seconds a queue rests after a failure.
@@ -46,6 +47,7 @@ class OrderlyTurns:
         call: ListenerCall,
         *,
         workers: int,
+        timeout: float,
         locks: QueueLocks | None,
         send_back: SendBack,
         most_attempts: int | None,
@@ -57,6 +59,7 @@ class OrderlyTurns:
         self._call = call
         self._locks = locks
         self._send_back = send_back
+        self._timeout = timeout
         self._most_attempts = most_attempts
         self._suspend = suspend
         self._settled = settled
@@ -75,6 +78,22 @@ class OrderlyTurns:
         lane = self._lanes.get(process_queue)
         if lane is not None and turns:
             lane.news.set()
+
+    async def watch(self) -> None:
+        """Tell of listeners that do not return, once for each call; runs for ever."""
+        while True:
+            await asyncio.sleep(min(60.0, self._timeout / 4))
+            now = asyncio.get_running_loop().time()
+            for process_queue, lane in self._lanes.items():
+                turn = lane.late_turn(now - self._timeout)
+                if turn is not None:
+                    _log.error(
+                        "%s: the listener has not returned from %s for %g s; %s waits until it does",
+                        self._name,
+                        turn,
+                        self._timeout,
+                        process_queue.queue,
+                    )
 
     async def leave(self, process_queue: ProcessQueue, timeout: float) -> bool:
         """Begin no more turns of a queue and wait for the one that runs; False when time is over before."""
@@ -129,6 +148,7 @@ class OrderlyTurns:
             if process_queue.dropped or lane.is_ending:
                 return None
             lane.is_calling = True
+            lane.turn = turn
             turn.started_at = asyncio.get_running_loop().time()
             messages = turn.messages
             if self._call.is_async:
@@ -184,7 +204,7 @@ class OrderlyTurns:
 class _Lane:
     """What is going on with one queue."""
 
-    __slots__ = ("ended", "is_calling", "is_ending", "news", "task")
+    __slots__ = ("ended", "is_calling", "is_ending", "news", "task", "told_of", "turn")
 
     def __init__(self) -> None:
         self.news = asyncio.Event()
@@ -192,3 +212,16 @@ class _Lane:
         self.is_calling = False
         self.is_ending = False
         self.task: asyncio.Task[None] | None = None
+        self.turn: Turn | None = None
+        """The latest one."""
+        self.told_of: Turn | None = None
+
+    def late_turn(self, begun_before: float) -> Turn | None:
+        """The turn that the listener has had since then or longer, the first time it is asked for."""
+        turn = self.turn
+        if turn is None or not self.is_calling or turn is self.told_of:
+            return None
+        if turn.started_at is None or turn.started_at > begun_before:
+            return None
+        self.told_of = turn
+        return turn

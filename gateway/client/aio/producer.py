@@ -35,18 +35,16 @@ from gateway.client.replies import pushed_reply, reply_properties, reply_topic, 
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.routes import TopicRoute
 from gateway.client.settings import ProducerSettings
-from wire.bodies.heartbeat import ConsumerData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
 
 if TYPE_CHECKING:
     from gateway.client.aio.trace_sender import TraceSender
+    from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)
 
-CLOSE_TIMEOUT: Final = 10.0
-"""Seconds ``close`` waits for answers unless it is told otherwise."""
 MAX_REQUESTS: Final = 65_535
 """Calls of ``request`` that wait for their reply at once."""
 
@@ -64,6 +62,7 @@ class Producer(Client):
     """
 
     settings: ProducerSettings
+    CLOSE_TIMEOUT = 10.0
 
     def __init__(
         self, group: str, settings: ProducerSettings | None = None, *, namesrv: str | Sequence[str] | None = None

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.errors import BrokerNotFound, RocketMQError, broker_error
 from gateway.client.pulled import pulled_messages
-from wire.bodies.route import MASTER_ID
-from wire.bodies.subscriptions import EXPRESSION_TYPE_TAG
-from wire.codes import RequestCode, ResponseCode
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG
+from wire.codes import MASTER_ID, RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.declare import read_header
 from wire.headers.pull import PullMessageRequest, PullMessageResponse

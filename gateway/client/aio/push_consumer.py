@@ -11,7 +11,6 @@ What works while it runs is in ``pushed_queues``.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
 
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pushed_queues import PushedQueues
@@ -21,10 +20,7 @@ from gateway.client.consumer_settings import MessageModel, PushSettings
 from gateway.client.listeners import BatchListener, Listener, ListenerCall
 from gateway.client.message import MessageQueue
 from gateway.client.subscriptions import Sql, Subscription, retry_topic
-from wire.bodies.heartbeat import ConsumeType
-
-CLOSE_TIMEOUT: Final = 30.0
-"""Seconds ``close`` waits for listeners unless it is told otherwise."""
+from wire.bodies.consume_kinds import ConsumeType
 
 
 class PushConsumer(QueueConsumer[PushedQueues]):
@@ -45,6 +41,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
     settings: PushSettings
     _consume_type = ConsumeType.CONSUME_PASSIVELY
+    CLOSE_TIMEOUT = 30.0
 
     def __init__(
         self,

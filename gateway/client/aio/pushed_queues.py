@@ -136,6 +136,7 @@ class PushedQueues:
                 self.instance,
                 self._call,
                 workers=settings.consume_workers,
+                timeout=settings.consume_timeout,
                 locks=self.locks,
                 send_back=send_back,
                 most_attempts=None if most == -1 else most,
@@ -179,8 +180,7 @@ class PushedQueues:
         spawn = self.instance.spawn
         self._tasks.append(spawn(self.rebalancing.run(), name="rebalancing"))
         self._tasks.append(spawn(self.queues.keep_persisting(), name="committing"))
-        if isinstance(self._turns, ConcurrentTurns):
-            self._tasks.append(spawn(self._turns.watch(), name="watching listeners"))
+        self._tasks.append(spawn(self._turns.watch(), name="watching listeners"))
         if self._popping is not None:
             self._tasks.append(spawn(self._popping.watch(), name="watching listeners of popped messages"))
         if self.locks is not None:

@@ -20,7 +20,8 @@ from gateway.client.aio.in_flight import InFlight
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.known_topics import KnownTopics
 from gateway.client.aio.member import Answer, ProducerData
-from gateway.client.aio.sending import NO_PROPERTIES, NOBODY, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.aio.send_preparation import SendPreparation
+from gateway.client.aio.sending import NOBODY, SendFuture, Sending, SendOptions, SendTarget
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -33,32 +34,24 @@ from gateway.client.errors import (
 from gateway.client.message import Message
 from gateway.client.namespaces import with_namespace
 from gateway.client.outgoing import (
-    check_batch,
     compressed_body,
-    full_properties,
     is_plain,
-    json_properties,
-    plain_properties,
-    split_batch,
 )
 from gateway.client.queue_choice import BrokerFaults
 from gateway.client.results import SendResult, SendStatus, single_results
 from gateway.client.routes import TopicRoute
-from gateway.client.send_form import SendForm
 from gateway.client.settings import ProducerSettings
 from gateway.client.spans import SendSpans
 from gateway.client.unique_ids import UniqueIds
-from wire.bodies.heartbeat import ConsumerData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG
 from wire.headers.send import SendMessageResponse
-from wire.message.batch import build_batch
-from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from gateway.client.aio.trace_sender import TraceSender
+    from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)
 
@@ -87,17 +80,16 @@ class Sender:
         self._group = with_namespace(settings.namespace, group)
         self._registers = registers
         self._loop = asyncio.get_running_loop()
-        self._signs = instance.remoting.sign is not None
         self._spans = SendSpans() if settings.enable_opentelemetry else None
+        self._preparation = SendPreparation(self, instance, self._group, settings, ids, self._spans)
         self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
         self._topics = KnownTopics(instance, settings, self._faults)
         self._targets = self._topics.targets
         self._in_flight = InFlight(self._loop, settings.max_in_flight, settings.max_in_flight_bytes)
-        self._compress_from = min(settings.compress_msg_body_over, settings.max_message_size + 1)
+        self._compress_from = self._preparation.compress_from
         self._clock = instance.clock
         self._is_closed = False
-        self._common = {PropertyName.INSTANCE_ID: settings.namespace} if settings.namespace else NO_PROPERTIES
-        self._is_plain = not (self._signs or self._common or self._spans is not None)
+        self._is_plain = self._preparation.adds_nothing
         """Whether nothing is added to what a message says of itself."""
         self._is_watched = self._spans is not None or self._faults is not None
 
@@ -235,7 +227,7 @@ class Sender:
             targets = self._targets.get(message.topic) or await self._topics.learn(message.topic)
             target = targets.choose(message, options, None)
             connection = await self._connection(target, options.timeout)
-            connection.write(self._frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
+            connection.write(self._preparation.frame(sending, target, connection.take_opaque(), ONEWAY_FLAG))
             if connection.is_paused:
                 await connection.drained()
         except BaseException as error:
@@ -251,38 +243,12 @@ class Sender:
         :raises MessageRefused: they cannot travel together; nothing was sent.
         :raises PartlySent: some requests worked and one did not.
         """
-        check_batch(messages)
-        msg_ids = [self.create_id() for _ in messages]
-        more = {**self._common, **options.more_properties}
-        pieces = list(split_batch(messages, msg_ids, self.settings.max_message_size, more))
         results: list[SendResult] = []
-        for place, parts in pieces:
+        for batch in self._preparation.batches(messages, options):
             if not self._in_flight.has_room:
                 await self._in_flight.room()
-            properties = json_properties({PropertyName.WAIT: "true" if messages[0].wait_store_msg_ok else "false"})
             future: asyncio.Future[SendResult] = self._loop.create_future()
-            joined = ",".join(msg_ids[place])
-            body = build_batch(parts)
-            now = self._loop.time()
-            ends_at = now + options.timeout
-            sending = Sending(
-                self,
-                messages[0],
-                options,
-                future,
-                joined,
-                properties,
-                body,
-                0,
-                self._clock(),
-                now,
-                ends_at,
-                _BATCH,
-                options.timeout,
-            )
-            if self._spans is not None:
-                sending.span, _ = self._spans.begin(messages[0], self._group, len(parts))
-            self._begin(sending)
+            self._begin(self._preparation.batch(messages[0], batch, options, future))
             try:
                 results += single_results(await future)
             except RocketMQError as error:
@@ -326,7 +292,7 @@ class Sender:
     def frame_at_target(self, sending: Sending, opaque: int) -> bytes:
         """The frame of what ``prepare_aside`` returned; on any thread."""
         assert sending.target is not None, "it was prepared with one"
-        return self._frame(sending, sending.target, opaque, 0)
+        return self._preparation.frame(sending, sending.target, opaque, 0)
 
     def begin_at_target(self, sending: Sending) -> None:
         """Send what ``prepare_aside`` returned, which was taken over."""
@@ -386,53 +352,11 @@ class Sender:
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _prepare(
-        self,
-        message: Message,
-        options: SendOptions,
-        future: SendFuture,
-        packed: tuple[bytes, int] | None,
+        self, message: Message, options: SendOptions, future: SendFuture, packed: tuple[bytes, int] | None
     ) -> Sending:
         if self._is_closed:
             raise ClientClosed(f"producer {self._group}", "is closed")
-        body = message.body
-        sys_flag = options.sys_flag
-        if packed is not None or len(body) >= self._compress_from:
-            body, kind = packed or compressed_body(message, self.settings)
-            sys_flag |= kind
-        more = options.more_properties
-        span = None
-        if self._spans is not None:
-            span, context = self._spans.begin(message, self._group)
-            more = {**context, **more}
-        born_at_ms = self._clock()
-        try:
-            if more or self._common:
-                msg_id = more.get(PropertyName.UNIQ_KEY) or self._create_id_at(born_at_ms)
-                properties = json_properties(full_properties(message, msg_id, {**self._common, **more}))
-            else:
-                msg_id = self._create_id_at(born_at_ms)
-                properties = plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))
-        except RocketMQError as error:
-            self._end_span(span, error)
-            raise
-        now = self._loop.time()
-        timeout = options.timeout
-        return Sending(
-            self,
-            message,
-            options,
-            future,
-            msg_id,
-            properties,
-            body,
-            sys_flag,
-            born_at_ms,
-            now,
-            now + timeout,
-            options.code,
-            timeout,
-            span,
-        )
+        return self._preparation.message(message, options, future, packed)
 
     def _begin(self, sending: Sending) -> None:
         self._in_flight.add(sending)
@@ -464,40 +388,11 @@ class Sender:
         sending.tries += 1
         opaque = connection.take_opaque()
         try:
-            frame = self._frame(sending, target, opaque, 0)
+            frame = self._preparation.frame(sending, target, opaque, 0)
         except RocketMQError as error:
             self._fail(sending, error)
             return
         connection.start_call(opaque, frame, sending, now)
-
-    def _frame(self, sending: Sending, target: SendTarget, opaque: int, command_flag: int) -> bytes:
-        code = sending.code
-        form = target.forms.get(code)
-        if form is None:
-            form = target.forms[code] = SendForm(
-                code,
-                self._group,
-                target.queue,
-                create_topic_key=self.settings.create_topic_key,
-                topic_queues=self.settings.default_topic_queue_nums,
-                batch=code == _BATCH,
-            )
-            if code == _SEND:
-                target.plain_form = form
-        # A plain message comes without them, and is here to be tried again.
-        properties = sending.properties or plain_properties(sending.message, sending.msg_id)
-        assert properties is not None, "others were prepared"
-        frame = form.build(
-            opaque,
-            command_flag,
-            sending.sys_flag,
-            sending.born_at_ms,
-            sending.message.flag,
-            properties,
-            sending.options.reconsume_times,
-            sending.body,
-        )
-        return self._instance.remoting.signed_frame(frame) if self._signs else frame
 
     async def _send_slowly(
         self, sending: Sending, failed_broker: str | None = None, first: SendTarget | None = None
@@ -588,6 +483,5 @@ def _out_of_time(sending: Sending) -> RocketMQError:
 
 
 _SEND_OK: Final = SendStatus.SEND_OK  # looked up once: access to an enum's member takes a while
-_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
 _ROUTE_CODES: Final = frozenset((ResponseCode.TOPIC_NOT_EXIST, ResponseCode.NO_PERMISSION))

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from gateway.client.aio.group_consumer import GroupConsumer
 from gateway.client.aio.instance import ClientInstance
@@ -26,12 +25,9 @@ from gateway.client.message import MessageQueue
 from gateway.client.popped import PoppedMessage
 from gateway.client.routes import TopicRoute
 from gateway.client.subscriptions import Sql
-from wire.bodies.heartbeat import ConsumeType
+from wire.bodies.consume_kinds import ConsumeType
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
-
-CLOSE_TIMEOUT: Final = 5.0
-"""Seconds ``close`` takes at most unless it is told otherwise."""
 
 
 class SimpleConsumer(GroupConsumer):
@@ -49,6 +45,7 @@ class SimpleConsumer(GroupConsumer):
 
     settings: SimpleSettings
     _consume_type = ConsumeType.CONSUME_POP
+    CLOSE_TIMEOUT = 5.0
 
     def __init__(
         self,

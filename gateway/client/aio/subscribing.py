@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gateway.client.errors import ConfigurationError, RouteNotFound
+from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG
 from wire.bodies.consumers import CheckClientRequest
-from wire.bodies.subscriptions import EXPRESSION_TYPE_TAG
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:

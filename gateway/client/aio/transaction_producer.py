@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer
-from gateway.client.aio.producer import CLOSE_TIMEOUT, Producer
+from gateway.client.aio.producer import Producer
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.transaction import BegunTransaction, Transaction
 from gateway.client.aio.transaction_sender import TransactionSender
@@ -31,7 +31,7 @@ from gateway.client.namespaces import with_namespace
 from gateway.client.results import SendStatus
 from gateway.client.transaction_result import HalfNotSafe, TransactionSendResult
 from gateway.client.transaction_settings import TransactionSettings
-from gateway.client.transaction_state import TransactionChecker, TransactionState, state_of
+from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 
@@ -82,7 +82,7 @@ class TransactionProducer(Producer):
         self._transactions = Transactions(instance, self._group, self.settings, self._listener, self._trace)
         instance.spawn(self._find_brokers(instance), name="look for brokers")
 
-    async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:
+    async def close(self, timeout: float = Producer.CLOSE_TIMEOUT) -> None:
         """As of ``Producer``; waits for outcomes that are not sent yet, too."""
         transactions, self._transactions = self._transactions, None
         if transactions is not None:
@@ -202,12 +202,6 @@ class TransactionProducer(Producer):
                 wanted.discard(topic)  # the polling of routes looks again for those that are missing
             await asyncio.sleep(pause if wanted else 0)
             pause = min(pause * 2 + 0.01, LONGEST_PAUSE_S)
-
-
-def source_of(execute: Callable[[Message, object], Any]) -> str:
-    """Who runs local transactions, for logs and errors: ``"Orders.execute"``."""
-    owner = getattr(execute, "__self__", None)
-    return f"{type(owner).__name__}.execute" if owner is not None else "execute"
 
 
 def result_of(transaction: Transaction, error: BaseException | None) -> TransactionSendResult:

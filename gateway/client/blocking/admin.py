@@ -12,26 +12,29 @@ from __future__ import annotations
 import builtins
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
-from gateway.client.aio.admin import AdminClient as AioAdminClient
-from gateway.client.aio.admin_cluster import AdminCluster
-from gateway.client.aio.admin_groups import AdminGroups
-from gateway.client.aio.admin_messages import MAX_FOUND, AdminMessages
-from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
-from gateway.client.aio.admin_topics import DEFAULT_QUEUES, AdminTopics
+from gateway.client import aio
+from gateway.client.admin_defaults import DEFAULT_QUEUES, MAX_FOUND
 from gateway.client.blocking.face import Face
-from gateway.client.message import MessageQueue, ReceivedMessage
-from gateway.client.offset_reset import OffsetReset
-from gateway.client.routes import TopicRoute
 from gateway.client.settings import ClientSettings
-from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
-from wire.bodies.route import ClusterInfo
-from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList
-from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
-from wire.bodies.topics import TopicConfig
 from wire.message.flags import Permission
+
+if TYPE_CHECKING:
+    from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
+    from gateway.client.aio.admin_cluster import AdminCluster
+    from gateway.client.aio.admin_groups import AdminGroups
+    from gateway.client.aio.admin_messages import AdminMessages
+    from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
+    from gateway.client.aio.admin_topics import AdminTopics
+    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.offset_reset import OffsetReset
+    from gateway.client.routes import TopicRoute
+    from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
+    from wire.bodies.route import ClusterInfo
+    from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList
+    from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
+    from wire.bodies.topics import TopicConfig
 
 T = TypeVar("T")
 
@@ -51,10 +54,8 @@ class AdminClient(Face):
     :raises ConfigurationError: a setting cannot work.
     """
 
-    _CLOSE_TIMEOUT = 5.0
-
     def __init__(self, settings: ClientSettings | None = None, *, namesrv: str | Sequence[str] | None = None) -> None:
-        client = AioAdminClient(settings, namesrv=namesrv)
+        client = aio.AdminClient(settings, namesrv=namesrv)
         super().__init__(client)
         self.settings = client.settings
         self.topics = Topics(client.topics, self._run)

@@ -17,10 +17,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.sending import Sending, SendOptions
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult
@@ -28,6 +26,10 @@ from wire.codes import ResponseCode, request_code_name
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
+
+if TYPE_CHECKING:
+    from gateway.client.aio.sender import Sender
+    from gateway.client.aio.sending import Sending, SendOptions
 
 _log = logging.getLogger(__name__)
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from gateway.client import process
 from gateway.client.lifetime import Lifetime
-from gateway.client.loop_thread import LoopThread
 from gateway.client.settings import ClientSettings
 
 T = TypeVar("T")
@@ -22,6 +21,7 @@ class Core(Protocol):
     """An asyncio client."""
 
     name: str
+    CLOSE_TIMEOUT: ClassVar[float]
 
     async def start(self) -> None:
         """Begin."""
@@ -52,10 +52,11 @@ class GroupCore(Core, Protocol):
 class Face(Lifetime):
     """Runs an asyncio client on a thread of its own; usable from many threads, not in forked children."""
 
-    _CLOSE_TIMEOUT: ClassVar[float] = 10.0
     _core: Core
 
     def __init__(self, core: Core) -> None:
+        from gateway.client.loop_thread import LoopThread  # loads asyncio, which whoever only imports does without
+
         super().__init__(core.name)
         self._core = core
         self._thread = LoopThread(core.name)
@@ -89,7 +90,7 @@ class Face(Lifetime):
 
     def close(self, timeout: float | None = None) -> None:
         """End; idempotent. ``timeout`` in seconds is that of the asyncio class's ``close``."""
-        wait = self._CLOSE_TIMEOUT if timeout is None else timeout
+        wait = self._core.CLOSE_TIMEOUT if timeout is None else timeout
         self._end(lambda: self._core.close(wait), wait)
 
     def _started(self) -> None:

@@ -10,16 +10,18 @@ import concurrent.futures
 import contextlib
 import threading
 from collections import deque
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.sending import SendOptions
 from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
-from gateway.client.loop_thread import LoopThread
 from gateway.client.message import Message
 from gateway.client.outgoing import compressed_body
 from gateway.client.results import SendResult
+
+if TYPE_CHECKING:
+    from gateway.client.aio.sender import Sender
+    from gateway.client.aio.sending import SendOptions
+    from gateway.client.loop_thread import LoopThread
 
 _GRACE: Final = 5.0
 """Seconds beyond its own timeout after which a call gives up on the loop's thread."""

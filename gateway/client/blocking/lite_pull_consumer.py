@@ -13,7 +13,7 @@ import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 
-from gateway.client.aio import lite_pull_consumer as core
+from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ClientClosed
@@ -27,8 +27,7 @@ class LitePullConsumer(GroupFace):
     ``poll`` and iteration are for one thread at a time, ``close`` for any.
     """
 
-    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
-    _core: core.LitePullConsumer
+    _core: aio.LitePullConsumer
     settings: LitePullSettings
 
     def __init__(
@@ -39,13 +38,14 @@ class LitePullConsumer(GroupFace):
         namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
-        consumer = core.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        consumer = aio.LitePullConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
         super().__init__(consumer)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._end(lambda: self._core.close(core.CLOSE_TIMEOUT, counts_last=kind is None), core.CLOSE_TIMEOUT)
+        wait = self._core.CLOSE_TIMEOUT
+        self._end(lambda: self._core.close(wait, counts_last=kind is None), wait)
 
     def __iter__(self) -> Iterator[list[ReceivedMessage]]:
         """Batches without end; it ends when another thread closes the consumer."""

@@ -11,16 +11,18 @@ from __future__ import annotations
 import concurrent.futures
 import time
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from gateway.client import process
-from gateway.client.aio import producer as core
-from gateway.client.aio.sending import Selector
+from gateway.client import aio, process
 from gateway.client.blocking.face import GRACE, GroupFace
 from gateway.client.blocking.hand_over import HandOver
 from gateway.client.errors import ClientClosed
 from gateway.client.message import Message, MessageQueue, ReceivedMessage
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.settings import ProducerSettings
+
+if TYPE_CHECKING:
+    from gateway.client.aio.sending import Selector
 
 
 class Producer(GroupFace):
@@ -34,15 +36,14 @@ class Producer(GroupFace):
     :raises ConfigurationError: a setting cannot work; ``MessageRefused``: the group's name cannot.
     """
 
-    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
-    _core: core.Producer
+    _core: aio.Producer
     settings: ProducerSettings
     _hand_over: HandOver | None = None
 
     def __init__(
         self, group: str, settings: ProducerSettings | None = None, *, namesrv: str | Sequence[str] | None = None
     ) -> None:
-        super().__init__(core.Producer(group, settings, namesrv=namesrv))
+        super().__init__(aio.Producer(group, settings, namesrv=namesrv))
 
     def close(self, timeout: float | None = None) -> None:
         """Wait for the answers to what was sent, tell the brokers, close the connections; idempotent.
@@ -52,7 +53,7 @@ class Producer(GroupFace):
         """
         self._check_process()
         hand_over, self._hand_over = self._hand_over, None
-        ends_at = time.monotonic() + (self._CLOSE_TIMEOUT if timeout is None else timeout)
+        ends_at = time.monotonic() + (self._core.CLOSE_TIMEOUT if timeout is None else timeout)
         try:
             if hand_over is not None:
                 hand_over.finish(ends_at - time.monotonic())

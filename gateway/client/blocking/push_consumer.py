@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gateway.client.aio import push_consumer as core
+from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import PushSettings
 from gateway.client.listeners import BatchListener, Listener
@@ -26,8 +26,7 @@ class PushConsumer(GroupFace):
     A plain function is called in up to ``consume_workers`` threads, an ``async def`` on the consumer's own loop.
     """
 
-    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
-    _core: core.PushConsumer
+    _core: aio.PushConsumer
     settings: PushSettings
 
     def __init__(
@@ -41,7 +40,7 @@ class PushConsumer(GroupFace):
         subscriptions: Mapping[str, str | Sql] | None = None,
         orderly: bool = False,
     ) -> None:
-        consumer = core.PushConsumer(
+        consumer = aio.PushConsumer(
             group,
             listener,
             settings,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.client.aio import simple_consumer as core
+from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consumer_settings import SimpleSettings
 from gateway.client.popped import PoppedMessage
@@ -22,8 +22,7 @@ from gateway.client.subscriptions import Sql
 class SimpleConsumer(GroupFace):
     """POP consumption; the parameters are those of ``aio.SimpleConsumer``. ``receive`` is for one thread at a time."""
 
-    _CLOSE_TIMEOUT = core.CLOSE_TIMEOUT
-    _core: core.SimpleConsumer
+    _core: aio.SimpleConsumer
     settings: SimpleSettings
 
     def __init__(
@@ -34,7 +33,7 @@ class SimpleConsumer(GroupFace):
         namesrv: str | Sequence[str] | None = None,
         subscriptions: Mapping[str, str | Sql] | None = None,
     ) -> None:
-        consumer = core.SimpleConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
+        consumer = aio.SimpleConsumer(group, settings, namesrv=namesrv, subscriptions=subscriptions)
         super().__init__(consumer)
 
     def receive(

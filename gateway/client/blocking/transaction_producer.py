@@ -15,18 +15,21 @@ import inspect
 import logging
 from collections.abc import Collection, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from gateway.client.aio import transaction_producer as core
-from gateway.client.aio.transaction import Transaction as AioTransaction
+from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.blocking.producer import Producer
 from gateway.client.errors import RocketMQError
-from gateway.client.loop_thread import LoopThread
 from gateway.client.message import Message
 from gateway.client.results import SendResult
 from gateway.client.transaction_result import TransactionSendResult
 from gateway.client.transaction_settings import TransactionSettings
-from gateway.client.transaction_state import TransactionChecker, TransactionState, state_of
+from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
+
+if TYPE_CHECKING:
+    from gateway.client.aio.transaction import Transaction as AioTransaction
+    from gateway.client.loop_thread import LoopThread
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +121,7 @@ class TransactionProducer(Producer):
     :param namesrv: shortcut for the setting of this name.
     """
 
-    _core: core.TransactionProducer
+    _core: aio.TransactionProducer
     settings: TransactionSettings
 
     def __init__(
@@ -130,7 +133,7 @@ class TransactionProducer(Producer):
         namesrv: str | Sequence[str] | None = None,
         topics: Collection[str] = (),
     ) -> None:
-        producer = core.TransactionProducer(group, listener, settings, namesrv=namesrv, topics=topics)
+        producer = aio.TransactionProducer(group, listener, settings, namesrv=namesrv, topics=topics)
         GroupFace.__init__(self, producer)  # ``Producer`` would make a core of its own
 
     def begin(self, message: Message, *, timeout: float | None = None) -> BegunTransaction:
@@ -159,7 +162,7 @@ class TransactionProducer(Producer):
             return thread.run(producer.send_in_transaction(message, arg, timeout=timeout))
         transaction = thread.run(producer.prepare(message, timeout=timeout))
         try:
-            state = state_of(execute(message, arg), core.source_of(execute))
+            state = state_of(execute(message, arg), source_of(execute))
         except Exception as error:  # noqa: BLE001 - the listener is the user's: whatever it raises counts as UNKNOWN
             return thread.run(producer.executed(transaction, TransactionState.UNKNOWN, error))
         return thread.run(producer.executed(transaction, state))

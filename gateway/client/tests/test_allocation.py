@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.client.allocation import (
@@ -59,6 +59,7 @@ def test_every_member_gets_what_java_would_give_it(strategy: AllocationStrategy)
         assert shares == expected, f"{strategy.name} {case}"
 
 
+@settings(deadline=None)
 @given(st.integers(0, 40), st.integers(1, 12))
 @pytest.mark.parametrize(
     "strategy", [each for each in STRATEGIES if each.name != "MACHINE_ROOM"], ids=lambda strategy: strategy.name

@@ -22,26 +22,50 @@ SELDOM = (
 )
 
 
-def loaded_with(name: str) -> set[str]:
-    code = f"import sys; from gateway.client import {name}; print(*sys.modules)"
+def loaded_with(name: str, package: str = "gateway.client") -> set[str]:
+    code = f"import sys; from {package} import {name}; print(*sys.modules)"
     return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def own(modules: set[str]) -> set[str]:
+    return {module for module in modules if module.startswith(("gateway", "wire"))}
+
+
+FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
+"""What even an asyncio client loads only when it signs, or has connected."""
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("Message", 30),
+        ("Producer", 45),
+        ("TransactionProducer", 50),
+        ("PushConsumer", 50),
+        ("LitePullConsumer", 50),
+        ("SimpleConsumer", 50),
+        ("AdminClient", 40),
+    ],
+)
+def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(name: str, most: int) -> None:
+    modules = loaded_with(name)
+    assert not modules.intersection((*SELDOM, "asyncio", "ssl", "gateway.client.aio.client", *FIRST_USE))
+    assert len(own(modules)) <= most, sorted(own(modules))
 
 
 @pytest.mark.parametrize(
     ("name", "most", "others"),
     [
-        ("Message", 30, ("asyncio", "ssl", "gateway.client.aio")),
-        ("Producer", 80, ("gateway.client.aio.admin", "gateway.client.allocation", "gateway.client.aio.pull_loop")),
+        ("Producer", 65, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
         ("PushConsumer", 105, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 80, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
         ("AdminClient", 85, ("gateway.client.aio.pull_loop", "gateway.client.aio.producer")),
     ],
 )
-def test_a_name_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:
-    modules = loaded_with(name)
+def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:
+    modules = loaded_with(name, "gateway.client.aio")
     assert not modules.intersection((*SELDOM, *others))
-    own = {module for module in modules if module.startswith(("gateway", "wire"))}
-    assert len(own) <= most, sorted(own)
+    assert len(own(modules)) <= most, sorted(own(modules))
 
 
 def test_the_package_itself_loads_next_to_nothing() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from enum import Enum, IntEnum
 
 import pytest
 
@@ -44,6 +45,56 @@ def test_retry_later_chooses_the_level_and_the_messages() -> None:
     assert (list(outcome.failed), outcome.delay_level) == (MESSAGES[1:2], 4)
     assert "1 messages" in str(outcome.error)
     assert "all messages" in str(RetryLater())
+
+
+class ConsumeStatus(IntEnum):  # of rocketmq-client-python
+    CONSUME_SUCCESS = 0
+    RECONSUME_LATER = 1
+
+
+class OrderlyStatus(Enum):
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = 7
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        RetryLater(),
+        ValueError("no"),
+        ConsumeStatus.RECONSUME_LATER,
+        OrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
+        "RECONSUME_LATER",
+    ],
+)
+def test_a_returned_wish_for_another_try_counts_as_one(returned: object, caplog: pytest.LogCaptureFixture) -> None:
+    async def listen(_: ReceivedMessage) -> object:
+        return returned
+
+    assert ListenerCall(lambda _: returned, None).call(MESSAGES[:1]).failed == MESSAGES[:1]
+    assert asyncio.run(ListenerCall(listen, None).call_async(MESSAGES[:1])).failed == MESSAGES[:1]
+    assert not caplog.records
+
+
+def test_other_values_are_told_of_once_unless_they_say_that_all_is_well(caplog: pytest.LogCaptureFixture) -> None:
+    well: list[object] = [None, ConsumeStatus.CONSUME_SUCCESS, "CONSUME_SUCCESS"]
+    call = ListenerCall(lambda _: well.pop(), None)
+    while well:
+        assert call.call(MESSAGES[:1]) is CONSUMED
+    assert not caplog.records
+    call = ListenerCall(lambda _: [1], None)
+    assert call.call(MESSAGES[:1]) is call.call(MESSAGES[1:2]) is CONSUMED
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "returned [1]" in caplog.text
+    assert "RetryLater" in caplog.text
+
+
+def test_a_function_that_returns_a_coroutine_has_not_consumed() -> None:
+    async def listen(_: ReceivedMessage) -> None:
+        pytest.fail("nobody awaits it")
+
+    outcome = ListenerCall(lambda message: listen(message), None).call(MESSAGES[:1])
+    assert outcome.failed == MESSAGES[:1]
+    assert "async def itself" in str(outcome.error)
 
 
 def test_a_coroutine_listener_is_awaited() -> None:

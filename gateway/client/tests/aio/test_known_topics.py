@@ -10,6 +10,7 @@ from gateway.client.errors import RouteNotFound
 from gateway.client.settings import ProducerSettings
 from gateway.client.tests.aio.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
+from wire.codes import RequestCode
 
 
 def test_a_topic_is_learned_with_its_namespace_and_forgotten() -> None:
@@ -37,5 +38,23 @@ def test_the_topics_it_remembers_are_limited(monkeypatch: pytest.MonkeyPatch) ->
             for topic in ("a", "b", "c"):
                 await topics.learn(topic)
             assert topics.targets.keys() == topics.wire_topics.keys() == {"b", "c"}
+
+    run(test())
+
+
+def test_a_known_route_serves_while_the_name_servers_are_silent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(known_topics, "_REFRESH_PATIENCE", 0.01)
+
+    async def test() -> None:
+        async with ScriptedBroker() as broker, instance_at(broker) as instance:
+            topics = KnownTopics(instance, ProducerSettings(namesrv=broker.address), None)
+            before = await topics.learn("t")
+            broker.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda _: None)
+            topics.forget("t")
+            after = await topics.learn("t")  # long before the request itself runs out of time
+            assert after.public_queues == before.public_queues
+            assert "take their time" in caplog.text
 
     run(test())

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pytest
+
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.orderly_turns import OrderlyTurns
 from gateway.client.listeners import ListenerCall
@@ -48,7 +50,12 @@ class Scene:
     """Turns with queues of messages."""
 
     def __init__(
-        self, listener: Callable[[Any], Any], *, most_attempts: int | None = None, locks: Locks | None = None
+        self,
+        listener: Callable[[Any], Any],
+        *,
+        most_attempts: int | None = None,
+        locks: Locks | None = None,
+        timeout: float = 900.0,
     ) -> None:
         self.again = SendAgain()
         self.settled: list[int] = []
@@ -57,6 +64,7 @@ class Scene:
             self.instance,
             ListenerCall(None, listener),
             workers=4,
+            timeout=timeout,
             locks=locks,  # type: ignore[arg-type]
             send_back=self.again,  # type: ignore[arg-type]
             most_attempts=most_attempts,
@@ -183,6 +191,27 @@ def test_queues_are_independent_of_each_other() -> None:
         other = scene.open(2, queue=MessageQueue("t", "a", 1))
         await until(lambda: other.cached_messages == 0)
         scene.turns.stop()
+        await scene.end()
+
+    run(scenario())
+
+
+def test_a_listener_that_does_not_return_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        enough = asyncio.Event()
+
+        async def hang(messages: Sequence[ReceivedMessage]) -> None:
+            await enough.wait()
+
+        scene = Scene(hang, timeout=0.02)
+        watching = asyncio.create_task(scene.turns.watch())
+        state = scene.open(2)
+        await until(lambda: "has not returned from" in caplog.text)
+        await asyncio.sleep(0.02)  # several looks later
+        assert caplog.text.count("has not returned from") == 1
+        enough.set()
+        await until(lambda: state.cached_messages == 0)
+        watching.cancel()
         await scene.end()
 
     run(scenario())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import ClassVar
 
 import pytest
 
@@ -18,6 +19,7 @@ class Core:
     settings = ClientSettings()
     group = "g"
     client_id = "10.0.0.1@1"
+    CLOSE_TIMEOUT: ClassVar[float] = 10.0
 
     def __init__(self, name: str = "test consumer g") -> None:
         self.name = name

@@ -1,0 +1,193 @@
+"""What is made of a message before it is on its way: its id, its properties, its body as it travels, its frame.
+
+``Sender.start_plain`` has a shorter way of its own for messages that need none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from gateway.client.aio.sending import NO_PROPERTIES, Outcomes, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.errors import RocketMQError
+from gateway.client.outgoing import (
+    check_batch,
+    compressed_body,
+    full_properties,
+    json_properties,
+    plain_properties,
+    split_batch,
+)
+from gateway.client.send_form import SendForm
+from wire.codes import RequestCode
+from wire.message.batch import BatchPart, build_batch
+from wire.message.properties import PropertyName
+
+if TYPE_CHECKING:
+    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.message import Message
+    from gateway.client.settings import ProducerSettings
+    from gateway.client.spans import SendSpans
+    from gateway.client.unique_ids import UniqueIds
+
+_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
+_SEND: Final = int(RequestCode.SEND_MESSAGE_V2)
+
+
+Batch: TypeAlias = tuple[str, "Sequence[BatchPart]"]
+"""Ids of messages, joined by commas, and the messages."""
+
+
+class SendPreparation:
+    """See the module.
+
+    :param outcomes: told what becomes of what is prepared.
+    :param group: the producer group, with the namespace.
+    :param spans: begun with each message; None: there are none.
+    """
+
+    def __init__(
+        self,
+        outcomes: Outcomes,
+        instance: ClientInstance,
+        group: str,
+        settings: ProducerSettings,
+        ids: UniqueIds,
+        spans: SendSpans | None,
+    ) -> None:
+        self.adds_nothing = not (instance.remoting.sign or settings.namespace or spans is not None)
+        """Whether messages travel with what they say of themselves, and no more."""
+        self.compress_from = min(settings.compress_msg_body_over, settings.max_message_size + 1)
+        """Bytes of a body that is compressed, or too large."""
+        self._outcomes = outcomes
+        self._group = group
+        self._settings = settings
+        self._spans = spans
+        self._ids = ids
+        self._remoting = instance.remoting
+        self._clock = instance.clock
+        self._loop = asyncio.get_running_loop()
+        self._common = {PropertyName.INSTANCE_ID: settings.namespace} if settings.namespace else NO_PROPERTIES
+
+    def message(
+        self, message: Message, options: SendOptions, future: SendFuture, packed: tuple[bytes, int] | None
+    ) -> Sending:
+        """A message, ready to be sent; on any thread.
+
+        :param packed: what ``compressed_body`` returned for it, when it was asked before.
+        :raises MessageRefused: it cannot be sent as it is.
+        """
+        body = message.body
+        sys_flag = options.sys_flag
+        if packed is not None or len(body) >= self.compress_from:
+            body, kind = packed or compressed_body(message, self._settings)
+            sys_flag |= kind
+        more = options.more_properties
+        span = None
+        if self._spans is not None:
+            span, context = self._spans.begin(message, self._group)
+            more = {**context, **more}
+        born_at_ms = self._clock()
+        try:
+            msg_id, properties = self._properties(message, more, born_at_ms)
+        except RocketMQError as error:
+            if self._spans is not None and span is not None:
+                self._spans.failed(span, error)
+            raise
+        now = self._loop.time()
+        timeout = options.timeout
+        return Sending(
+            self._outcomes,
+            message,
+            options,
+            future,
+            msg_id,
+            properties,
+            body,
+            sys_flag,
+            born_at_ms,
+            now,
+            now + timeout,
+            options.code,
+            timeout,
+            span,
+        )
+
+    def batches(self, messages: Sequence[Message], options: SendOptions) -> list[Batch]:
+        """Messages of one topic, in as many batches as their size asks for.
+
+        :raises MessageRefused: they cannot travel together.
+        """
+        check_batch(messages)
+        msg_ids = [self._ids.create() for _ in messages]
+        more = {**self._common, **options.more_properties}
+        pieces = split_batch(messages, msg_ids, self._settings.max_message_size, more)
+        return [(",".join(msg_ids[place]), parts) for place, parts in pieces]
+
+    def batch(self, first: Message, batch: Batch, options: SendOptions, future: SendFuture) -> Sending:
+        """One of ``batches``, ready to be sent.
+
+        :param first: the first message of all of them.
+        """
+        msg_ids, parts = batch
+        now = self._loop.time()
+        sending = Sending(
+            self._outcomes,
+            first,
+            options,
+            future,
+            msg_ids,
+            json_properties({PropertyName.WAIT: "true" if first.wait_store_msg_ok else "false"}),
+            build_batch(parts),
+            0,
+            self._clock(),
+            now,
+            now + options.timeout,
+            _BATCH,
+            options.timeout,
+        )
+        if self._spans is not None:
+            sending.span, _ = self._spans.begin(first, self._group, len(parts))
+        return sending
+
+    def frame(self, sending: Sending, target: SendTarget, opaque: int, command_flag: int) -> bytes:
+        """The request for a target; on any thread.
+
+        :raises RocketMQError: it cannot be signed.
+        """
+        code = sending.code
+        form = target.forms.get(code)
+        if form is None:
+            form = target.forms[code] = SendForm(
+                code,
+                self._group,
+                target.queue,
+                create_topic_key=self._settings.create_topic_key,
+                topic_queues=self._settings.default_topic_queue_nums,
+                batch=code == _BATCH,
+            )
+            if code == _SEND:
+                target.plain_form = form
+        # A plain message comes without them, and is here to be tried again.
+        properties = sending.properties or plain_properties(sending.message, sending.msg_id)
+        assert properties is not None, "others were prepared"
+        frame = form.build(
+            opaque,
+            command_flag,
+            sending.sys_flag,
+            sending.born_at_ms,
+            sending.message.flag,
+            properties,
+            sending.options.reconsume_times,
+            sending.body,
+        )
+        return self._remoting.signed_frame(frame) if self._remoting.sign is not None else frame
+
+    def _properties(self, message: Message, more: Mapping[str, str], born_at_ms: int) -> tuple[str, bytes]:
+        """The id and the properties as JSON."""
+        if more or self._common:
+            msg_id = more.get(PropertyName.UNIQ_KEY) or self._ids.create_at(born_at_ms)
+            return msg_id, json_properties(full_properties(message, msg_id, {**self._common, **more}))
+        msg_id = self._ids.create_at(born_at_ms)
+        return msg_id, plain_properties(message, msg_id) or json_properties(full_properties(message, msg_id))
