@@ -65,7 +65,11 @@ class LitePullConsumer(GroupFace):
         return self._core.assignment
 
     def poll(self, timeout: float | None = None) -> list[ReceivedMessage]:
-        """The next messages of one queue, none when there are none in ``timeout`` seconds."""
+        """The next messages of one queue, none when none came; those of the call before count as consumed now.
+
+        :param timeout: seconds to wait; None: ``poll_timeout`` of the settings.
+        :raises ClientClosed: it does not run.
+        """
         return self._run(self._core.poll(timeout))
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:

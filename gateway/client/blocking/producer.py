@@ -71,7 +71,16 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> SendResult:
-        """Send a message and wait until the broker has stored it; see ``aio.Producer.send``."""
+        """Send a message and wait until the broker has stored it; tried again as ``aio.Producer.send`` says.
+
+        :param queue: where to, one of ``publish_queues``; None: in turn, or by the sharding key.
+        :param selector: ``selector(queues, message)`` chooses the queue instead.
+        :param timeout: seconds, all tries together; None: ``send_msg_timeout``.
+        :param accept: statuses other than SEND_OK that are good enough.
+        :raises MessageRefused: it cannot be sent as it is. Nothing was sent.
+        :raises NotSent: it is stored, but not as safely as the broker is set up for.
+        :raises RocketMQError: the last try's failure; ``outcome_unknown`` tells whether it may be stored.
+        """
         options = self._core.options(self._core.plain, queue, selector, timeout, accept)
         return self._running_hand_over().send_and_wait(message, options)
 
@@ -84,7 +93,7 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> concurrent.futures.Future[SendResult]:
-        """Send a message and return a future of its result; waits only for room, see ``aio.Producer.send_async``.
+        """Send a message and return a future of its result; waits only for room. Parameters and errors as ``send``'s.
 
         Callbacks added to the future run on the producer's own thread: they must be quick and must not call
         blocking methods of this producer.
@@ -95,7 +104,11 @@ class Producer(GroupFace):
     def send_oneway(
         self, message: Message, *, queue: MessageQueue | None = None, selector: Selector | None = None
     ) -> None:
-        """Send a message that nobody confirms; see ``aio.Producer.send_oneway``."""
+        """Send a message that nobody confirms: quick, and lost without a word when something goes wrong.
+
+        :raises MessageRefused: it cannot be sent as it is.
+        :raises RouteNotFound, ConnectError: there is no broker to write it to.
+        """
         self._run(self._core.send_oneway(message, queue=queue, selector=selector))
 
     def send_batch(
@@ -106,19 +119,36 @@ class Producer(GroupFace):
         timeout: float | None = None,
         accept: Collection[SendStatus] = (),
     ) -> list[SendResult]:
-        """Send messages of one topic together; a result for each. See ``aio.Producer.send_batch``."""
+        """Send messages of one topic together, in as many requests as their size asks for; a result for each.
+
+        :param timeout: seconds for each request; None: ``send_msg_timeout``.
+        :raises MessageRefused: different topics, a delay, nothing at all: they cannot travel together.
+        :raises PartlySent: some of several requests worked, and then one failed.
+        """
         return self._run(self._core.send_batch(messages, queue=queue, timeout=timeout, accept=accept))
 
     def request(self, message: Message, *, timeout: float = 3.0, queue: MessageQueue | None = None) -> ReceivedMessage:
-        """Send a message to a consumer that replies, and wait for its reply; see ``aio.Producer.request``."""
+        """Send a message to a consumer that replies, and wait for its reply.
+
+        :param timeout: seconds, for the way there and back.
+        :raises RequestTimeout: no reply in time; the request may have been carried out.
+        :raises RocketMQError: the request could not be sent.
+        """
         return self._run(self._core.request(message, timeout=timeout, queue=queue), timeout + GRACE)
 
     def reply(self, request: ReceivedMessage, body: bytes, *, timeout: float | None = None) -> SendResult:
-        """Reply to a message that was sent with ``request``; see ``aio.Producer.reply``."""
+        """Reply to a message that was sent with ``request``; for consumers.
+
+        :raises MessageRefused: it asks for no reply; ``BrokerError``: who asked is gone.
+        """
         return self._run(self._core.reply(request, body, timeout=timeout))
 
     def recall(self, topic: str, recall_handle: str) -> str:
-        """Take a timer message back before it is due; see ``aio.Producer.recall``."""
+        """Take a timer message back before it is due; the id of the message.
+
+        :param recall_handle: from the result of its send.
+        :raises BrokerError: it is delivered already, or the server does not recall.
+        """
         return self._run(self._core.recall(topic, recall_handle))
 
     def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:

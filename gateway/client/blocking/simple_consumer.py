@@ -39,7 +39,12 @@ class SimpleConsumer(GroupFace):
     def receive(
         self, max_messages: int = 16, *, invisible_time: float | None = None, timeout: float | None = None
     ) -> list[PoppedMessage]:
-        """Take up to 32 messages; empty when none came in ``timeout`` seconds."""
+        """Take messages and hide them from others; empty when none came.
+
+        :param max_messages: 1 to 32.
+        :param invisible_time: seconds for which they are hidden; None: ``invisible_time`` of the settings.
+        :param timeout: seconds to wait for the first; None: ``poll_time`` of the settings.
+        """
         return self._run(self._core.receive(max_messages, invisible_time=invisible_time, timeout=timeout))
 
     def ack(self, messages: PoppedMessage | Iterable[PoppedMessage]) -> None:
