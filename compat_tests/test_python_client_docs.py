@@ -164,7 +164,8 @@ def test_the_django_recipe_keeps_rows_and_messages_together(server: GatewayServe
     assert _run(DJANGO + A_WORKER, recipes, server).returncode == 9
     another = _run(DJANGO + ANOTHER_WORKER, recipes, server)
     decided = {"in a request that failed": "ROLLBACK", "committed, then killed": "COMMIT"}
-    assert another.stdout and literal_eval(another.stdout) == decided, another.stderr
+    assert another.stdout, another.stderr
+    assert literal_eval(another.stdout) == decided
     with AdminClient(namesrv=server.nameserver) as admin:
         found = bodies(admin, "orders")
     assert found == Counter(["apples", "7", "in a request", "committed, then killed"])
