@@ -351,7 +351,8 @@ def reset_online(stage: Stage) -> None:
     topic = stage.topic()
     group = f"g_{topic}"
     send_all(stage, topic)
-    common = {"topic": topic, "run": run_name(topic), "group": group}
+    # A broker may tell a member only when the pull that it holds is over.
+    common = {"topic": topic, "run": run_name(topic), "group": group, "idle_s": 30, "timeout_s": 60}
     consuming = stage.start("consume-push", **common, count=stage.messages, deliveries=2 * stage.messages)
     wait_until(lambda: consumed(stage, group, topic) == stage.messages, "all consumed", timeout_s=30)
     stage.admin.offsets.reset(group, topic, "earliest")
