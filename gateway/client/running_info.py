@@ -18,6 +18,7 @@ from wire.bodies.message_queue import MessageQueue as WireQueue
 
 if TYPE_CHECKING:
     from gateway.client.listener_outcome import ListenerOutcome
+    from gateway.client.pop_queue import PopQueue
     from gateway.client.process_queue import ProcessQueue
     from gateway.client.subscriptions import Subscription
 
@@ -31,6 +32,7 @@ def build_running_info(
     properties: Mapping[str, str],
     subscriptions: Collection[Subscription],
     states: Collection[ProcessQueue],
+    popped: Collection[PopQueue] = (),
     offsets: Mapping[Any, int],
     epoch_ms: int,
     now: float,
@@ -39,6 +41,7 @@ def build_running_info(
     """The body of the answer to 307.
 
     :param properties: settings as text; ``PROP_…`` names are those of upstream.
+    :param popped: queues that are popped instead of pulled.
     :param offsets: the progress of each queue.
     :param epoch_ms: the wall clock now, by which the states' times (``now``) become times of day.
     """
@@ -50,7 +53,9 @@ def build_running_info(
         "properties": dict(properties),
         "subscriptionSet": [subscription.data().to_json() for subscription in subscriptions],
         "mqTable": table,
-        "mqPopTable": {},
+        "mqPopTable": {
+            object_key(WireQueue(*state.queue).to_json()): _pop_info(state, epoch_ms, now) for state in popped
+        },
         "statusTable": {},
         "userConsumerInfo": {},
     }
@@ -87,6 +92,15 @@ def thread_stacks() -> str:
         for number, frame in sys._current_frames().items()
     ]
     return "\n".join(parts)
+
+
+def _pop_info(state: PopQueue, epoch_ms: int, now: float) -> dict[str, Any]:
+    """Upstream's ``PopProcessQueueInfo``."""
+    return {
+        "waitAckCount": state.waiting,
+        "droped": state.is_given_up,
+        "lastPopTimestamp": epoch_ms - round((now - state.popped_at) * 1000),
+    }
 
 
 def _state_info(state: ProcessQueue, offset: int, epoch_ms: int, now: float) -> dict[str, Any]:

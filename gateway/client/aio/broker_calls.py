@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from gateway.client.aio.assigned_queues import AssignedQueues
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.aio.member import Answer
+    from gateway.client.pop_queue import PopQueue
     from gateway.client.subscriptions import Subscription
     from wire.command import RemotingCommand
 
@@ -55,6 +56,7 @@ class BrokerCalls:
     """The answers of one consumer.
 
     :param wake: rebalance soon.
+    :param popped: the queues that are popped now.
     :param consume_now: gives a message to the listener outside of all turns; None: this consumer has no listener.
     """
 
@@ -67,8 +69,10 @@ class BrokerCalls:
         wake: Callable[[], None],
         consume_now: ConsumeNow | None = None,
         is_orderly: bool = False,
+        popped: Callable[[], Collection[PopQueue]] = tuple,
     ) -> None:
         self._instance = instance
+        self._popped = popped
         self._queues = queues
         self._about = about
         self._wake = wake
@@ -116,6 +120,7 @@ class BrokerCalls:
             properties=self._about.properties(),
             subscriptions=list(self._about.subscriptions().values()),
             states=list(self._queues.states.values()),
+            popped=self._popped(),
             offsets=self._queues.table.of_topic(""),
             epoch_ms=self._instance.clock(),
             now=asyncio.get_running_loop().time(),

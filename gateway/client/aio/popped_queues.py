@@ -51,6 +51,11 @@ class PoppedQueues:
         self._loops: dict[PopQueue, PopLoop] = {}
         self._acknowledging: set[asyncio.Task[None]] = set()
 
+    @property
+    def states(self) -> Collection[PopQueue]:
+        """The queues that are popped now."""
+        return self._loops.keys()
+
     def begin(self, queue: MessageQueue, subscription: Subscription) -> PopQueue:
         """Pop a queue from now on."""
         state = PopQueue(queue, now=asyncio.get_running_loop().time())

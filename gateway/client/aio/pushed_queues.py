@@ -92,6 +92,7 @@ class PushedQueues:
             wake=self.rebalancing.wake,
             consume_now=self._consume_now,
             is_orderly=self._orderly,
+            popped=lambda: () if self._popping is None else self._popping.queues.states,
         )
         send_back = SendBack(instance, consumer.group, self._most_attempts)
         self._popping = self._make_popping(send_back) if assignments is not None else None

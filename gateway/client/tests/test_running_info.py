@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import MessageQueue
+from gateway.client.pop_queue import PopQueue
 from gateway.client.process_queue import ProcessQueue
 from gateway.client.pulled import PulledMessage
 from gateway.client.retry_later import RetryLater
@@ -34,6 +35,23 @@ def test_the_state_of_every_queue_is_told_in_javas_form() -> None:
     assert (row["lastPullTimestamp"], row["lastLockTimestamp"]) == (998_000, 997_000)
     assert info["subscriptionSet"][0]["tagsSet"] == ["a", "b"]
     assert info["jstack"] == "where"
+
+
+def test_queues_that_are_popped_have_a_table_of_their_own() -> None:
+    state = PopQueue(QUEUE, now=10.0)
+    state.waiting = 3
+    body = build_running_info(
+        properties={},
+        subscriptions=[],
+        states=[],
+        popped=[state],
+        offsets={},
+        epoch_ms=1_000_000,
+        now=12.0,
+        stacks=None,
+    )
+    (row,) = parse_json(body)["mqPopTable"].values()
+    assert row == {"waitAckCount": 3, "droped": False, "lastPopTimestamp": 998_000}
 
 
 def test_what_a_listener_did_is_told() -> None:
