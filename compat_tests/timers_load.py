@@ -25,6 +25,7 @@ from pathlib import Path
 from random import Random
 
 from compat_tests.environment import start_engine
+from compat_tests.killed_load import KILLS, MESSAGES, PEERS
 from compat_tests.peers import ApacheContainer, GatewayProcess, Peer, free_ports
 from gateway.client import Message, Producer, ProducerSettings, RocketMQError
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
@@ -185,10 +186,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m compat_tests.timers_load", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--messages", type=int, default=MESSAGES)
+    parser.add_argument("--kills", type=int, default=KILLS)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--peer", action="append", choices=("gateway-host", "rocketmq-5.5.0"))
+    parser.add_argument("--peer", action="append", choices=PEERS)
     options = parser.parse_args(arguments)
     failed = False
     for peer in options.peer or ["gateway-host"]:
