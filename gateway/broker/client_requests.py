@@ -21,14 +21,13 @@ from gateway.broker.requests.pop import PopLimits, PopMessage
 from gateway.broker.requests.pop_ack import PopAcks
 from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
-from gateway.broker.requests.recall import RecallMessage, RecallTerms
+from gateway.broker.requests.recall import RecallMessage, RecallTerms, may_recall
 from gateway.broker.requests.reply import ReplyMessage
 from gateway.broker.requests.send import SendLimits, SendMessage
 from gateway.broker.requests.send_back import SendBack
 from gateway.broker.requests.topics import TopicRequests
 from gateway.broker.store_hosts import LOOPBACK
 from gateway.delivery.long_poll import LONGEST_HOLD_MS
-from wire.message.flags import Permission
 from wire.message.message_id import UniqueKeys, pack_host
 
 if TYPE_CHECKING:
@@ -40,6 +39,7 @@ def register_client_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
     """Put them on a dispatch."""
     for requests in _requests(parts):
         requests.register(dispatch)
+        parts.live.follow(requests)
 
 
 def _requests(parts: BrokerParts) -> list[RequestGroup]:
@@ -78,7 +78,12 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
         LockRequests(locks=parts.locks),
         QueryMessages(store=store, settings=settings, cold_reads=parts.cold_reads),
         TopicRequests(
-            topics=topics, offsets=offsets, store=store, in_thread=parts.in_thread, deleted=parts.pops.forget_topic
+            topics=topics,
+            offsets=offsets,
+            store=store,
+            in_thread=parts.in_thread,
+            deleted=parts.pops.forget_topic,
+            mixed_allowed=settings.enable_mixed_message_type,
         ),
         CleaningRequests(store=store, topics=topics, expiry=parts.expiry, in_thread=parts.in_thread),
         GroupRequests(groups=groups, offsets=offsets),
@@ -94,15 +99,7 @@ def _send(parts: BrokerParts) -> SendMessage:
         half_messages=parts.transactions,
         levels=parts.levels,
         timed=parts.timed,
-        limits=SendLimits(
-            max_message_bytes=settings.max_message_size,
-            broker_permission=settings.broker_permission,
-            broker_name=settings.broker_name,
-            cluster=settings.broker_cluster_name,
-            region=settings.region_id,
-            trace_on=settings.trace_on,
-            reject_transactions=settings.reject_transaction_message,
-        ),
+        limits=SendLimits.from_settings(settings),
         store_host=parts.store_hosts.of,
         unique_key=_unique_keys(parts).create_unique_key,
         random_below=randbelow,
@@ -118,8 +115,7 @@ def _recall(parts: BrokerParts) -> RecallMessage:
         terms=RecallTerms(
             enabled=settings.recall_message_enable,
             broker_name=settings.broker_name,
-            is_writable=bool(settings.broker_permission & Permission.WRITE)
-            or settings.allow_recall_when_broker_not_writeable,
+            is_writable=may_recall(settings),
             max_delay_ms=parts.timer_terms.max_delay_ms,
             topic_in_key=parts.timer_terms.topic_in_key,
             region=settings.region_id,
@@ -139,20 +135,7 @@ def _pull(parts: BrokerParts) -> PullMessage:
         consumers=parts.consumers,
         offsets=parts.offsets,
         held=parts.held,
-        limits=PullLimits(
-            broker_permission=settings.broker_permission,
-            max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
-            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
-            max_count_cold=settings.max_transfer_count_on_message_in_disk,
-            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
-            max_count_bulk=settings.bulk_read_count,
-            max_bytes_bulk=settings.bulk_read_bytes,
-            lite_pull_enabled=True,
-            property_filter_enabled=settings.enable_property_filter,
-            long_polling=settings.long_polling_enable,
-            short_polling_ms=settings.short_polling_time_ms,
-            longest_hold_ms=LONGEST_HOLD_MS,
-        ),
+        limits=PullLimits.from_settings(settings, LONGEST_HOLD_MS),
         clock=parts.clock,
         cold_reads=parts.cold_reads,
         traffic=parts.traffic,
@@ -172,18 +155,7 @@ def _pop(parts: BrokerParts) -> PopMessage:
         orders=pops.orders,
         revive_log=pops.revive_log,
         held=pops.held,
-        limits=PopLimits(
-            broker_permission=settings.broker_permission,
-            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
-            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
-            property_filter_enabled=settings.enable_property_filter,
-            retry_probability=settings.pop_from_retry_probability,
-            retry_v2=settings.enable_retry_topic_v2,
-            retry_v1_too=settings.retrieve_message_from_pop_retry_topic_v1,
-            actual_retry_topic=settings.pop_response_return_actual_retry_topic,
-            check_points=settings.pop_check_points_limit,
-            longest_hold_ms=LONGEST_HOLD_MS,
-        ),
+        limits=PopLimits.from_settings(settings, LONGEST_HOLD_MS),
         broker_name=settings.broker_name,
         clock_ms=parts.clock,
         cold_reads=parts.cold_reads,

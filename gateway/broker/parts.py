@@ -18,6 +18,7 @@ from gateway.broker.cold_reads import ColdReads
 from gateway.broker.expiry import Expiry
 from gateway.broker.flows import Flows
 from gateway.broker.last_save import LastSave, NotAllSaved, save_all
+from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.throughput import Throughput, Totals
 from gateway.broker.store_hosts import StoreHosts
 from gateway.broker.traffic import Traffic
@@ -93,6 +94,8 @@ class BrokerParts:
         files: FileLayer | None = None,
     ) -> None:
         self.settings = settings
+        self.live = LiveSettings(settings)
+        self.live.follow(self)
         self._reactor = reactor
         self.clock = clock
         self.in_thread = in_thread
@@ -142,7 +145,7 @@ class BrokerParts:
             clock_ms=clock,
             expired_after_ms=settings.channel_expired_timeout_ms,
         )
-        self.held = HeldPulls(clock, settings.held_pulls_limit)
+        self.held = HeldPulls(clock, settings.held_pulls_limit, settings.held_pulls_per_connection)
         host = self.store_hosts.own
         self.pops = Pops(
             store=self.store,
@@ -306,6 +309,13 @@ class BrokerParts:
         )
         self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
         return timers
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self.settings = settings
+        self.topics.use(settings)
+        self.groups.use(settings)
+        self.store.deletion.settings = store_settings(settings)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """A message that asks for a time of delivery as it waits."""

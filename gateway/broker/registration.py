@@ -228,6 +228,11 @@ class NameServerRegistration(Service):
         self._soon: IDelayedCall | None = None
         topics.on_change(self.register_soon)
 
+    def use(self, settings: BrokerSettings) -> None:
+        """Go on with changed settings, and tell at once."""
+        self._settings = settings
+        self.register_soon()
+
     def announcement(self) -> Announcement:
         """What the broker says about itself now."""
         settings = self._settings

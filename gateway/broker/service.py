@@ -177,13 +177,15 @@ class BrokerService:
             RemoteNameServer(address, self._client, self._settings) for address in self._settings.name_server_addresses
         ]
         own = [] if name_server is None else [name_server.direct_registration()]
-        return NameServerRegistration(
+        registration = NameServerRegistration(
             name_servers=[*own, *remote],
             topics=self._parts.topics,
             settings=self._settings,
             listen_port=lambda: self._server.ports[0],
             reactor=self._reactor,
         )
+        self._parts.live.follow(registration)
+        return registration
 
     def _make_metrics(self) -> MetricsServer | None:
         if self._settings.metrics_exporter_type is MetricsExporter.DISABLE:

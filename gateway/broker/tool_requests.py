@@ -59,7 +59,7 @@ def _pop_waiting(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.pop_waiting import PopWaiting
 
     settings, pops = parts.settings, parts.pops
-    return PopWaiting(
+    waiting = PopWaiting(
         store=parts.store,
         topics=parts.topics,
         groups=parts.groups,
@@ -74,6 +74,8 @@ def _pop_waiting(parts: BrokerParts) -> RequestGroup:
         cold_reads=parts.cold_reads,
         random_below=randbelow,
     )
+    parts.live.follow(waiting)
+    return waiting
 
 
 def _reset_offsets(parts: BrokerParts) -> RequestGroup:
@@ -162,7 +164,7 @@ def _broker_info(parts: BrokerParts) -> RequestGroup:
     from gateway.metadata.json_file import JsonFile
 
     return BrokerInfo(
-        settings=parts.settings,
+        live=parts.live,
         store=parts.store,
         throughput=parts.throughput,
         clock_ms=parts.clock,

@@ -45,7 +45,7 @@ class Arrival(Protocol):
 class HeldPull:
     """One waiting pull request. A plain class: thousands are made and dropped a second."""
 
-    __slots__ = ("accepts", "accepts_properties", "deadline_ms", "next_offset", "resume", "woken")
+    __slots__ = ("accepts", "accepts_properties", "deadline_ms", "next_offset", "owner", "resume", "woken")
 
     def __init__(
         self,
@@ -54,7 +54,9 @@ class HeldPull:
         deadline_ms: int,
         resume: Callable[[], None],
         accepts_properties: PropertyFilter | None = None,
+        owner: object = None,
     ) -> None:
+        self.owner = owner
         self.next_offset = next_offset
         self.accepts = accepts
         self.accepts_properties = accepts_properties
@@ -66,12 +68,15 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker.
 
-    :param limit: how many may wait at once; one more is refused and answered at once.
+    :param limit: how many may wait at once; one more is refused and answered at once. ``owner_limit``: the same of one
+        owner, which is the connection.
     """
 
-    def __init__(self, clock: Milliseconds, limit: int) -> None:
+    def __init__(self, clock: Milliseconds, limit: int, owner_limit: int | None = None) -> None:
         self._clock = clock
         self._limit = limit
+        self._owner_limit = limit if owner_limit is None else owner_limit
+        self._of_owner: dict[object, int] = {}
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._by_deadline: dict[int, list[tuple[QueueKey, HeldPull]]] = {}
         self._next_tick = clock() // TICK_MS
@@ -81,9 +86,11 @@ class HeldPulls:
         return self._count
 
     def hold(self, topic: str, queue_id: int, pull: HeldPull) -> bool:
-        """Keep a pull until it is woken; False when the limit is reached."""
-        if self._count >= self._limit:
+        """Keep a pull until it is woken; False when a limit is reached."""
+        owned = self._of_owner.get(pull.owner, 0)
+        if self._count >= self._limit or owned >= self._owner_limit:
             return False
+        self._of_owner[pull.owner] = owned + 1
         key = (topic, queue_id)
         self._by_queue.setdefault(key, []).append(pull)
         tick = max(pull.deadline_ms // TICK_MS + 1, self._next_tick)
@@ -142,6 +149,13 @@ class HeldPulls:
             if still:
                 self._by_queue[key] = still
         self._count -= len(ready)
+        of_owner = self._of_owner
+        for pull in ready:
+            owned = of_owner[pull.owner] - 1
+            if owned:
+                of_owner[pull.owner] = owned
+            else:
+                del of_owner[pull.owner]
         for pull in ready:
             pull.resume()
 

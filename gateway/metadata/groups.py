@@ -77,6 +77,10 @@ class Groups:
         self._file = JsonFile(path, disk)
         self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
+    def use(self, settings: BrokerSettings) -> None:
+        """Go on with changed settings."""
+        self._settings = settings
+
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's configuration as it is kept, or None."""
         return self._table.get(group)

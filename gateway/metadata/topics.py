@@ -72,6 +72,14 @@ class Topics:
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
 
+    def use(self, settings: BrokerSettings) -> None:
+        """Go on with changed settings; another brokerPermission is news to name servers, which compare versions."""
+        has_news = settings.broker_permission != self._settings.broker_permission
+        self._settings = settings
+        self.create_system_topics()  # autoCreateTopicEnable needs one of its own
+        if has_news:
+            self._changed()
+
     # -- reading --------------------------------------------------------------------------------------------
 
     def get(self, topic: str) -> TopicConfig | None:

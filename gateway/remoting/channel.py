@@ -60,6 +60,7 @@ class Channel:
         "_reading_paused",
         "_settings",
         "_transport",
+        "_when_room",
         "active",
         "closed",
         "id",
@@ -97,6 +98,7 @@ class Channel:
         self._pending_bytes = 0
         self._marked = False
         self._reading_paused = False
+        self._when_room: Callable[[], None] | None = None
         self._pending: PendingCalls | None = None
         self._close_callbacks: list[Callable[[Channel], None]] = []
         send_without_delay(transport)
@@ -114,6 +116,11 @@ class Channel:
     def unsent_bytes(self) -> int:
         """Bytes given to this channel that the kernel has not taken yet."""
         return self._pending_bytes + self._output.unsent_bytes
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the peer has to read first, before more is made for it."""
+        return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
 
     # Sending
 
@@ -180,6 +187,13 @@ class Channel:
         """A response came in: hand it to the call it answers; False when none waits for it."""
         return self._pending is not None and self._pending.answered(response)
 
+    def pause_reading(self, when_room: Callable[[], None]) -> None:
+        """Do not read a full peer; ``when_room`` is called once when it has read most of what waits for it."""
+        self._when_room = when_room
+        if not self._reading_paused:
+            self._reading_paused = True
+            cast(IPushProducer, self._transport).pauseProducing()
+
     # Life
 
     def on_close(self, callback: Callable[[Channel], None]) -> None:
@@ -225,6 +239,7 @@ class Channel:
         self.closed = True
         self._parts.clear()
         self._pending_bytes = 0
+        self._when_room = None
         if self._pending is not None:
             self._pending.fail_all(f"the connection to {self.remote_text} is gone: {reason}")
         callbacks, self._close_callbacks = self._close_callbacks, []
@@ -265,9 +280,15 @@ class Channel:
         self.active = True
         if self._parts:
             self._write_parts()
-        if self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
-            self._reading_paused = False
-            cast(IPushProducer, self._transport).resumeProducing()
+        while self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
+            when_room, self._when_room = self._when_room, None
+            if when_room is None:
+                self._reading_paused = False
+                cast(IPushProducer, self._transport).resumeProducing()
+            else:
+                when_room()  # may fill the channel again, or close it
+                if self.closed:
+                    return
 
     def _pending_calls(self) -> PendingCalls:
         # Made late: most of a thousand idle connections are never asked anything.

@@ -1,6 +1,7 @@
 """The Twisted protocol: bytes of a transport into commands for dispatch, one connection.
 
-All commands of one read are dispatched together and their answers written together. Malformed bytes end the
+All commands of one read are dispatched together and their answers written together, unless these are many and large:
+then the rest of the commands waits until the peer has read. Malformed bytes end the
 connection with a log line and without an answer, as ``NettyDecoder`` does: after them the stream has no frame
 boundaries any more.
 """
@@ -21,6 +22,9 @@ from wire.connection import Connection
 from wire.errors import RemoteError
 
 log = EventLog("remoting")
+
+TURN_COMMANDS = 8
+"""So many are carried out before it is seen whether the peer keeps up with the answers (8 pulls: up to 2 MiB)."""
 
 
 class Commands(TypingProtocol):
@@ -56,6 +60,7 @@ class RemotingProtocol(Protocol):
         self._incomplete_frames = incomplete_frames
         self._connection = Connection(max_frame_bytes)
         self._held_bytes = 0
+        self._waiting: list[RemotingCommand] = []
 
     def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
         """The transport is ready."""
@@ -73,7 +78,11 @@ class RemotingProtocol(Protocol):
             commands = connection.receive_data(data)
         except RemoteError:  # also kept as connection.failure
             commands = []
-        if commands:
+        if len(commands) > TURN_COMMANDS or self._waiting:
+            self._waiting += commands
+            if len(self._waiting) == len(commands):  # else they wait for room
+                self._carry_out_waiting()
+        elif commands:
             flush_group = self._flush_group
             flush_group.hold()
             self._commands.commands(channel, commands)
@@ -84,6 +93,23 @@ class RemotingProtocol(Protocol):
         # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
         if connection.buffered_bytes != self._held_bytes:
             self._holds(connection.buffered_bytes)
+
+    def _carry_out_waiting(self) -> None:
+        """Go on with the commands that wait, for as long as the peer keeps up."""
+        channel, waiting, flush_group = self.channel, self._waiting, self._flush_group
+        assert channel is not None, "commands come over it"
+        flush_group.hold()
+        while waiting and not channel.closed:
+            turn = waiting[:TURN_COMMANDS]
+            del waiting[:TURN_COMMANDS]
+            self._commands.commands(channel, turn)
+            if channel.is_full:
+                flush_group.flush()
+                if channel.is_full and waiting:
+                    channel.pause_reading(self._carry_out_waiting)
+                    return
+                flush_group.hold()
+        flush_group.flush()
 
     def drop(self, reason: str) -> None:
         """Close at once: all connections together hold too much of incomplete frames."""
@@ -97,6 +123,7 @@ class RemotingProtocol(Protocol):
 
     def _discard(self, channel: Channel) -> None:  # noqa: ARG002 (the callback's shape)
         self._connection.discard()
+        self._waiting.clear()
         if self._held_bytes:
             self._holds(0)
 

@@ -148,12 +148,26 @@ class BrokerSettings(PopSettings):
         "enablePropertyFilter",
         "Let consumers filter by SQL92 expressions over the properties of messages (Apache: off).",
     )
+    lite_pull_message_enable: bool = setting(
+        True, "litePullMessageEnable", "Answer the pulls of lite pull consumers (request 361)."
+    )
+    enable_mixed_message_type: bool = setting(
+        False, "enableMixedMessageType", "Let topics be of the type MIXED, which takes messages of every type."
+    )
+    enable_topic_message_type_check: bool = setting(
+        False,
+        "gateway.enableTopicMessageTypeCheck",
+        "Refuse messages whose type (delay, transaction, FIFO...) is not their topic's, as the proxy of 5.x does.",
+    )
     held_pulls_limit: int = setting(
         100_000,
         "gateway.heldPullsLimit",
         "Pulls held at once; further ones are answered at once when they find nothing.",
         minimum=1,
         maximum=10_000_000,
+    )
+    held_pulls_per_connection: int = setting(
+        10_000, "gateway.heldPullsPerConnection", "The same for one connection.", minimum=1, maximum=10_000_000
     )
     channel_expired_timeout_ms: int = setting(
         120_000,

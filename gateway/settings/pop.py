@@ -44,6 +44,16 @@ class PopSettings:
         minimum=0,
         maximum=100,
     )
+    pop_from_retry_probability_for_priority: int = setting(
+        0,
+        "popFromRetryProbabilityForPriority",
+        "The same in topics of type PRIORITY: 0 makes retried messages the least urgent, 100 the most.",
+        minimum=0,
+        maximum=100,
+    )
+    priority_order_asc: bool = setting(
+        True, "priorityOrderAsc", "Whether the highest number is the highest priority; false: 0 is."
+    )
     enable_retry_topic_v2: bool = setting(
         False, "enableRetryTopicV2", "Retry topics of pops are named %RETRY%group+topic instead of %RETRY%group_topic."
     )

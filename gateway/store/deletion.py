@@ -81,7 +81,7 @@ class Deletion:
         self._progress = progress
         self._admission = admission
         self._figures = figures
-        self._settings = settings
+        self.settings = settings
         self._log_files: deque[MappedFile] = deque()
         self._other_files: deque[Path] = deque()
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
@@ -105,13 +105,13 @@ class Deletion:
 
     def _survey(self, sealed: list[MappedFile], keep_from: int | None, now_ms: int, asked: bool) -> Survey:
         space = self.disk_space()
-        batch = sealed[: self._settings.delete_file_batch_max]
+        batch = sealed[: self.settings.delete_file_batch_max]
         count = expired_files(
             [LogFileAge(file.start_offset + file.size, self._modified_at_ms(file.path)) for file in batch],
             now_ms=now_ms,
             hour=datetime.fromtimestamp(now_ms / 1000).hour,  # deleteWhen is local time
             space=space,
-            settings=self._settings,
+            settings=self.settings,
             keep_from=keep_from,
             asked=asked,
         )
@@ -166,7 +166,7 @@ class Deletion:
 
     def remove_log_file(self, now_ms: int) -> bool:
         """Remove the oldest detached commit log file; blocks. Whether there are more to remove now."""
-        if not self._log_files or 0 <= now_ms - self._failed_ms < self._settings.redelete_hanged_file_interval_ms:
+        if not self._log_files or 0 <= now_ms - self._failed_ms < self.settings.redelete_hanged_file_interval_ms:
             return False
         file = self._log_files[0]
         path = file.path
@@ -209,7 +209,7 @@ class Deletion:
     def disk_space(self) -> DiskSpace:
         """Of the partition with the commit log or that with the queues, whichever is shorter of space; blocks."""
         spaces = [self._files.disk_space(path) for path in (self._paths.commit_log, self._paths.root)]
-        return min(spaces, key=lambda space: headroom_bytes(space, self._settings))
+        return min(spaces, key=lambda space: headroom_bytes(space, self.settings))
 
     def _kept_from(self) -> int | None:
         return None if self.keep_from is None else self.keep_from()

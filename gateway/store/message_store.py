@@ -492,7 +492,7 @@ class MessageStore:
     def look_at_space(self, space: DiskSpace) -> None:
         """Refuse messages while the disk is full, take them again when it is not."""
         if self._lock.is_held:
-            self._admission.space_is(refusal_reason(space, self._settings))
+            self._admission.space_is(refusal_reason(space, self.deletion.settings))
             if not self._publication.is_complete:
                 self._publication.catch_up()
 

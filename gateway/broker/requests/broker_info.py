@@ -1,6 +1,6 @@
 """What the broker tells tools about itself: its settings and its running figures.
 
-Upstream: ``AdminBrokerProcessor``. Settings are read at start only, so changing them by request is refused.
+Upstream: ``AdminBrokerProcessor``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
-from gateway.errors import RequestRefused
+from gateway.errors import ConfigurationError, RequestRefused
 from gateway.remoting.dispatch import Answer
 from gateway.settings.declare import declarations, text_of
-from gateway.settings.properties import escape_property
+from gateway.settings.properties import escape_property, parse_properties_file
 from gateway.settings.tree import Settings
 from wire.bodies.kv_table import KVTable
 from wire.bodies.topics import DataVersion
@@ -21,6 +21,7 @@ from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.headers.admin import GetBrokerConfigResponse
 
 if TYPE_CHECKING:
+    from gateway.broker.live_settings import LiveSettings
     from gateway.broker.requests.throughput import Throughput
     from gateway.clock import Milliseconds
     from gateway.remoting.dispatch import Dispatch, Request
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class BrokerInfo:
-    """Answers GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28), refuses UPDATE_BROKER_CONFIG (25).
+    """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28).
 
     :param version_text: shown as the broker's version.
     :param delay_offsets: next offset and end of each delay level's queue.
@@ -42,7 +43,7 @@ class BrokerInfo:
     def __init__(
         self,
         *,
-        settings: Settings,
+        live: LiveSettings,
         store: MessageStore,
         throughput: Throughput,
         clock_ms: Milliseconds,
@@ -52,7 +53,7 @@ class BrokerInfo:
         store_id: str,
         timers: TimerService | None,
     ) -> None:
-        self._settings = settings
+        self._live = live
         self._store = store
         self._throughput = throughput
         self._clock_ms = clock_ms
@@ -69,21 +70,22 @@ class BrokerInfo:
         dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config)
         dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info)
 
-    def update_config(self, _request: Request, _header: None) -> Answer:
-        """:raises RequestRefused: always."""
-        raise RequestRefused(
-            ResponseCode.NO_PERMISSION,
-            "this broker reads its settings at start only: change them in its configuration file, its "
-            "environment or its command line, and restart it",
-        )
+    def update_config(self, request: Request, _header: None) -> Answer:
+        """Change settings that can change now: properties text, all of it or nothing."""
+        try:
+            entries = parse_properties_file(request.command.body, "the request")
+        except ConfigurationError as error:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        self._live.change({entry.key: entry.value for entry in entries})
+        return Answer()
 
     def config(self, _request: Request, _header: None) -> Answer:
         """Every setting in effect, as properties text."""
         lines = [
-            escape_property(key, text_of(getattr(self._settings, declaration.attribute)))
+            escape_property(key, text_of(getattr(self._live.current, declaration.attribute)))
             for key, declaration in declarations(Settings).items()
         ]
-        version = DataVersion(counter=1, timestamp=self._booted_ms).build().decode()
+        version = DataVersion(counter=1 + self._live.changes, timestamp=self._booted_ms).build().decode()
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
     def runtime_info(self, _request: Request, _header: None) -> Answer:
@@ -103,9 +105,9 @@ class BrokerInfo:
             "runtime": _duration(now_ms - self._booted_ms),
             "startAcceptSendRequestTimeStamp": 0,
             "earliestMessageTimeStamp": earliest.stored_at_ms if earliest is not None else -1,
-            "commitLogDirCapacity": _capacity(self._settings.commit_log_directory),
-            "commitLogDiskRatio": _disk_ratio(self._settings.commit_log_directory),
-            "consumeQueueDiskRatio": _disk_ratio(self._settings.store_path_root_dir),
+            "commitLogDirCapacity": _capacity(self._live.current.commit_log_directory),
+            "commitLogDiskRatio": _disk_ratio(self._live.current.commit_log_directory),
+            "consumeQueueDiskRatio": _disk_ratio(self._live.current.store_path_root_dir),
             "commitLogMinOffset": store.min_commit_log_offset,
             "commitLogMaxOffset": store.max_commit_log_offset,
             "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),

@@ -6,11 +6,13 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
+from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
 from gateway.remoting.dispatch import Answer
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
@@ -89,9 +91,18 @@ class GroupRequests:
                 ResponseCode.INVALID_PARAMETER,
                 f"{len(configs)} groups in one request, allowed are 1 to {MAX_GROUPS_PER_REQUEST}",
             )
+        wanted = []
         for config in configs:
             _check(config)
-        self._groups.put_all(list(configs))
+            current = self._groups.get(config.group_name)
+            attributes = changed_attributes(
+                {} if current is None else current.attributes,
+                config.attributes,
+                is_new=current is None,
+                known=GROUP_ATTRIBUTES,
+            )
+            wanted.append(replace(config, attributes=attributes))
+        self._groups.put_all(wanted)
         await saved(self._groups.persist, "subscription group " + ", ".join(c.group_name for c in configs[:5]))
         return Answer()
 

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.broker.requests.pop_ack import check_invisible
+from gateway.broker.requests.pop_sources import PopSources, Source, SourceOrder, check_pop_place
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
@@ -21,18 +22,14 @@ from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
 from gateway.delivery.pop.receipts import (
     NORMAL,
     ORDER_REVIVE_QUEUE,
-    RETRY_V1,
-    RETRY_V2,
     Receipt,
     build_receipt,
     msg_offset_info,
     order_count_info,
-    pop_retry_topic,
     start_offset_info,
 )
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
-from gateway.metadata.names import topic_name_fault
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
@@ -40,7 +37,6 @@ from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pop import PopMessageRequest, PopMessageResponse
-from wire.message.flags import Permission
 from wire.message.properties import PropertyName, append_properties
 from wire.message.record import OutgoingMessage, build_record, parse_records
 from wire.message.record_fields import queue_offset_at, total_size_at
@@ -58,8 +54,8 @@ if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
-    from wire.bodies.topics import TopicConfig
 
 log = EventLog("pop")
 
@@ -73,7 +69,6 @@ INIT_FROM_LAST: Final = 1
 class PopLimits:
     """Settings of the pop path; sizes bytes, times milliseconds.
 
-    ``retry_probability``: of 100 pops so many look into the retry topic first.
     ``check_points``: pops that may be open, further ones are told POLLING_FULL.
     """
 
@@ -81,26 +76,30 @@ class PopLimits:
     max_bytes: int
     max_bytes_cold: int
     property_filter_enabled: bool
-    retry_probability: int
-    retry_v2: bool
-    retry_v1_too: bool
+    order: SourceOrder
     actual_retry_topic: bool
     check_points: int
     longest_hold_ms: int
 
-
-class _Source(NamedTuple):
-    """A queue to pop from."""
-
-    topic: str
-    queue_id: int
-    retry: str
+    @classmethod
+    def from_settings(cls, settings: Settings, longest_hold_ms: int) -> PopLimits:
+        """The limits that the settings ask for."""
+        return cls(
+            broker_permission=settings.broker_permission,
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            property_filter_enabled=settings.enable_property_filter,
+            order=SourceOrder.from_settings(settings),
+            actual_retry_topic=settings.pop_response_return_actual_retry_topic,
+            check_points=settings.pop_check_points_limit,
+            longest_hold_ms=longest_hold_ms,
+        )
 
 
 class _Taken(NamedTuple):
     """What was taken of one queue."""
 
-    source: _Source
+    source: Source
     start_offset: int
     next_offset: int
     offsets: list[int]
@@ -133,7 +132,7 @@ class _Pop:
         self.accepts = accepts
         self.deadline_ms = deadline_ms
         self.popped_at_ms = now_ms
-        self.sources: Iterator[_Source] = iter(())
+        self.sources: Iterator[Source] = iter(())
         self.taken: list[_Taken] = []
         self.count = 0
         self.bytes = 0
@@ -183,11 +182,16 @@ class PopMessage:
         self._traffic = traffic
         self._flows = flows
         self._soon = soon
-        self._random_below = random_below
+        self._sources = PopSources(topics, groups, limits.order, random_below)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
         dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop)
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._limits = PopLimits.from_settings(settings, self._limits.longest_hold_ms)
+        self._sources.order = self._limits.order
 
     def pop(self, request: Request) -> None:
         """Check, take what is there, and answer or hold."""
@@ -223,35 +227,8 @@ class PopMessage:
         if len(self._points) >= self._limits.check_points and not pop.header.order:
             self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages are open")
             return
-        pop.sources = self._sources(pop.header)
+        pop.sources = self._sources.of(pop.header)
         self._go_on(pop)
-
-    def _sources(self, header: PopMessageRequest) -> Iterator[_Source]:
-        """Where messages are looked for, in this order."""
-        topic, chance = header.topic, self._random_below(100)
-        retries: list[_Source] = [] if header.order else list(self._retry_sources(topic, header.consumer_group, chance))
-        if chance < self._limits.retry_probability:
-            yield from retries
-            retries = []
-        if header.queue_id >= 0:
-            yield _Source(topic, header.queue_id, NORMAL)
-        else:
-            config = self._topics.get(topic)
-            count = 0 if config is None else config.read_queue_nums
-            for number in range(count):
-                yield _Source(topic, (chance + number) % count, NORMAL)
-        yield from retries
-
-    def _retry_sources(self, topic: str, group: str, chance: int) -> Iterator[_Source]:
-        limits = self._limits
-        forms = [RETRY_V2 if limits.retry_v2 else RETRY_V1]
-        if limits.retry_v2 and limits.retry_v1_too:
-            forms.insert(chance % 2, RETRY_V1)
-        for form in forms:
-            name = pop_retry_topic(topic, group, form)
-            config = self._topics.get(name)
-            for queue_id in range(0 if config is None else config.read_queue_nums):
-                yield _Source(name, queue_id, form)
 
     def _go_on(self, pop: _Pop) -> None:
         """Take from the sources that are left, until one has to be waited for."""
@@ -265,7 +242,7 @@ class PopMessage:
         else:
             self._hold(pop)
 
-    def _take(self, pop: _Pop, source: _Source) -> bool:
+    def _take(self, pop: _Pop, source: Source) -> bool:
         """Take what there is in a queue; False when the disk has to be waited for."""
         group, order = pop.header.consumer_group, pop.header.order
         key = (source.topic, group, source.queue_id)
@@ -287,7 +264,7 @@ class PopMessage:
             return True
         return self._read(pop, source, key, offset)
 
-    def _begin_at(self, key: Key, source: _Source, init_mode: int) -> int:
+    def _begin_at(self, key: Key, source: Source, init_mode: int) -> int:
         """Where a group begins that is new to a queue; remembered at once."""
         store, (topic, _, queue_id) = self._store, key
         least = max(0, store.min_offset(topic, queue_id))
@@ -297,7 +274,7 @@ class PopMessage:
         self._positions.skip(key, offset)
         return offset
 
-    def _read(self, pop: _Pop, source: _Source, key: Key, offset: int) -> bool:
+    def _read(self, pop: _Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
@@ -329,7 +306,7 @@ class PopMessage:
             return True
         return False
 
-    def _have_read(self, pop: _Pop, source: _Source, key: Key, offset: int, result: GetResult) -> None:
+    def _have_read(self, pop: _Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
         next_offset = result.next_begin_offset
         if result.status is GetStatus.FOUND:
             offsets = _queue_offsets(result.parts)
@@ -506,42 +483,6 @@ class PopMessage:
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1
         request.answer(code, PopMessageResponse(), remark=remark)
-
-
-def check_pop_place(
-    topics: Topics, groups: Groups, broker_permission: int, topic: str, queue_id: int, group: str
-) -> TopicConfig:
-    """Let a group and the queue it wants to pop from pass.
-
-    :raises RequestRefused: with upstream's code for the first check that fails.
-    """
-    if not broker_permission & Permission.READ:
-        raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
-    config = topics.get(topic)
-    if config is None:
-        raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist, apply first please!")
-    if not config.perm & Permission.READ:
-        raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] peeking message is forbidden")
-    if queue_id >= config.read_queue_nums:
-        raise RequestRefused(
-            ResponseCode.INVALID_PARAMETER,
-            f"queueId[{queue_id}] is illegal, topic[{topic}] has readQueueNums[{config.read_queue_nums}]",
-        )
-    known = groups.find(group)
-    if known is None:
-        raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist")
-    if not known.consume_enable:
-        raise RequestRefused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {group}")
-    if not groups.may_read(group, topic):
-        raise RequestRefused(
-            ResponseCode.NO_PERMISSION, f"the consumer group[{group}] is forbidden to read topic[{topic}]"
-        )
-    fault = topic_name_fault(pop_retry_topic(topic, group, RETRY_V1))
-    if fault is not None:
-        raise RequestRefused(
-            ResponseCode.INVALID_PARAMETER, f"messages of this topic could not come again to this group: {fault}"
-        )
-    return config
 
 
 def _queue_offsets(parts: Sequence[bytes]) -> list[int]:

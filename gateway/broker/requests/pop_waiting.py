@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from gateway.broker.requests.pop import LATE_MS, check_pop_place
+from gateway.broker.requests.pop import LATE_MS
+from gateway.broker.requests.pop_sources import check_pop_place
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
     from gateway.store.get_result import GetResult
     from gateway.store.message_store import MessageStore
 
@@ -78,6 +80,10 @@ class PopWaiting:
         self._clock_ms = clock_ms
         self._cold_reads = cold_reads
         self._random_below = random_below
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
     from wire.bodies.subscriptions import SubscriptionData
 
@@ -69,6 +70,24 @@ class PullLimits:
     long_polling: bool
     short_polling_ms: int
     longest_hold_ms: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings, longest_hold_ms: int) -> PullLimits:
+        """The limits that the settings ask for."""
+        return cls(
+            broker_permission=settings.broker_permission,
+            max_count=min(settings.max_transfer_count_on_message_in_memory, settings.pull_batch_max_message_count),
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_count_cold=settings.max_transfer_count_on_message_in_disk,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            max_count_bulk=settings.bulk_read_count,
+            max_bytes_bulk=settings.bulk_read_bytes,
+            lite_pull_enabled=settings.lite_pull_message_enable,
+            property_filter_enabled=settings.enable_property_filter,
+            long_polling=settings.long_polling_enable,
+            short_polling_ms=settings.short_polling_time_ms,
+            longest_hold_ms=longest_hold_ms,
+        )
 
 
 class PullMessage:
@@ -107,6 +126,10 @@ class PullMessage:
         """Take over the codes this class answers."""
         dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull)
         dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull)
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._limits = PullLimits.from_settings(settings, self._limits.longest_hold_ms)
 
     def pull(self, request: Request) -> None:
         """Check, read, and answer or hold."""
@@ -215,7 +238,9 @@ class PullMessage:
                 request.answer(refusal.code, remark=refusal.remark)
 
         deadline_ms = self._clock() + hold_ms
-        held = HeldPull(header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.accepts_properties)
+        held = HeldPull(
+            header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.accepts_properties, request.channel
+        )
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:

@@ -8,7 +8,7 @@ is still there: of one that does not exist, or that goes in the same moment, the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
 from wire.headers.declare import build_header, read_header
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
-from wire.message.flags import SysFlag
+from wire.message.flags import Permission, SysFlag
 from wire.message.properties import PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle, parse_recall_handle
 from wire.message.record import OutgoingMessage
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutResult
 
@@ -53,6 +54,11 @@ class RecallTerms:
     region: str
 
 
+def may_recall(settings: Settings) -> bool:
+    """Whether the broker takes recalls while its permission is as it is."""
+    return bool(settings.broker_permission & Permission.WRITE) or settings.allow_recall_when_broker_not_writeable
+
+
 class RecallMessage:
     """Answers RECALL_MESSAGE (370).
 
@@ -75,6 +81,10 @@ class RecallMessage:
         self._timed = timed
         self._store_host = store_host
         self._clock_ms = clock_ms
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._terms = replace(self._terms, enabled=settings.recall_message_enable, is_writable=may_recall(settings))
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

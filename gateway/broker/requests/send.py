@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
     after_client_retry,
     dead_letter_topic,
@@ -18,7 +19,14 @@ from gateway.delivery.retry import (
     max_reconsume_times,
 )
 from gateway.errors import RequestRefused
-from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, RETRY_TOPIC_PREFIX, WHEEL_TIMER_TOPIC, check_topic_name
+from gateway.metadata.message_types import PRIORITY, mismatch, priority_of, type_of_message
+from gateway.metadata.names import (
+    DEAD_LETTER_TOPIC_PREFIX,
+    NOT_ALLOWED_SEND_TOPICS,
+    RETRY_TOPIC_PREFIX,
+    WHEEL_TIMER_TOPIC,
+    check_topic_name,
+)
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level, redirect_delayed
 from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
@@ -38,6 +46,7 @@ if TYPE_CHECKING:
     from gateway.remoting.channel import Channel
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.schedule.delay_levels import DelayLevels
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutResult
     from wire.bodies.topics import TopicConfig
@@ -52,16 +61,6 @@ RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
 PLACING = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
 """Most messages have none of these and go where they are sent."""
-
-ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
-    PutStatus.PUT_OK: ResponseCode.SUCCESS,
-    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
-    PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
-}
 
 
 class HalfMessages(Protocol):
@@ -81,6 +80,7 @@ class SendLimits:
     :param broker_permission: bits of ``Permission``; without WRITE ordered topics refuse messages.
     :param region: MSG_REGION of every message and answer.
     :param trace_on: TRACE_ON of every message and answer.
+    :param checks_types: a topic takes messages of its own type only.
     """
 
     max_message_bytes: int
@@ -90,6 +90,21 @@ class SendLimits:
     region: str
     trace_on: bool
     reject_transactions: bool
+    checks_types: bool
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> SendLimits:
+        """The limits that the settings ask for."""
+        return cls(
+            max_message_bytes=settings.max_message_size,
+            broker_permission=settings.broker_permission,
+            broker_name=settings.broker_name,
+            cluster=settings.broker_cluster_name,
+            region=settings.region_id,
+            trace_on=settings.trace_on,
+            reject_transactions=settings.reject_transaction_message,
+            checks_types=settings.enable_topic_message_type_check,
+        )
 
 
 class SendMessage:
@@ -145,6 +160,10 @@ class SendMessage:
         ):
             dispatch.answers_directly(code, self.send)
 
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._limits = SendLimits.from_settings(settings)
+
     def send(self, request: Request) -> None:
         """Check, store, and answer once the store says that the message is durable."""
         command = request.command
@@ -197,6 +216,10 @@ class SendMessage:
 
     def _send_single(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:
         raw, properties = self._properties(header)
+        if self._limits.checks_types:
+            self._check_type(header.topic, properties)
+        if PropertyName.PRIORITY in properties:
+            queue_id, raw = self._by_priority(header.topic, queue_id, raw, properties)
         channel, body = request.channel, request.command.body
         born_host, store_host = channel.remote_host, self._store_host(channel)
         is_simple = not header.sys_flag & BROKER_FLAGS and len(born_host) == len(store_host) == PACKED_V4_BYTES
@@ -242,6 +265,30 @@ class SendMessage:
         if raw and not raw.endswith(b"\x02"):
             raw += b"\x02"
         return raw + self._added_raw, properties
+
+    def _check_type(self, topic: str, properties: Mapping[str, str]) -> None:
+        """:raises RequestRefused: MESSAGE_ILLEGAL, the topic is for messages of another type."""
+        config = self._topics_by_name.get(topic)
+        if config is None or topic.startswith((RETRY_TOPIC_PREFIX, DEAD_LETTER_TOPIC_PREFIX)):
+            return
+        reason = mismatch(config.attributes, properties)
+        if reason is not None and not self._topics.is_system(topic):
+            raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
+
+    def _by_priority(self, topic: str, queue_id: int, raw: bytes, properties: dict[str, str]) -> tuple[int, bytes]:
+        """The queue that stands for a message's priority, and its property string.
+
+        By what the message is, not its topic, as upstream; a message of another type loses the property.
+        """
+        priority = priority_of(properties)
+        if priority < 0:
+            return queue_id, raw
+        if type_of_message(properties) != PRIORITY:
+            del properties[PropertyName.PRIORITY]
+            return queue_id, build_properties(properties)
+        config = self._topics_by_name.get(topic)
+        queues = 1 if config is None else config.write_queue_nums
+        return max(0, min(priority, queues - 1)), raw
 
     def _placed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Where a message is stored that asks for more than its topic: the half topic or the schedule topic."""
@@ -323,6 +370,8 @@ class SendMessage:
         messages = []
         for part in parse_batch(request.command.body):
             inner = parse_properties(part.properties)
+            if self._limits.checks_types:
+                self._check_type(header.topic, inner)
             raw = part.properties
             if raw and not raw.endswith(b"\x02"):
                 raw += b"\x02"
@@ -414,7 +463,7 @@ class SendMessage:
         code = ANSWER_OF[status]
         ext = dict(self._answer_ext)
         if not status.is_stored:
-            request.send(command.response(code, self._remark(status), ext))
+            request.send(command.response(code, remark_of(status, self._store.refusal), ext))
             return
         ext["msgId"] = build_offset_message_id(result.message.store_host, result.commit_log_offset)
         ext["queueId"] = str(queue_id)
@@ -432,7 +481,7 @@ class SendMessage:
         status = results[0].status
         ext = dict(self._answer_ext)
         if not status.is_stored:
-            request.send(command.response(ANSWER_OF[status], self._remark(status), ext))
+            request.send(command.response(ANSWER_OF[status], remark_of(status, self._store.refusal), ext))
             return
         ext["msgId"] = ",".join(
             build_offset_message_id(message.store_host, result.commit_log_offset)
@@ -441,15 +490,6 @@ class SendMessage:
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(results[0].queue_offset)
         request.send(command.response(ANSWER_OF[status], None, ext))
-
-    def _remark(self, status: PutStatus) -> str:
-        """What a refused sender is told, with the store's own reason where it is the store that refuses."""
-        reason = self._store.refusal
-        if status is PutStatus.SERVICE_NOT_AVAILABLE:
-            return f"service not available now: {reason or TOO_MUCH_WAITS}"
-        if status is PutStatus.UNKNOWN_ERROR and reason is not None:
-            return f"{status.name}: {reason}"
-        return STATUS_REMARKS.get(status, status.name)
 
 
 def _wait_for(properties: Mapping[str, str]) -> WaitFor:
@@ -487,13 +527,3 @@ def _missing_in(inner: Mapping[str, str], outer: Mapping[str, str], outer_raw: b
     if not inner.keys() & outer.keys():
         return outer_raw
     return build_properties({name: value for name, value in outer.items() if name not in inner})
-
-
-TOO_MUCH_WAITS = "more waits to be written than gateway.maxUnwrittenBytes allows; the disk is too slow for the load"
-STATUS_REMARKS: Mapping[PutStatus, str] = {
-    PutStatus.MESSAGE_ILLEGAL: (
-        "the message is illegal: its record would be over maxMessageSize plus 64 KiB, or its topic too long"
-    ),
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: "the message properties are over 32767 bytes",
-    PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
-}

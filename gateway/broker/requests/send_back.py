@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.schedule.delay_levels import DelayLevels
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutResult
     from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -56,6 +57,10 @@ class SendBack:
         self._levels = levels
         self._broker_permission = broker_permission
         self._random_below = random_below
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._broker_permission = settings.broker_permission
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""

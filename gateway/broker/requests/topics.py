@@ -5,7 +5,8 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gateway.broker.requests.awaiting import saved
@@ -13,8 +14,8 @@ from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
+from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
-from gateway.metadata.topic_attributes import changed_attributes
 from gateway.metadata.topics import MAX_QUEUES
 from gateway.remoting.dispatch import Answer
 from wire.bodies.topics import CreateTopicList, TopicConfig, TopicConfigTable, TopicList
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.metadata.write_behind import InThread
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
 
 MAX_TOPICS_PER_REQUEST = 10_000
@@ -52,12 +54,18 @@ class TopicRequests:
         store: MessageStore,
         in_thread: InThread,
         deleted: Callable[[str], None],
+        mixed_allowed: bool = True,
     ) -> None:
         self._topics = topics
         self._offsets = offsets
         self._store = store
         self._in_thread = in_thread
         self._deleted = deleted
+        self._mixed_allowed = mixed_allowed
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._mixed_allowed = settings.enable_mixed_message_type
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -71,7 +79,6 @@ class TopicRequests:
     async def create(self, _request: Request, header: CreateTopicRequest) -> Answer:
         """Create or change one topic."""
         self._check_name(header.topic)
-        current = self._topics.get(header.topic)
         config = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -80,11 +87,7 @@ class TopicRequests:
             topic_filter_type=header.topic_filter_type,
             topic_sys_flag=header.topic_sys_flag or 0,
             order=bool(header.order),
-            attributes=changed_attributes(
-                current.attributes if current is not None else {},
-                header.attributes or "",
-                is_new=current is None,
-            ),
+            attributes=self._attributes(header.topic, header.attributes or ""),
         )
         _check_config(config)
         self._topics.put(config)
@@ -99,10 +102,12 @@ class TopicRequests:
                 ResponseCode.INVALID_PARAMETER,
                 f"{len(configs)} topics in one request, allowed are 1 to {MAX_TOPICS_PER_REQUEST}",
             )
+        wanted = []
         for config in configs:
             self._check_name(config.topic_name)
             _check_config(config)
-        self._topics.put_all(list(configs))
+            wanted.append(replace(config, attributes=self._attributes(config.topic_name, config.attributes)))
+        self._topics.put_all(wanted)
         await saved(self._topics.persist, f"{len(configs)} topics")
         return Answer()
 
@@ -140,6 +145,16 @@ class TopicRequests:
     def system_topics(self, _request: Request, _header: None) -> Answer:
         """The topics that belong to the broker itself."""
         return Answer(body=TopicList(self._topics.system_topics()).build())
+
+    def _attributes(self, topic: str, changes: str | Mapping[str, str]) -> dict[str, str]:
+        """A topic's attributes after a change."""
+        current = self._topics.get(topic)
+        return changed_attributes(
+            {} if current is None else current.attributes,
+            changes,
+            is_new=current is None,
+            mixed_allowed=self._mixed_allowed,
+        )
 
     def _check_name(self, topic: str) -> None:
         check_topic_name(topic)

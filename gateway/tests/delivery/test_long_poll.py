@@ -34,9 +34,9 @@ class Message:
 class Pulls:
     """Held pulls and a list of those resumed."""
 
-    def __init__(self, limit: int = 100) -> None:
+    def __init__(self, limit: int = 100, owner_limit: int | None = None) -> None:
         self.clock = Clock()
-        self.held = HeldPulls(self.clock, limit)
+        self.held = HeldPulls(self.clock, limit, owner_limit)
         self.resumed: list[str] = []
 
     def hold(
@@ -49,10 +49,11 @@ class Pulls:
         wait_ms: int = 15_000,
         tags: frozenset[int] | None = None,
         colour: str | None = None,
+        owner: str = "one",
     ) -> bool:
         accepts = None if tags is None else tags.__contains__
         by_colour = None if colour is None else lambda properties: properties.get("colour") == colour
-        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour)
+        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour, owner)
         return self.held.hold(topic, queue, pull)
 
     def advance(self, ms: int) -> None:
@@ -187,3 +188,14 @@ def test_a_queue_can_be_woken_whatever_its_pulls_wait_for() -> None:
     pulls.held.wake("other", 7)
     pulls.advance(16_000)
     assert sorted(pulls.resumed) == ["far ahead", "other queue", "tagged"]
+
+
+def test_one_connection_does_not_take_all_the_places() -> None:
+    pulls = Pulls(owner_limit=2)
+    assert pulls.hold("a")
+    assert pulls.hold("b", queue=1)
+    assert not pulls.hold("c")
+    assert pulls.hold("d", owner="other")
+    pulls.held.arrived([Message()])
+    assert pulls.hold("e")
+    assert not pulls.hold("f")

@@ -91,3 +91,37 @@ def test_bytes_after_our_own_close_are_ignored() -> None:
     peer.channel.close("enough")
     peer.send(request(CODE))
     assert peer.received() == []
+
+
+def test_requests_wait_while_their_peer_does_not_read_the_answers() -> None:
+    peer = Conversation(echoing(), unsent_bytes_limit=1 << 20).connect()
+    peer.transport.full()
+    peer.send(*(request(CODE, opaque=opaque, body=bytes(8_192)) for opaque in range(200)))  # 1.6 MB of answers
+    assert not peer.channel.closed
+    assert not peer.transport.reads
+    assert 0 < peer.channel.unsent_bytes < 100_000
+    peer.send(request(CODE, opaque=200))  # was on its way when the server stopped reading
+    peer.transport.empty()
+    assert [answer.opaque for answer in peer.received()] == list(range(201))
+    assert peer.transport.reads
+    peer.transport.full()
+    peer.transport.empty()
+    assert peer.received() == []
+
+
+def test_waiting_requests_are_forgotten_with_their_connection() -> None:
+    carried_out: list[int] = []
+    dispatch = Dispatch()
+
+    def answer(received: Request) -> None:
+        carried_out.append(received.command.opaque)
+        received.answer(ResponseCode.SUCCESS, body=bytes(8_192))
+
+    dispatch.answers_directly(CODE, answer)
+    peer = Conversation(dispatch, unsent_bytes_limit=1 << 20).connect()
+    peer.transport.full()
+    peer.send(*(request(CODE, opaque=opaque) for opaque in range(200)))
+    before = len(carried_out)
+    peer.channel.abort("gone")
+    peer.transport.empty()
+    assert len(carried_out) == before < 200

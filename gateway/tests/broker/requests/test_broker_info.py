@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.broker_info import BrokerInfo
 from gateway.broker.requests.throughput import Throughput, Totals
 from gateway.settings.properties import parse_properties_file
@@ -38,7 +39,7 @@ def peer(tmp_path: Path) -> Peer:
     registry.counter("rocketmq_gateway_log_syncs_total", "Syncs").value = 17
     server = Conversation()
     info = BrokerInfo(
-        settings=Settings(store_path_root_dir=tmp_path, broker_name="broker=a"),
+        live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a")),
         store=cast("MessageStore", store),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
         clock_ms=lambda: now_ms[0],
@@ -99,7 +100,15 @@ def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:
     assert len(table["putTps"].split(" ")) == 3
 
 
-def test_changing_settings_is_refused_with_what_to_do_instead(peer: Peer) -> None:
+def test_changed_settings_are_shown_with_another_version(peer: Peer) -> None:
+    before = parse_json(peer.ask(RequestCode.GET_BROKER_CONFIG).ext_fields["version"])
+    assert peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"fileReservedTime=5").code == ResponseCode.SUCCESS
+    answer = peer.ask(RequestCode.GET_BROKER_CONFIG)
+    assert b"fileReservedTime=5\n" in answer.body
+    assert parse_json(answer.ext_fields["version"])["counter"] == before["counter"] + 1
+
+
+def test_settings_read_at_start_are_not_changed_and_it_is_said_what_to_do_instead(peer: Peer) -> None:
     answer = peer.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"brokerName=other")
     assert answer.code == ResponseCode.NO_PERMISSION
     assert answer.remark is not None

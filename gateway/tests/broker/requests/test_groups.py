@@ -78,3 +78,17 @@ def test_a_missing_group_is_said_to_be_missing_when_it_may_not_be_created(
     broker = SmallBroker(tmp_path_factory.mktemp("strict"), auto_create_subscription_group=False)
     answer = broker.connect().ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, fields={"group": "g"})
     assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+
+def test_attributes_of_a_group_are_changed_one_by_one(broker: SmallBroker) -> None:
+    peer = broker.connect()
+    for attributes, code in (
+        ({"+priority.factor": "50"}, ResponseCode.SUCCESS),
+        ({}, ResponseCode.SUCCESS),
+        ({"+priority.factor": "500"}, ResponseCode.INVALID_PARAMETER),
+    ):
+        body = SubscriptionGroupConfig("g", attributes=attributes).build()
+        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == code
+    config = broker.groups.get("g")
+    assert config is not None
+    assert config.attributes == {"priority.factor": "50"}

@@ -481,3 +481,59 @@ def test_a_store_that_failed_says_so_to_every_sender(tmp_path: Path) -> None:
         ResponseCode.SERVICE_NOT_AVAILABLE,
         f"service not available now: {reason}",
     )
+
+
+# -- types and priorities of 5.x --------------------------------------------------------------------------------
+
+
+def typed(broker: WholeBroker, topic: str, message_type: str) -> None:
+    broker.parts.topics.put(TopicConfig(topic, 4, 4, 6, attributes={"message.type": message_type}))
+
+
+def test_a_topic_takes_messages_of_its_type_only_where_that_is_checked(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_topic_message_type_check=True)
+    producer = broker.connect()
+    typed(broker, "later", "DELAY")
+    code, remark = refused(broker.send(producer, "later"))
+    assert (code, remark) == (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "TopicMessageType validate failed, the expected type is DELAY, but actual type is NORMAL",
+    )
+    delayed = {"DELAY": "1"}
+    assert broker.send(producer, "later", properties=delayed).code == ResponseCode.SUCCESS
+    assert refused(broker.send(producer, "orders", properties=delayed))[0] == ResponseCode.MESSAGE_ILLEGAL
+    assert broker.send(producer, "orders").code == ResponseCode.SUCCESS
+    assert broker.send(producer, "%RETRY%group", properties=delayed).code == ResponseCode.SUCCESS
+    assert broker.send(producer, "broker-a", properties=delayed).code == ResponseCode.SUCCESS  # the broker's own
+
+
+def test_every_message_of_a_batch_must_be_of_the_type_of_the_topic(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_topic_message_type_check=True)
+    fifo = build_properties({"__SHARDINGKEY": "a"})
+    body = build_batch([BatchPart(0, b"a", b""), BatchPart(0, b"b", fifo)])
+    answer = broker.ask(broker.connect(), BATCH, short(sending(batch=True)), body)
+    assert refused(answer)[0] == ResponseCode.MESSAGE_ILLEGAL
+    assert broker.messages("orders") == []
+
+
+def test_types_are_not_checked_unless_that_is_set(broker: WholeBroker) -> None:
+    typed(broker, "later", "DELAY")
+    assert broker.send(broker.connect(), "later").code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("properties", "queue_id", "left"),
+    [
+        ({"_SYS_MSG_PRIORITY_": "2"}, 2, True),
+        ({"_SYS_MSG_PRIORITY_": "99"}, 3, True),
+        ({"_SYS_MSG_PRIORITY_": "none"}, 1, True),
+        ({"_SYS_MSG_PRIORITY_": "2", "__SHARDINGKEY": "a"}, 1, False),
+    ],
+)
+def test_the_priority_of_a_message_chooses_its_queue(
+    broker: WholeBroker, properties: dict[str, str], queue_id: int, left: bool
+) -> None:
+    answer = broker.send(broker.connect(), properties=properties, queue_id=1)
+    assert answer.ext_fields["queueId"] == str(queue_id)
+    (stored,) = broker.messages("orders", queue_id)
+    assert ("_SYS_MSG_PRIORITY_" in stored.property_map) is left

@@ -160,3 +160,17 @@ def test_topics_are_not_lost_when_the_broker_ends_without_a_word(broker: SmallBr
     after = SmallBroker(tmp_path)
     after.topics.load()
     assert after.topics.get("t") is not None
+
+
+def test_attributes_in_a_list_of_topics_are_changes_too(broker: SmallBroker) -> None:
+    create(broker, "old", attributes="+reserve.time=5")
+    wanted = [
+        TopicConfig("new", 4, 4, 6, attributes={"+message.type": "DELAY"}),
+        TopicConfig("old", 4, 4, 6, attributes={"+message.type": "FIFO"}),
+    ]
+    body = CreateTopicList(wanted).build()
+    answer = broker.connect().ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
+    assert answer.code == ResponseCode.SUCCESS
+    table = broker.topics.table()
+    assert table["new"].attributes == {"message.type": "DELAY"}
+    assert table["old"].attributes == {"reserve.time": "5", "message.type": "FIFO"}

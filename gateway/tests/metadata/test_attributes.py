@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.errors import RequestRefused
-from gateway.metadata.topic_attributes import changed_attributes
+from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes, priority_factor
 from wire.codes import ResponseCode
 
 
@@ -29,6 +29,7 @@ def test_attributes_are_set_altered_and_removed() -> None:
         ("+reserve.time=-2", True, "milliseconds, or -1"),
         ("+cleanup.policy=COMPACTION", True, "does not compact"),
         ("+queue.type=BatchCQ", True, "no batch queues"),
+        ("+message.type=LITE", True, "PRIORITY or MIXED"),
         ("-message.type", True, "nothing to remove"),
         ("+message.type=FIFO,-message.type", False, "named twice"),
         ("+" * 5000, True, "more than 4096 characters"),
@@ -43,3 +44,28 @@ def test_a_wrong_change_is_refused_with_its_reason(changes: str, is_new: bool, r
 def test_the_kind_of_queue_of_an_existing_topic_stays() -> None:
     with pytest.raises(RequestRefused, match="cannot change on an existing topic"):
         changed_attributes({"queue.type": "BatchCQ"}, "+queue.type=SimpleCQ", is_new=False)
+
+
+def test_a_map_of_changes_means_the_same_as_the_text() -> None:
+    made = changed_attributes({}, {"+message.type": "FIFO", "reserve.time": "7"}, is_new=True)
+    assert made == {"message.type": "FIFO", "reserve.time": "7"}
+    assert changed_attributes(made, {"-message.type": ""}, is_new=False) == {"reserve.time": "7"}
+    with pytest.raises(RequestRefused, match="known are"):
+        changed_attributes({}, {"+": "x"}, is_new=True)
+
+
+def test_mixed_topics_are_refused_where_they_are_not_allowed() -> None:
+    assert changed_attributes({}, "+message.type=MIXED", is_new=True) == {"message.type": "MIXED"}
+    with pytest.raises(RequestRefused, match="MIXED message type is not supported"):
+        changed_attributes({}, "+message.type=MIXED", is_new=True, mixed_allowed=False)
+
+
+@pytest.mark.parametrize(("text", "factor"), [("0", 0), ("35", 35), ("many", 100)])
+def test_the_factor_of_a_group_is_a_number_or_all(text: str, factor: int) -> None:
+    assert priority_factor({"priority.factor": text}) == factor
+
+
+def test_the_factor_of_a_group_is_a_percentage() -> None:
+    assert changed_attributes({}, {"+priority.factor": "0"}, is_new=True, known=GROUP_ATTRIBUTES)
+    with pytest.raises(RequestRefused, match="0 to 100"):
+        changed_attributes({}, {"+priority.factor": "101"}, is_new=True, known=GROUP_ATTRIBUTES)

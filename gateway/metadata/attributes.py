@@ -1,0 +1,129 @@
+"""Attributes of topics and groups: the change syntax of tools, and which values are taken.
+
+    +message.type=FIFO,-reserve.time        add or alter, remove
+
+In the lists that tools send (requests 18 and 200) the same changes are a map: ``{"+message.type": "FIFO"}``.
+Upstream: ``AttributeParser`` and ``AttributeUtil``, ``TopicAttributes``, ``SubscriptionGroupAttributes``. Values that
+would need a kind of queue or of clean-up this broker does not have are refused, not stored and ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from gateway.errors import RequestRefused
+from gateway.metadata.message_types import MESSAGE_TYPE, MIXED, TOPIC_TYPES
+from wire.codes import ResponseCode
+
+MAX_CHANGES_CHARACTERS = 4_096
+PRIORITY_FACTOR = "priority.factor"
+"""Of 100 pops of a group in a topic of type PRIORITY, so many look at the highest priority first."""
+DEFAULT_PRIORITY_FACTOR = 100
+_INTEGER = re.compile(r"-?[0-9]{1,19}")
+
+Change = tuple[str, str | None]
+"""Name and new value; None for "remove"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """One attribute: what a value must be, and whether what exists may change it."""
+
+    accepts: Callable[[str], bool]
+    expected: str
+    mutable: bool
+
+
+def _one_of(*values: str) -> Callable[[str], bool]:
+    return frozenset(values).__contains__
+
+
+def _whole(least: int, most: int) -> Callable[[str], bool]:
+    return lambda value: _INTEGER.fullmatch(value) is not None and least <= int(value) <= most
+
+
+TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
+    MESSAGE_TYPE: Attribute(_one_of(*TOPIC_TYPES), f"{', '.join(TOPIC_TYPES[:-1])} or {TOPIC_TYPES[-1]}", mutable=True),
+    "reserve.time": Attribute(_whole(-1, (1 << 63) - 1), "milliseconds, or -1", mutable=True),
+    "cleanup.policy": Attribute(_one_of("DELETE"), "DELETE (this broker does not compact)", mutable=False),
+    "queue.type": Attribute(_one_of("SimpleCQ"), "SimpleCQ (this broker has no batch queues)", mutable=False),
+}
+GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
+    PRIORITY_FACTOR: Attribute(_whole(0, 100), "an integer from 0 to 100", mutable=True),
+}
+
+
+def changed_attributes(
+    current: Mapping[str, str],
+    changes: str | Mapping[str, str],
+    *,
+    is_new: bool,
+    known: Mapping[str, Attribute] = TOPIC_ATTRIBUTES,
+    mixed_allowed: bool = True,
+) -> dict[str, str]:
+    """The attributes after a change.
+
+    :param changes: the request's text or map; empty changes nothing. In a map a name alone is added or altered.
+    :param is_new: nothing exists yet, so everything may be set and nothing removed.
+    :param known: the attributes there are.
+    :param mixed_allowed: whether a topic may be of the type MIXED (enableMixedMessageType).
+    :raises RequestRefused: INVALID_PARAMETER, with the part that is wrong.
+    """
+    attributes = dict(current)
+    named: set[str] = set()
+    for part, (name, value) in _of_text(changes) if isinstance(changes, str) else _of_map(changes):
+        attribute = known.get(name)
+        if attribute is None:
+            raise _refused(part, f"known are {', '.join(sorted(known))}")
+        if name in named:
+            raise _refused(part, "it is named twice")
+        named.add(name)
+        if value is None:
+            if is_new:
+                raise _refused(part, "what is new has nothing to remove")
+            attributes.pop(name, None)
+            continue
+        if not attribute.accepts(value):
+            raise _refused(part, f"expected {attribute.expected}")
+        if not mixed_allowed and (name, value) == (MESSAGE_TYPE, MIXED):
+            raise _refused(part, "MIXED message type is not supported (enableMixedMessageType=false)")
+        if not is_new and not attribute.mutable and attributes.get(name, value) != value:
+            raise _refused(part, "it cannot change on an existing topic")
+        attributes[name] = value
+    return attributes
+
+
+def priority_factor(attributes: Mapping[str, str]) -> int:
+    """A group's ``priority.factor``; what a file says that is no number counts as not said."""
+    text = attributes.get(PRIORITY_FACTOR, "")
+    return int(text) if _INTEGER.fullmatch(text) else DEFAULT_PRIORITY_FACTOR
+
+
+def _of_text(changes: str) -> Iterable[tuple[str, Change]]:
+    if len(changes) > MAX_CHANGES_CHARACTERS:
+        raise _refused(changes[:32], f"the text has more than {MAX_CHANGES_CHARACTERS} characters")
+    for part in filter(None, (part.strip() for part in changes.split(","))):
+        yield part, _parsed(part)
+
+
+def _of_map(changes: Mapping[str, str]) -> Iterable[tuple[str, Change]]:
+    for key, value in changes.items():
+        if key.startswith("-"):
+            yield key, (key[1:].strip(), None)
+        else:
+            yield key, (key.removeprefix("+").strip(), str(value).strip())
+
+
+def _parsed(part: str) -> Change:
+    name, equals, value = part[1:].partition("=")
+    if part.startswith("+") and name and equals:
+        return name.strip(), value.strip()
+    if part.startswith("-") and name and not equals:
+        return name.strip(), None
+    raise _refused(part, "expected +name=value or -name")
+
+
+def _refused(part: str, reason: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.INVALID_PARAMETER, f"attribute {part!r}: {reason}")
