@@ -83,6 +83,8 @@ def test_a_directory_goes_there_and_back(newest_client: JavaClient, tmp_path: Pa
         topic = scene.topic()
         scenarios.send_all(scene, topic)
     with served(ApacheContainer(SETTINGS, store=data, orderly=True), newest_client) as scene:
-        scene.run("send-sync", topic=topic, run=run_name(topic), first=MESSAGES, count=1000)
+        scene.topic()  # when it is there, clients find the others, too
+        sent = scene.run("send-sync", topic=topic, run=run_name(topic), first=MESSAGES, count=1000)
+        assert (sent["acknowledged"], sent["failed"]) == (1000, 0), str(sent)
     with served(GatewayProcess(data, SETTINGS), newest_client) as scene:
         scenarios.receive_all(scene, topic, count=MESSAGES + 1000)

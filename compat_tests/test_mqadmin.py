@@ -95,7 +95,7 @@ SAME: tuple[tuple[str, int], ...] = (
 """Commands in the order in which they run, and how many of their first different lines are compared."""
 
 REFUSED: tuple[tuple[str, str], ...] = (
-    ("updateBrokerConfig -b {broker} -k flushDiskType -v SYNC_FLUSH", "settings at start only"),
+    ("updateBrokerConfig -b {broker} -k flushDiskType -v ASYNC_FLUSH", "is read at start only"),
     ("getColdDataFlowCtrInfo -b {broker}", "GET_COLD_DATA_FLOW_CTR_INFO"),
     ("updateColdDataFlowCtrGroupConfig -b {broker} -g {group} -v 1", "UPDATE_COLD_DATA_FLOW_CTR_CONFIG"),
     ("removeColdDataFlowCtrGroupConfig -b {broker} -g {group}", "REMOVE_COLD_DATA_FLOW_CTR_CONFIG"),

@@ -119,7 +119,8 @@ class ConcurrentTurns(Generic[Q]):
         """Begin no more turns and wait until those begun are finished; False when time is over before."""
         self.stop()
         try:
-            await asyncio.wait_for(self._wait_until_idle(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._wait_until_idle()
         except TimeoutError:
             return False
         return True

@@ -168,7 +168,8 @@ class OrderlyTurns:
         self._settled(process_queue)
         if outcome.failed and not lane.is_ending:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(lane.ended.wait(), self._suspend)
+                async with asyncio.timeout(self._suspend):
+                    await lane.ended.wait()
 
     async def _left(self, turn: Turn, outcome: ListenerOutcome) -> list[ReceivedMessage]:
         """What is to be repeated: from the first failure on, without what failed for the last time."""

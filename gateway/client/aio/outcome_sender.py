@@ -82,7 +82,8 @@ class OutcomeSender:
     async def drain(self, timeout: float) -> None:
         """Wait until nothing is waiting, for ``timeout`` seconds at most."""
         try:
-            await asyncio.wait_for(self._idle.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._idle.wait()
         except TimeoutError:
             log.warning("closed while %d outcomes of transactions wait: they are left to the check", self._waiting)
 

@@ -100,7 +100,8 @@ class PopLoop:
         while self._blocked(self._state) is not None:
             self._room.clear()
             try:
-                await asyncio.wait_for(self._room.wait(), RECHECK_S)
+                async with asyncio.timeout(RECHECK_S):
+                    await self._room.wait()
             except TimeoutError:
                 self._state.popped_at = asyncio.get_running_loop().time()
 

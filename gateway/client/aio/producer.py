@@ -126,7 +126,8 @@ class Producer(Client):
         await self._sender.close(timeout)
         if self._trace is not None:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._trace.flush(), timeout)
+                async with asyncio.timeout(timeout):
+                    await self._trace.flush()
         await instance.close()
 
     # --- sending --------------------------------------------------------------------------------------------

@@ -135,7 +135,8 @@ class PullLoop:
                 told = True
             self._room.clear()
             try:
-                await asyncio.wait_for(self._room.wait(), RECHECK_S)
+                async with asyncio.timeout(RECHECK_S):
+                    await self._room.wait()
             except TimeoutError:
                 self._process_queue.pulled_at = asyncio.get_running_loop().time()
 

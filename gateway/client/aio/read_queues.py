@@ -92,7 +92,8 @@ class ReadQueues:
         if counts_last:
             self._finish_given()
         try:
-            await asyncio.wait_for(self.queues.end(list(self.queues.states.values())), timeout)
+            async with asyncio.timeout(timeout):
+                await self.queues.end(list(self.queues.states.values()))
         except TimeoutError:
             _log.warning("group %s: closed before all offsets were stored", self.consumer.group)
         if self._tracing is not None:

@@ -105,7 +105,8 @@ class Rebalancing:
             is_settled = await self.rebalance()
             pause = self._settings.rebalance_interval if is_settled else RETRY_S
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._wanted.wait()
 
     async def rebalance(self) -> bool:
         """Look once at every topic; False when something is left to be done."""

@@ -174,7 +174,8 @@ class Remoting:
             link.attempt = asyncio.create_task(self._attempt(address, link, pause), name=f"connect to {address}")
             link.attempt.add_done_callback(_retrieve)
         try:
-            return await asyncio.wait_for(asyncio.shield(link.attempt), timeout)
+            async with asyncio.timeout(timeout):
+                return await asyncio.shield(link.attempt)
         except TimeoutError as error:
             cause = link.last_cause or f"no answer within {timeout:g} s"
             raise self._connect_error(address, cause) from error

@@ -76,7 +76,8 @@ class SimpleConsumer(GroupConsumer):
             task.cancel()
         await asyncio.gather(*self._held.values(), return_exceptions=True)
         if self._instance is not None:
-            await asyncio.wait_for(self._instance.close(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._instance.close()
 
     # --- receiving ------------------------------------------------------------------------------------------
 

@@ -128,7 +128,8 @@ class TraceSender:
     async def _run(self) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), trace.FLUSH_INTERVAL)
+                async with asyncio.timeout(trace.FLUSH_INTERVAL):
+                    await self._due.wait()
             self._due.clear()
             if self._records:
                 await self.flush()

@@ -55,4 +55,5 @@ class ConsumerTracing:
     async def flush(self, timeout: float) -> None:
         """Send what is collected, within so many seconds."""
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._traces.flush(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._traces.flush()

@@ -131,3 +131,20 @@ def test_a_missing_topic_is_looked_for_and_a_missing_retry_topic_not_for_ever() 
 def test_the_retry_topic_belongs_to_a_shared_consumer() -> None:
     assert member_topics({"t": 1}, "%RETRY%g") == {"t", "%RETRY%g"}
     assert member_topics({"t": 1}, None) == {"t"}
+
+
+def test_it_ends_when_it_is_woken_in_the_moment_of_the_end() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker(queues=1) as broker:
+            member = Member(broker, "t")
+            running = asyncio.ensure_future(member.rebalancing.run())
+            while not member.rebalancing.assigned:
+                await asyncio.sleep(0.01)
+            member.rebalancing.wake()
+            await asyncio.sleep(0)
+            running.cancel()
+            await asyncio.wait([running], timeout=2)
+            assert running.cancelled(), "nothing swallows the cancellation"
+            await member.instance.close()
+
+    run(scenario())
