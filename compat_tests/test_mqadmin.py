@@ -159,6 +159,8 @@ def prepared(
             stop = f"admin-{name}"
             stack.callback(client.stop, stop)
             found[name] = Prepared(scene, tool, _prepare(scene, tool, stop))
+        for each in found.values():
+            _await_retry_topic(each.tool)
         yield found
 
 
@@ -181,6 +183,15 @@ def _await_consumed(tool: AdminTool, group: str) -> None:
         return "Consume Diff Total: 0" in lines and any(line.startswith(f"{TOPIC} ") for line in lines)
 
     wait_until(is_consumed, f"{group} consumed all", timeout_s=60)
+
+
+def _await_retry_topic(tool: AdminTool) -> None:
+    """The consumer has its queues of it: its heartbeat makes the topic, and the next look at routes finds it."""
+
+    def is_there() -> bool:
+        return any(line.startswith(f"%RETRY%{GROUP} ") for line in tool.run(f"consumerProgress -g {GROUP}"))
+
+    wait_until(is_there, "the group's retry topic is consumed", timeout_s=90)
 
 
 def test_commands_print_the_same_as_against_apache_rocketmq(prepared: dict[str, Prepared]) -> None:
