@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-compat accelerate compat-machine compat-images check crash soak transactions bench demo lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate compat-machine compat-images check crash soak transactions bench demo lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -88,9 +88,9 @@ run: setup
 
 # Two things at a time where neither needs the other.
 test:
+	@.ci/install-java
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
-	@$(MAKE) --no-print-directory -j2 test-accelerated compat-images
-	@$(MAKE) --no-print-directory test-spark  # alone: Spark gives a worker ten seconds to start
+	@$(MAKE) --no-print-directory -j2 test-accelerated-and-spark compat-images
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
@@ -104,6 +104,11 @@ test-accelerated: accelerate
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider \
 		--ignore gateway/client --ignore gateway/tests/cli --ignore gateway/tests/store_tool \
 		--ignore gateway/tests/spark wire gateway
+
+# Beside the images, which mostly wait for downloads; Spark gives a worker ten seconds to start.
+test-accelerated-and-spark:
+	@$(MAKE) --no-print-directory test-accelerated
+	@$(MAKE) --no-print-directory test-spark
 
 compat-machine:
 	@.ci/install-java
