@@ -9,10 +9,9 @@ import struct
 from dataclasses import astuple, dataclass
 from typing import TypeAlias
 
-from construct import Int64sb, Struct
-
 from wire.errors import LayoutError
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int64sb, Struct
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 

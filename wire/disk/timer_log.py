@@ -12,9 +12,8 @@ to the oldest. ``due`` is exact to the millisecond and ours: upstream writes 0 t
 
 from __future__ import annotations
 
-from construct import Int32sb, Int64sb, Struct
-
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32sb, Int64sb, Struct
 
 ENTRY = FixedLayout(
     "timer log entry",

@@ -8,9 +8,8 @@ and last are positions in the timer log. (Upstream: ``TimerWheel``, ``Slot``.)
 
 from __future__ import annotations
 
-from construct import Int32sb, Int64sb, Struct
-
 from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int32sb, Int64sb, Struct
 
 SLOT = FixedLayout(
     "timer wheel slot",
