@@ -21,6 +21,9 @@ PAIRS = (
     ("rocketmq-5.5.0", "5.5.0"),
 )
 CONTROL_PART = 4
+CONTROL_RERUNS = 2
+"""How often a test of Apache RocketMQ may be run again; one of the gateway never is. The control loses a little now and
+then (see docs/differences.md), and a test that passes against it once is shown to be right."""
 _LINES: list[str] = []
 
 
@@ -38,6 +41,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="messages per API",
     )
     parser.addoption("--record-vectors", action="store_true", help="write compat_tests/vectors anew")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the control its further chances."""
+    for item in items:
+        if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "rocketmq-" in item.callspec.id:
+            item.add_marker(pytest.mark.flaky(reruns=CONTROL_RERUNS))
 
 
 @pytest.fixture(scope="session", autouse=True)
