@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from wire.message.properties import PropertyName, build_properties
-from wire.message.record import OutgoingMessage, StoredMessage
+from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 MAX_QUEUE_ID_DIGITS = 9
 """A queue id is a signed 32-bit number in a record, and far smaller in earnest."""
@@ -53,20 +53,7 @@ def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingM
     properties[PropertyName.DELAY] = str(level)
     properties[PropertyName.REAL_TOPIC] = message.topic
     properties[PropertyName.REAL_QID] = str(message.queue_id)
-    return OutgoingMessage(
-        topic=SCHEDULE_TOPIC,
-        queue_id=schedule_queue_id(level),
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_at_ms=message.born_at_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=message.prepared_transaction_offset,
-        body=message.body,
-        properties=build_properties(properties),
-        property_map=properties,
-    )
+    return restated(message, SCHEDULE_TOPIC, schedule_queue_id(level), build_properties(properties), properties)
 
 
 def released(waiting: StoredMessage) -> OutgoingMessage | None:
@@ -81,17 +68,4 @@ def released(waiting: StoredMessage) -> OutgoingMessage | None:
         return None
     for name in (PropertyName.DELAY, PropertyName.WAIT, *TIMER_PROPERTIES):
         properties.pop(name, None)
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=int(queue_id),
-        flag=waiting.flag,
-        sys_flag=waiting.sys_flag,
-        born_at_ms=waiting.born_at_ms,
-        born_host=waiting.born_host,
-        store_host=waiting.store_host,
-        reconsume_times=waiting.reconsume_times,
-        prepared_transaction_offset=waiting.prepared_transaction_offset,
-        body=waiting.body,
-        properties=build_properties(properties),
-        property_map=properties,
-    )
+    return restated(waiting, topic, int(queue_id), build_properties(properties), properties)

@@ -18,7 +18,7 @@ from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
 from wire.codes import ResponseCode
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.recall_handle import RecallHandle
-from wire.message.record import OutgoingMessage, StoredMessage
+from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 TIMER_QUEUE_ID = 0
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
@@ -123,7 +123,7 @@ def placed_timed(
         PropertyName.REAL_TOPIC: message.topic,
         PropertyName.REAL_QID: str(message.queue_id),
     }
-    return _changed(message, WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID, changed, message.prepared_transaction_offset)
+    return restated(message, WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID, build_properties(changed), changed)
 
 
 def is_congested(waiting: int, limit: int, random_below: Callable[[int], int]) -> bool:
@@ -202,39 +202,9 @@ def _again(
     if len(raw) > MAX_PROPERTIES_BYTES:  # rather without what says when than not at all
         properties = dict(kept)
         raw = build_properties(properties)
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=waiting.flag,
-        sys_flag=waiting.sys_flag,
-        born_at_ms=waiting.born_at_ms,
-        born_host=waiting.born_host,
-        store_host=waiting.store_host,
-        reconsume_times=waiting.reconsume_times,
-        prepared_transaction_offset=waiting.commit_log_offset + waiting.total_size,
-        body=waiting.body,
-        properties=raw,
-        property_map=properties,
-    )
-
-
-def _changed(
-    message: OutgoingMessage, topic: str, queue_id: int, properties: dict[str, str], prepared: int
-) -> OutgoingMessage:
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_at_ms=message.born_at_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times,
-        prepared_transaction_offset=prepared,
-        body=message.body,
-        properties=build_properties(properties),
-        property_map=properties,
-    )
+    again = restated(waiting, topic, queue_id, raw, properties)
+    again.prepared_transaction_offset = waiting.commit_log_offset + waiting.total_size
+    return again
 
 
 def _long(text: str) -> int:

@@ -18,7 +18,7 @@ from wire.message.properties import (
     append_properties,
     build_properties,
 )
-from wire.message.record import OutgoingMessage, StoredMessage, build_record
+from wire.message.record import OutgoingMessage, StoredMessage, build_record, restated
 
 HALF_QUEUE_ID = 0
 DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
@@ -118,20 +118,10 @@ def final_of(half: StoredMessage) -> OutgoingMessage | None:
     if not _DELAYS.isdisjoint(properties):
         properties = {name: value for name, value in properties.items() if name not in _DELAYS}
         raw = build_properties(properties)
-    return OutgoingMessage(
-        topic=place[0],
-        queue_id=place[1],
-        flag=half.flag,
-        sys_flag=with_transaction_kind(half.sys_flag, SysFlag.TRANSACTION_COMMIT),
-        born_at_ms=half.born_at_ms,
-        born_host=half.born_host,
-        store_host=half.store_host,
-        reconsume_times=half.reconsume_times,
-        prepared_transaction_offset=half.commit_log_offset,
-        body=half.body,
-        properties=raw,
-        property_map=properties,
-    )
+    final = restated(half, place[0], place[1], raw, properties)
+    final.sys_flag = with_transaction_kind(half.sys_flag, SysFlag.TRANSACTION_COMMIT)
+    final.prepared_transaction_offset = half.commit_log_offset
+    return final
 
 
 def discarded_of(half: StoredMessage, checks: int, reason: str) -> OutgoingMessage:
@@ -177,17 +167,7 @@ def check_body(half: StoredMessage) -> bytes | None:
 
 
 def _moved(source: StoredMessage, topic: str, raw: bytes, properties: Mapping[str, str]) -> OutgoingMessage:
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=HALF_QUEUE_ID,
-        flag=source.flag,
-        sys_flag=with_transaction_kind(source.sys_flag, SysFlag.TRANSACTION_NONE),
-        born_at_ms=source.born_at_ms,
-        born_host=source.born_host,
-        store_host=source.store_host,
-        reconsume_times=source.reconsume_times,
-        prepared_transaction_offset=0,
-        body=source.body,
-        properties=raw,
-        property_map=properties,
-    )
+    moved = restated(source, topic, HALF_QUEUE_ID, raw, properties)
+    moved.sys_flag = with_transaction_kind(source.sys_flag, SysFlag.TRANSACTION_NONE)
+    moved.prepared_transaction_offset = 0
+    return moved

@@ -54,6 +54,7 @@ __all__ = [
     "parse_records",
     "record_size",
     "reposition",
+    "restated",
 ]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
@@ -209,6 +210,33 @@ class StoredMessage:
             f"<StoredMessage {self.topic}/{self.queue_id} at {self.queue_offset}, "
             f"commit log {self.commit_log_offset}, {self.total_size} bytes>"
         )
+
+
+def restated(
+    source: OutgoingMessage | StoredMessage,
+    topic: str,
+    queue_id: int,
+    properties: bytes,
+    property_map: Mapping[str, str] | None = None,
+) -> OutgoingMessage:
+    """The same message as it goes to another place, with other properties: body, flags, hosts and counts are kept.
+
+    What else is to differ is set on the result, which is new.
+    """
+    return OutgoingMessage(
+        topic,
+        queue_id,
+        source.flag,
+        source.sys_flag,
+        source.born_at_ms,
+        source.born_host,
+        source.store_host,
+        source.reconsume_times,
+        source.prepared_transaction_offset,
+        source.body,
+        properties,
+        property_map,
+    )
 
 
 def _topic_field(topic: str) -> tuple[int, bytes]:

@@ -38,7 +38,7 @@ from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pop import PopMessageRequest, PopMessageResponse
 from wire.message.properties import PropertyName, append_properties
-from wire.message.record import OutgoingMessage, build_record, parse_records
+from wire.message.record import build_record, parse_records, restated
 from wire.message.record_fields import queue_offset_at, total_size_at
 
 if TYPE_CHECKING:
@@ -432,20 +432,7 @@ class PopMessage:
                     message.queue_offset,
                 )
                 raw = append_properties(raw, {PropertyName.POP_CK: build_receipt(receipt)})
-            renamed = OutgoingMessage(
-                pop.header.topic,
-                message.queue_id,
-                message.flag,
-                message.sys_flag,
-                message.born_at_ms,
-                message.born_host,
-                message.store_host,
-                message.reconsume_times,
-                message.prepared_transaction_offset,
-                message.body,
-                raw,
-                message.property_map,
-            )
+            renamed = restated(message, pop.header.topic, message.queue_id, raw, message.property_map)
             yield build_record(renamed, message.queue_offset, message.commit_log_offset, message.stored_at_ms)
 
     # -- nothing found --------------------------------------------------------------------------------------

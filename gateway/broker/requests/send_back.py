@@ -23,7 +23,7 @@ from wire.headers.declare import read_header
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.flags import Permission, TopicFlag
 from wire.message.properties import PropertyName, build_properties
-from wire.message.record import OutgoingMessage, StoredMessage
+from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
@@ -131,20 +131,10 @@ def _stored_again(failed: StoredMessage, topic: str, queue_id: int, changed: dic
     properties.setdefault(PropertyName.RETRY_TOPIC, failed.topic)
     properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, failed.offset_message_id)
     properties.update(changed)
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=queue_id,
-        flag=failed.flag,
-        sys_flag=failed.sys_flag,
-        born_at_ms=failed.born_at_ms,
-        born_host=failed.born_host,
-        store_host=failed.store_host,
-        reconsume_times=failed.reconsume_times + 1,
-        prepared_transaction_offset=0,
-        body=failed.body,
-        properties=build_properties(properties),
-        property_map=properties,
-    )
+    again = restated(failed, topic, queue_id, build_properties(properties), properties)
+    again.reconsume_times += 1
+    again.prepared_transaction_offset = 0
+    return again
 
 
 def _answer(request: Request, result: PutResult) -> None:

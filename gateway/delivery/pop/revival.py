@@ -20,7 +20,7 @@ from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.flags import Permission
 from wire.message.properties import PropertyName, append_properties, build_properties
-from wire.message.record import OutgoingMessage, StoredMessage, parse_records
+from wire.message.record import OutgoingMessage, StoredMessage, parse_records, restated
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -243,16 +243,7 @@ def _origin_topic(point: CheckPoint) -> str:
 
 
 def _stored_again(message: StoredMessage, topic: str, properties: bytes) -> OutgoingMessage:
-    return OutgoingMessage(
-        topic=topic,
-        queue_id=0,
-        flag=message.flag,
-        sys_flag=message.sys_flag,
-        born_at_ms=message.born_at_ms,
-        born_host=message.born_host,
-        store_host=message.store_host,
-        reconsume_times=message.reconsume_times + 1,
-        prepared_transaction_offset=0,
-        body=message.body,
-        properties=properties,
-    )
+    again = restated(message, topic, 0, properties)
+    again.reconsume_times += 1
+    again.prepared_transaction_offset = 0
+    return again

@@ -25,6 +25,7 @@ from wire.message.record import (
     parse_records,
     record_size,
     reposition,
+    restated,
 )
 from wire.message.record_layout import record_declaration
 from wire.tests.message.samples import BROKER, CLIENT, CLIENT_V6, VECTOR, message, patched, record
@@ -165,6 +166,18 @@ def test_repositioning_changes_place_and_time_only(born_host: bytes) -> None:
     moved = reposition(memoryview(before), queue_offset=77, commit_log_offset=88, stored_at_ms=99)
     assert moved == build_record(message(born_host=born_host), 77, 88, 99)
     assert before == record(born_host=born_host), "the record given is not changed"
+
+
+@QUICK
+@given(messages, places)
+def test_a_restated_message_differs_in_place_and_properties_only(
+    outgoing: OutgoingMessage, place: tuple[int, int, int]
+) -> None:
+    before = build_record(outgoing, *place)
+    for source in (outgoing, parse_record(before)):
+        moved = restated(source, "elsewhere", 7, b"a\x01b")
+        assert (moved.topic, moved.queue_id, moved.property_map) == ("elsewhere", 7, {"a": "b"})
+        assert build_record(restated(moved, outgoing.topic, outgoing.queue_id, outgoing.properties), *place) == before
 
 
 def test_what_is_no_record_or_no_place_is_not_repositioned() -> None:
