@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
-from gateway.metadata.json_file import JsonFile
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
-from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion
@@ -49,7 +49,7 @@ NOT_READABLE = 4
 log = EventLog("groups")
 
 
-class Groups:
+class Groups(SavedTable[GroupsFile]):
     """All subscription groups by name.
 
     :param path: ``config/subscriptionGroup.json`` of the data directory.
@@ -66,7 +66,7 @@ class Groups:
         max_groups: int = MAX_GROUPS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        self.path = path
+        super().__init__(path, GroupsFile.parse, in_thread, disk)
         self._settings = settings
         self._clock_ms = clock_ms
         self._max_groups = max_groups
@@ -74,8 +74,6 @@ class Groups:
         self._version = DataVersion(timestamp=clock_ms())
         self._forbidden: dict[str, dict[str, int]] = {}
         self._extra: Mapping[str, Any] = {}
-        self._file = JsonFile(path, disk)
-        self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def use(self, settings: BrokerSettings) -> None:
         """Go on with changed settings."""
@@ -185,37 +183,13 @@ class Groups:
         """Make the system groups that are missing; those that exist stay as they are."""
         self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
 
-    def load(self) -> None:
-        """Read the file; blocks, so only before the broker serves.
-
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
-        """
-        content = self._file.load(GroupsFile.parse)
-        if content is not None:
-            self._table.update(content.configs)
-            self._version = content.data_version
-            self._forbidden = {group: dict(topics) for group, topics in content.forbidden_table.items()}
-            self._extra = content.extra
-
-    @property
-    def dirty(self) -> bool:
-        """Whether a change is not on its way to the file: an earlier write failed."""
-        return self._writer.dirty
-
-    def snapshot(self) -> bytes:
-        """The table as content of ``subscriptionGroup.json``."""
-        return self._frozen()()
-
-    def persist(self, saved: Saved | None = None) -> None:
-        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
-        self._writer.save(saved)
-
-    def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process."""
-        self._writer.save_now()
+    def _restore(self, content: GroupsFile) -> None:
+        self._table.update(content.configs)
+        self._version = content.data_version
+        self._forbidden = {group: dict(topics) for group, topics in content.forbidden_table.items()}
+        self._extra = content.extra
 
     def _frozen(self) -> Callable[[], bytes]:
-        """What makes the file from a copy of the table, in any thread."""
         forbidden = {group: dict(topics) for group, topics in self._forbidden.items()}
         return GroupsFile(dict(self._table), self._version, forbidden, self._extra).build
 

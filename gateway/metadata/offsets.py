@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import ConsumerOffsetsFile
@@ -33,7 +33,7 @@ SEPARATOR = "@"
 """Between topic and group in a key; neither may contain it. Never change: it is on disk."""
 
 
-class ConsumerOffsets:
+class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     """The offset of the next message, by group, topic and queue.
 
     :param path: ``config/consumerOffset.json`` of the data directory.
@@ -49,7 +49,7 @@ class ConsumerOffsets:
         max_offsets: int = MAX_OFFSETS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        self.path = path
+        super().__init__(path, ConsumerOffsetsFile.parse, in_thread, disk)
         self._clock_ms = clock_ms
         self._max_offsets = max_offsets
         self._table: dict[str, dict[int, int]] = {}
@@ -60,8 +60,6 @@ class ConsumerOffsets:
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
         self._count = 0
-        self._file = JsonFile(path, disk)
-        self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember the next offset of a queue; it may also go back. Ignored while the queue is in ``resets``.
@@ -131,39 +129,15 @@ class ConsumerOffsets:
         """Forget a group's offsets in every topic."""
         self._remove([key for key in self._table if key.partition(SEPARATOR)[2] == group])
 
-    def load(self) -> None:
-        """Read the file; blocks, so only before the broker serves.
-
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
-        """
-        content = self._file.load(ConsumerOffsetsFile.parse)
-        if content is not None:
-            self._table.update({key: dict(queues) for key, queues in content.offset_table.items()})
-            self._version = content.data_version
-            self._extra = content.extra
-            applied_end = content.extra.get(APPLIED_END, -1)
-            self.applied_end = applied_end if isinstance(applied_end, int) else -1
-            self._count = sum(map(len, self._table.values()))
-
-    @property
-    def dirty(self) -> bool:
-        """Whether something changed since the last snapshot."""
-        return self._writer.dirty
-
-    def snapshot(self) -> bytes:
-        """The table as content of ``consumerOffset.json``."""
-        return self._frozen()()
-
-    def persist(self, saved: Saved | None = None) -> None:
-        """Write what changed; to be called every ``flushConsumerOffsetInterval``."""
-        self._writer.save(saved)
-
-    def persist_now(self) -> None:
-        """Write what changed and wait for it: for the end of the process."""
-        self._writer.save_now()
+    def _restore(self, content: ConsumerOffsetsFile) -> None:
+        self._table.update({key: dict(queues) for key, queues in content.offset_table.items()})
+        self._version = content.data_version
+        self._extra = content.extra
+        applied_end = content.extra.get(APPLIED_END, -1)
+        self.applied_end = applied_end if isinstance(applied_end, int) else -1
+        self._count = sum(map(len, self._table.values()))
 
     def _frozen(self) -> Callable[[], bytes]:
-        """What makes the file from a copy of the table, in any thread."""
         self._version = next_version(self._version, self._clock_ms())
         table = {key: queues.copy() for key, queues in self._table.items()}
         extra = {**self._extra, APPLIED_END: self.applied_end}

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.pop import MessageRequestMode
 from wire.codes import ResponseCode
 from wire.disk.config_json import MessageRequestModesFile
@@ -25,7 +25,7 @@ MAX_MODES = 100_000
 """Pairs of topic and group."""
 
 
-class RequestModes:
+class RequestModes(SavedTable[MessageRequestModesFile]):
     """The modes that were set, by topic and group.
 
     :param path: ``config/messageRequestMode.json`` of the data directory.
@@ -40,12 +40,10 @@ class RequestModes:
         max_modes: int = MAX_MODES,
         disk: ConfigDisk | None = None,
     ) -> None:
-        self.path = path
+        super().__init__(path, MessageRequestModesFile.parse, in_thread, disk)
         self._max_modes = max_modes
         self._table: dict[str, dict[str, MessageRequestMode]] = {}
         self._extra: Mapping[str, Any] = {}
-        self._file = JsonFile(path, disk)
-        self._writer = WriteBehind(self._file, self._frozen, in_thread)
 
     def get(self, topic: str, group: str) -> MessageRequestMode | None:
         """What was set, or None."""
@@ -66,23 +64,9 @@ class RequestModes:
         """Topic to group to mode; a view that changes with the table."""
         return MappingProxyType(self._table)
 
-    def load(self) -> None:
-        """Read the file; blocks, so only before the broker serves.
-
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
-        """
-        content = self._file.load(MessageRequestModesFile.parse)
-        if content is not None:
-            self._table = {topic: dict(groups) for topic, groups in content.modes.items()}
-            self._extra = content.extra
-
-    def persist(self, saved: Saved | None = None) -> None:
-        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
-        self._writer.save(saved)
-
-    def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process."""
-        self._writer.save_now()
+    def _restore(self, content: MessageRequestModesFile) -> None:
+        self._table = {topic: dict(groups) for topic, groups in content.modes.items()}
+        self._extra = content.extra
 
     def _frozen(self) -> Callable[[], bytes]:
         modes = {topic: dict(groups) for topic, groups in self._table.items()}

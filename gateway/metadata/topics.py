@@ -17,8 +17,8 @@ from gateway.errors import RequestRefused
 from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
-from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import ResponseCode
@@ -43,7 +43,7 @@ Changed = Callable[[], None]
 log = EventLog("topics")
 
 
-class Topics:
+class Topics(SavedTable[TopicsFile]):
     """All topics by name.
 
     :param path: ``config/topics.json`` of the data directory.
@@ -60,15 +60,13 @@ class Topics:
         max_topics: int = MAX_TOPICS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        self.path = path
+        super().__init__(path, TopicsFile.parse, in_thread, disk)
         self._settings = settings
         self._clock_ms = clock_ms
         self._max_topics = max_topics
         self._table: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
-        self._file = JsonFile(path, disk)
-        self._writer = WriteBehind(self._file, self._frozen, in_thread)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
 
@@ -235,36 +233,12 @@ class Topics:
 
     # -- the file -------------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read the file; blocks, so only before the broker serves.
-
-        :raises GatewayError: there is a file but neither it nor its backup can be read.
-        """
-        content = self._file.load(TopicsFile.parse)
-        if content is not None:
-            self._table.update(content.configs)
-            self._version = content.data_version
-            self._extra = content.extra
-
-    @property
-    def dirty(self) -> bool:
-        """Whether a change is not on its way to the file: an earlier write failed."""
-        return self._writer.dirty
-
-    def snapshot(self) -> bytes:
-        """The table as content of ``topics.json``."""
-        return self._frozen()()
-
-    def persist(self, saved: Saved | None = None) -> None:
-        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
-        self._writer.save(saved)
-
-    def persist_now(self) -> None:
-        """The same, waiting for it: for the end of the process."""
-        self._writer.save_now()
+    def _restore(self, content: TopicsFile) -> None:
+        self._table.update(content.configs)
+        self._version = content.data_version
+        self._extra = content.extra
 
     def _frozen(self) -> Callable[[], bytes]:
-        """What makes the file from a copy of the table, in any thread."""
         return TopicsFile(dict(self._table), self._version, self._extra).build
 
     def _with_kept(self, config: TopicConfig) -> TopicConfig:

@@ -1,0 +1,75 @@
+"""A table that is also a JSON file of the data directory: what topics, groups, offsets and the like have in common.
+
+The table is the truth and the file follows it (``WriteBehind``). What the file says is the kind of table's business.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from gateway.metadata.config_disk import ConfigDisk
+from gateway.metadata.json_file import JsonFile
+from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+
+Content = TypeVar("Content")
+
+
+class SavedTable(ABC, Generic[Content]):
+    """A table with its file.
+
+    :param path: the file.
+    :param parse: its content; raises a kind of ``wire.errors.RemoteError`` for what it cannot read.
+    :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        parse: Callable[[bytes], Content],
+        in_thread: InThread = in_this_thread,
+        disk: ConfigDisk | None = None,
+    ) -> None:
+        self.path = path
+        self._parse = parse
+        self._file = JsonFile(path, disk)
+        self._writer = WriteBehind(self._file, self._frozen, in_thread)
+
+    def load(self) -> None:
+        """Read the file; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        content = self._file.load(self._parse)
+        if content is not None:
+            self._restore(content)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a change is not on its way to the file: it waits for ``persist``, or an earlier write failed."""
+        return self._writer.dirty
+
+    def snapshot(self) -> bytes:
+        """The table as content of its file."""
+        return self._frozen()()
+
+    def persist(self, saved: Saved | None = None) -> None:
+        """Write what is not written yet; ``saved`` is told when everything up to now is on disk."""
+        self._writer.save(saved)
+
+    def persist_now(self) -> None:
+        """The same, waiting for it: for the end of the process.
+
+        :raises OSError: the change is not on disk.
+        """
+        self._writer.save_now()
+
+    @abstractmethod
+    def _restore(self, content: Content) -> None:
+        """Take over what the file says."""
+
+    @abstractmethod
+    def _frozen(self) -> Callable[[], bytes]:
+        """What makes the file's content from a copy of the table, in any thread."""
