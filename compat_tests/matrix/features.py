@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from compat_tests import scenarios
+from compat_tests.client_program import Answer
 from compat_tests.environment import wait_until
 from compat_tests.matrix.stage import Stage
 from compat_tests.scenarios import only_once, receive_all, run_name, send_all, unused_topic
@@ -158,15 +159,7 @@ def retry(stage: Stage) -> None:
     topic = stage.topic()
     send_all(stage, topic)
     group = stage.group(f"g_{topic}", retries=3)
-    got = stage.run(
-        "consume-failing",
-        topic=topic,
-        run=run_name(topic),
-        group=group,
-        count=stage.messages,
-        max_reconsume=3,
-        hopeless=0,
-    )
+    got = consume_failing(stage, topic, group, retries=3, hopeless=0)
     only_once(got, stage.messages)
     assert got["wrong_counts"] == 0, f"reconsumeTimes is not the number of failures: {got}"
     assert got.json("attempts") == {"2": stage.messages}, str(got)
@@ -177,15 +170,7 @@ def dead_letters(stage: Stage) -> None:
     topic = stage.topic()
     send_all(stage, topic)
     group = stage.group(f"g_{topic}", retries=2)
-    got = stage.run(
-        "consume-failing",
-        topic=topic,
-        run=run_name(topic),
-        group=group,
-        count=stage.messages,
-        max_reconsume=2,
-        hopeless=10,
-    )
+    got = consume_failing(stage, topic, group, retries=2, hopeless=10)
     hopeless = stage.messages // 10
     only_once(got, stage.messages - hopeless)
     assert got.json("hopeless_attempts") == {"3": hopeless}, str(got)
@@ -371,6 +356,19 @@ def running_info(stage: Stage) -> None:
     stage.client.stop(group)
     consuming.result()
     assert info.get("properties"), str(info)
+
+
+def consume_failing(stage: Stage, topic: str, group: str, *, retries: int, hopeless: int) -> Answer:
+    """Receive what fails once; one of ``hopeless`` messages (0: none) fails until the broker gives it up."""
+    return stage.run(
+        "consume-failing",
+        topic=topic,
+        run=run_name(topic),
+        group=group,
+        count=stage.messages,
+        max_reconsume=retries,
+        hopeless=hopeless,
+    )
 
 
 def await_members(stage: Stage, group: str, count: int) -> None:

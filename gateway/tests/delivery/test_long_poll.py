@@ -1,34 +1,10 @@
 """Held pulls wake for their queue, offset and tags, each exactly once, or when their time is over."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
-
-
-@dataclass
-class Clock:
-    now_ms: int = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-@dataclass
-class Sent:
-    property_map: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Message:
-    topic: str = "orders"
-    queue_id: int = 0
-    queue_offset: int = 7
-    tags_code: int = 0
-    message: Sent = field(default_factory=Sent)
+from gateway.tests.delivery.arrivals import Clock, Message, Sent
 
 
 class Pulls:

@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.pop.held_pops import TICK_MS, Held, HeldPop, HeldPops
-
-
-@dataclass
-class Clock:
-    now_ms: int = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now_ms
-
-
-@dataclass
-class Sent:
-    property_map: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class Message:
-    topic: str = "orders"
-    queue_id: int = 0
-    queue_offset: int = 7
-    tags_code: int = 0
-    message: Sent = field(default_factory=Sent)
+from gateway.tests.delivery.arrivals import Clock, Message
 
 
 @dataclass
