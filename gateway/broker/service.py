@@ -117,8 +117,8 @@ class BrokerService:
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """Where the broker listens, the main port first."""
-        return [(self._settings.bind_address, port) for port in self._server.ports]
+        """Where clients find the broker: its main port."""
+        return [(self._settings.bind_address, self._server.ports[0])]
 
     @property
     def dispatch(self) -> Dispatch:

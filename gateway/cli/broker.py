@@ -22,8 +22,10 @@ Examples:
 Standard output gets one line when clients may connect: ready broker=HOST:PORT
 """
 )
+# What serve --brokers starts: it ends with its standard input, and its log lines name it.
+@click.option("--supervised", is_flag=True, hidden=True)
 @settings_options("--port", "--nameserver", "--advertise")
-def broker(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
+def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
     from gateway.cli.run import run
     from gateway.errors import ConfigurationError
@@ -34,4 +36,4 @@ def broker(config_file: Path | None, assignments: tuple[str, ...], **options: st
         raise ConfigurationError(
             "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"
         )
-    run(Role.BROKER, loaded)
+    run(Role.BROKER, loaded, supervised=supervised)

@@ -7,8 +7,10 @@ the real ones in. Start-up errors are one line on standard error and an exit cod
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
@@ -26,6 +28,7 @@ from gateway.settings.load import Loaded, Role
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
+    from gateway.cli.members import Member
     from gateway.cli.servers import Part
     from gateway.store.files import FileLayer
 
@@ -35,6 +38,8 @@ SWITCH_INTERVAL_S = 0.001
 """A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
 for it, and there are few threads, so the extra switches cost nothing measurable."""
 
+STOP_MARGIN_S = 5.0
+STANDARD_INPUT = 0
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
@@ -111,7 +116,8 @@ class Lifetime:
 
 def ready_line(parts: Sequence[Part]) -> str:
     """``ready nameserver=HOST:PORT broker=HOST:PORT``, with the servers that run."""
-    return " ".join(["ready", *(f"{part.label}={Address(*part.server.addresses[0][:2])}" for part in parts)])
+    servers = [f"{part.label}={Address(*address[:2])}" for part in parts for address in part.server.addresses]
+    return " ".join(["ready", *servers])
 
 
 def report(problem: Exception) -> int:
@@ -137,15 +143,24 @@ def settle_memory() -> None:
     gc.enable()
 
 
-def run(role: Role, loaded: Loaded, files: FileLayer | None = None) -> None:
+def run(
+    role: Role,
+    loaded: Loaded,
+    files: FileLayer | None = None,
+    *,
+    members: Sequence[Member] = (),
+    supervised: bool = False,
+) -> None:
     """Serve until a signal; ends the process with the exit code.
 
     :param files: the disk of the broker's store; the operating system's files unless a test brings another.
+    :param members: brokers to run in processes of their own, instead of one in this process.
+    :param supervised: whether this is such a process: its log names the broker, and the end of its input ends it.
     """
     from gateway.cli.log_output import begin_logging
 
     settings = loaded.settings
-    begin_logging(settings.log_level)
+    begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
     for notice in loaded.notices:
         log.warning(notice)
     if not is_loopback(settings.bind_address):
@@ -157,14 +172,18 @@ def run(role: Role, loaded: Loaded, files: FileLayer | None = None) -> None:
     raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     reactor = install_reactor()
-    from gateway.cli.servers import make_parts
+    from gateway.cli.servers import make_parts, make_parts_of_many
 
+    several = partial(make_parts_of_many, members, settings, reactor)
     lifetime = Lifetime(
         reactor,
-        partial(make_parts, role, settings, reactor, files),
+        several if members else partial(make_parts, role, settings, reactor, files),
         announce=lambda line: click.echo(line),
-        stop_timeout_s=settings.stop_timeout_ms / 1_000,
+        # A broker of several takes its own time before it is killed.
+        stop_timeout_s=settings.stop_timeout_ms / 1_000 + (STOP_MARGIN_S if members else 0),
     )
+    if supervised:
+        stop_with_input(reactor, lifetime)
     sys.exit(serve_until_stopped(reactor, lifetime))
 
 
@@ -211,6 +230,23 @@ def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
     # After Twisted's own handlers: those would end the reactor before the servers are stopped.
     signal.signal(signal.SIGTERM, received)
     signal.signal(signal.SIGINT, received)
+
+
+def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:
+    """Stop when standard input ends, which a supervisor holds open: none of its brokers outlives it.
+
+    Signals that a terminal sends to all of its processes are for the supervisor alone.
+    """
+    if hasattr(os, "setpgrp"):  # not on Windows
+        os.setpgrp()
+
+    def wait() -> None:
+        # Not sys.stdin: a thread that waits in there holds a lock that Python wants at its end.
+        while os.read(STANDARD_INPUT, 1_024):
+            pass
+        reactor.callFromThread(lifetime.ask_to_stop, "the supervisor ended")
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
 
 
 def install_reactor() -> Any:

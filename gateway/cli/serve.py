@@ -1,4 +1,4 @@
-"""``rocketmq-gateway serve``: name server and broker in one process."""
+"""``rocketmq-gateway serve``: name server and broker in one process, or several brokers, each in its own."""
 
 from __future__ import annotations
 
@@ -22,17 +22,29 @@ Examples:
       behind a port mapping: tell clients the address they can reach
   rocketmq-gateway serve --data ./data --port 0 --nameserver-port 0
       for tests: free ports, printed in the line that begins with "ready"
+  rocketmq-gateway serve --data ./data --brokers 4
+      four brokers in one cluster, for more cores: ports 10911, 10921, ..., files in broker-0, broker-1, ...
 
 \b
 Standard output gets one line when clients may connect:
-  ready nameserver=HOST:PORT broker=HOST:PORT
+  ready nameserver=HOST:PORT broker=HOST:PORT (broker= once for each)
 Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
 """
 )
+@click.option(
+    "--brokers",
+    metavar="N",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="Brokers to run, from 2 on each in a process of its own that is started again when it ends (default: 1).",
+)
 @settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
-def serve(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
-    """Run a name server and a broker in one process."""
+def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, **options: str | None) -> None:
+    """Run a name server and a broker in one process, or several brokers in processes of their own."""
+    from gateway.cli.members import check_directory, members
     from gateway.cli.run import run
     from gateway.settings.load import Role
 
-    run(Role.SERVE, load_options(Role.SERVE, config_file, assignments, **options))
+    loaded = load_options(Role.SERVE, config_file, assignments, **options)
+    check_directory(loaded.settings.store_path_root_dir, brokers)
+    run(Role.SERVE, loaded, members=members(loaded, brokers) if brokers > 1 else ())

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.clock import wall_clock_ms
 from gateway.errors import ConfigurationError
+from gateway.settings.addresses import Address, reachable
 from gateway.settings.load import Role
 from gateway.settings.tree import Settings
 
 if TYPE_CHECKING:
+    from gateway.cli.members import Member
     from gateway.store.files import FileLayer
 
 
@@ -23,7 +25,7 @@ class Server(Protocol):
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
-        """After the start: where it listens, the address for clients first."""
+        """After the start: where clients find it; several addresses when it is several servers."""
 
     async def start(self) -> None:
         """Ends when clients may connect; GatewayError when that will never be."""
@@ -40,15 +42,18 @@ class Part(NamedTuple):
 
 
 class ListeningNameServer:
-    """The name server with the face of ``Server``."""
+    """The name server with the face of ``Server``.
 
-    def __init__(self, settings: Settings, reactor: Any) -> None:
+    :param near_brokers: see ``NameServer``.
+    """
+
+    def __init__(self, settings: Settings, reactor: Any, *, near_brokers: bool = False) -> None:
         from gateway.nameserver.service import NameServer
         from gateway.remoting.thread_pool import in_thread_pool
 
         self._settings = settings
         in_thread = in_thread_pool(reactor, lambda: self.service.server.flush())
-        self.service = NameServer(settings, wall_clock_ms, reactor, in_thread)
+        self.service = NameServer(settings, wall_clock_ms, reactor, in_thread, near_brokers=near_brokers)
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
@@ -67,9 +72,7 @@ class ListeningNameServer:
 
 def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> list[Part]:
     """The servers of a role, in the order of their start; GatewayError when one cannot be made."""
-    root = settings.store_path_root_dir
-    if root.exists() and not root.is_dir():
-        raise ConfigurationError(f"{root} is a file: --data (storePathRootDir) names a directory, which may be missing")
+    _check_root(settings)
     parts: list[Part] = []
     name_server = None
     if role is not Role.BROKER:
@@ -82,3 +85,23 @@ def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | 
 
         parts.append(Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files)))
     return parts
+
+
+def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: Any) -> list[Part]:
+    """A name server, and brokers in processes of their own; GatewayError when one cannot be made."""
+    from gateway.cli.broker_processes import BrokerProcesses
+
+    _check_root(settings)
+    listening = ListeningNameServer(settings, reactor, near_brokers=settings.advertised.host is None)
+
+    def name_servers() -> list[Address]:
+        host, port = listening.addresses[0]
+        return [Address(reachable(host), port), *settings.name_server_addresses]
+
+    return [Part("nameserver", listening), Part("broker", BrokerProcesses(members, reactor, name_servers))]
+
+
+def _check_root(settings: Settings) -> None:
+    root = settings.store_path_root_dir
+    if root.exists() and not root.is_dir():
+        raise ConfigurationError(f"{root} is a file: --data (storePathRootDir) names a directory, which may be missing")

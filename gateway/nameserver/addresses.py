@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from gateway.settings import Address
+from gateway.settings.addresses import is_loopback, parse_address
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,16 @@ class AutoAddress:
 
 BrokerAddress: TypeAlias = str | AutoAddress
 """``host:port`` as the broker gave it, or an AutoAddress."""
+
+
+def as_seen(text: str) -> BrokerAddress:
+    """The address of a broker of this machine: one that names the machine's loopback is wherever clients reach us."""
+    try:
+        address = parse_address(text)
+        near = is_loopback(address.host)
+    except ValueError:  # a host name, or nothing that an address looks like
+        return text
+    return AutoAddress(address.port) if near else text
 
 
 def seen_from(address: BrokerAddress, reached_at: str) -> str:

@@ -6,12 +6,15 @@ over the network. Upstream: ``NamesrvController``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
 from gateway.clock import Milliseconds
 from gateway.metadata.write_behind import InThread
+from gateway.nameserver.addresses import BrokerAddress, as_seen
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.kv_config import KvConfig
 from gateway.nameserver.requests.brokers import BrokerRequests
@@ -34,11 +37,18 @@ class NameServer(Service):
     """One name server.
 
     :param in_thread: where the key-value file is written; see ``gateway.metadata.write_behind``.
+    :param near_brokers: whether brokers that register from a loopback address are reached wherever this name server is.
     :raises GatewayError: the key-value file cannot be read.
     """
 
     def __init__(
-        self, settings: Settings, clock_ms: Milliseconds, reactor: NetworkReactor, in_thread: InThread
+        self,
+        settings: Settings,
+        clock_ms: Milliseconds,
+        reactor: NetworkReactor,
+        in_thread: InThread,
+        *,
+        near_brokers: bool = False,
     ) -> None:
         self.routes = RouteTable(forget_unlisted_topics=settings.delete_topic_with_broker_registration)
         self.dispatch = Dispatch()
@@ -47,7 +57,7 @@ class NameServer(Service):
         self._clock_ms = clock_ms
         self._reactor = reactor
         self._scan: IDelayedCall | None = None
-        self._register_requests()
+        self._register_requests(as_seen if near_brokers else str)
         addresses = [(settings.bind_address, settings.nameserver_port)]
         self.server = RemotingServer(reactor, self.dispatch, addresses, settings, port_option=PORT_OPTION)
 
@@ -76,10 +86,16 @@ class NameServer(Service):
             self._scan.cancel()
         return self.server.stopService()
 
-    def _register_requests(self) -> None:
+    def _register_requests(self, read_address: Callable[[str], BrokerAddress]) -> None:
         settings = self._settings
         for requests in (
-            BrokerRequests(routes=self.routes, kv_config=self.kv_config, settings=settings, clock_ms=self._clock_ms),
+            BrokerRequests(
+                routes=self.routes,
+                kv_config=self.kv_config,
+                settings=settings,
+                clock_ms=self._clock_ms,
+                read_address=read_address,
+            ),
             RouteRequests(routes=self.routes, kv_config=self.kv_config, settings=settings, clock_ms=self._clock_ms),
             TopicRequests(routes=self.routes, settings=settings),
             ConfigurationRequests(kv_config=self.kv_config, settings=settings),

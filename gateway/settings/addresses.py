@@ -99,6 +99,14 @@ def is_loopback(interface: str) -> bool:
     return ipaddress.ip_address(interface).is_loopback
 
 
+def reachable(interface: str) -> str:
+    """The address at which this machine reaches a listener on ``interface``, which may be every network."""
+    address = ipaddress.ip_address(interface)
+    if not address.is_unspecified:
+        return interface
+    return "127.0.0.1" if address.version == 4 else "::1"
+
+
 def _split(text: str) -> tuple[str, int | None]:
     """Host and port; the port is None when there is none."""
     if text.startswith("["):

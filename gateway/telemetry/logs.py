@@ -16,7 +16,7 @@ import json
 import logging
 import re
 import traceback
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -62,7 +62,14 @@ class EventLog:
 
 
 class EventLines(logging.Formatter):
-    """A log record as one line; also for records of other libraries, which carry no facts."""
+    """A log record as one line; also for records of other libraries, which carry no facts.
+
+    :param facts: what every line says, before the facts of its own.
+    """
+
+    def __init__(self, facts: Mapping[str, str] | None = None) -> None:
+        super().__init__()
+        self._facts = dict(facts or {})
 
     def format(self, record: logging.LogRecord) -> str:
         """The whole line, without the line break."""
@@ -71,6 +78,7 @@ class EventLines(logging.Formatter):
             "level": record.levelname.lower(),
             "part": record.name.removeprefix(f"{ROOT}."),
             "event": record.getMessage(),
+            **self._facts,
         }
         facts.update(getattr(record, "facts", None) or {})
         failure = getattr(record, "failure", None) or (record.exc_info[1] if record.exc_info else None)
@@ -78,10 +86,15 @@ class EventLines(logging.Formatter):
         return f"{line} {_failure_facts(failure)}" if failure is not None else line
 
 
-def write_lines_to(stream: TextIO, level: int = logging.INFO) -> logging.Handler:
-    """From now on write all events of the gateway and of libraries to ``stream``; returns the handler."""
+def write_lines_to(
+    stream: TextIO, level: int = logging.INFO, facts: Mapping[str, str] | None = None
+) -> logging.Handler:
+    """From now on write all events of the gateway and of libraries to ``stream``; returns the handler.
+
+    :param facts: what every line says, whatever it tells of.
+    """
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(EventLines())
+    handler.setFormatter(EventLines(facts))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)

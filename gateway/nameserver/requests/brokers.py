@@ -7,12 +7,12 @@ connection it registered over closes.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.metadata.names import topic_name_fault
-from gateway.nameserver.addresses import seen_from
+from gateway.nameserver.addresses import BrokerAddress, seen_from
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registered, Registration, RouteTable
 from gateway.remoting.channel import Channel
@@ -43,15 +43,24 @@ CRC_MASK = 0x7FFFFFFF
 class BrokerRequests:
     """Answers REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT
     (904) and GET_BROKER_MEMBER_GROUP (901).
+
+    :param read_address: what the table keeps for the address that a broker gives.
     """
 
     def __init__(
-        self, *, routes: RouteTable, kv_config: KvConfig, settings: NameServerSettings, clock_ms: Milliseconds
+        self,
+        *,
+        routes: RouteTable,
+        kv_config: KvConfig,
+        settings: NameServerSettings,
+        clock_ms: Milliseconds,
+        read_address: Callable[[str], BrokerAddress] = str,
     ) -> None:
         self._routes = routes
         self._kv_config = kv_config
         self._settings = settings
         self._clock_ms = clock_ms
+        self._address = read_address
         self._watched: dict[int, Channel] = {}
 
     def register(self, dispatch: Dispatch) -> None:
@@ -72,7 +81,7 @@ class BrokerRequests:
             cluster=header.cluster_name,
             broker_name=header.broker_name,
             broker_id=header.broker_id,
-            address=header.broker_addr,
+            address=self._address(header.broker_addr),
             ha_address=header.ha_server_addr,
             topics=_valid_topics(told.topic_config_table, header),
             data_version=told.data_version,
@@ -96,7 +105,7 @@ class BrokerRequests:
 
     def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
         """Forget a broker; an unknown one is fine."""
-        known = self._routes.unregister(header.broker_name, header.broker_id, header.broker_addr)
+        known = self._routes.unregister(header.broker_name, header.broker_id, self._address(header.broker_addr))
         if known:
             log.info("broker unregistered", broker=header.broker_name, address=header.broker_addr)
         return Answer()
@@ -104,16 +113,16 @@ class BrokerRequests:
     def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
         """Whether a broker has to send its topics again; if not, this counts as a sign of life."""
         theirs = DataVersion.parse(request.command.body)
-        ours = self._routes.data_version(header.broker_addr)
+        ours = self._routes.data_version(self._address(header.broker_addr))
         changed = ours != theirs
         if not changed:
-            self._routes.heartbeat(header.broker_addr, self._clock_ms())
+            self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
         body = b"" if ours is None else ours.build()
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
     def heartbeat(self, request: Request, header: BrokerHeartbeatRequest) -> Answer:  # noqa: ARG002
         """A sign of life, mostly one-way."""
-        self._routes.heartbeat(header.broker_addr, self._clock_ms())
+        self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
         return Answer()
 
     def member_group(self, request: Request, header: GetBrokerMemberGroupRequest) -> Answer:

@@ -12,6 +12,7 @@ from gateway.settings.load import Loaded, Role
     ("arguments", "environment"),
     [
         (["-n", "ns:9876"], {}),
+        (["-n", "ns:9876", "--supervised"], {}),
         (["--set", "namesrvAddr=ns:9876"], {}),
         ([], {"NAMESRV_ADDR": "ns:9876"}),
         ([], {"ROCKETMQ_GATEWAY_NAMESRV_ADDR": "ns:9876"}),
@@ -20,12 +21,13 @@ from gateway.settings.load import Loaded, Role
 def test_the_name_server_may_be_given_in_several_ways(
     monkeypatch: pytest.MonkeyPatch, arguments: list[str], environment: dict[str, str]
 ) -> None:
-    ran: list[tuple[Role, Loaded]] = []
-    monkeypatch.setattr(run, "run", lambda role, loaded: ran.append((role, loaded)))
+    ran: list[tuple[Role, Loaded, bool]] = []
+    monkeypatch.setattr(run, "run", lambda role, loaded, *, supervised: ran.append((role, loaded, supervised)))
     result = CliRunner(env={"NAMESRV_ADDR": None, **environment}).invoke(cli, ["broker", *arguments])
     assert result.exit_code == 0, result.output
-    ((role, loaded),) = ran
+    ((role, loaded, supervised),) = ran
     assert (role, loaded.settings.name_server_addresses) == (Role.BROKER, (("ns", 9876),))
+    assert supervised is ("--supervised" in arguments)
 
 
 def test_without_a_name_server_nothing_runs() -> None:

@@ -211,6 +211,12 @@ def test_an_ipv6_address_stands_in_brackets() -> None:
     assert ready_line([Part("broker", server)]) == "ready broker=[::1]:5"
 
 
+def test_a_part_of_several_servers_is_told_once_for_each() -> None:
+    server = FakeServer("broker", [])
+    server.addresses = [("127.0.0.1", 1), ("127.0.0.1", 2)]
+    assert ready_line([Part("broker", server)]) == "ready broker=127.0.0.1:1 broker=127.0.0.1:2"
+
+
 class FakeReactor(Clock):
     """Runs what is scheduled for the start, then what a test does while it runs."""
 

@@ -27,11 +27,11 @@ PORT = 9876
 class RunningNameServer:
     """Started; its clock is ``now_ms``, moved with the reactor's by ``advance``."""
 
-    def __init__(self, directory: Path, **settings: Any) -> None:
+    def __init__(self, directory: Path, *, near_brokers: bool = False, **settings: Any) -> None:
         self.now_ms = 1_700_000_000_000
         self.reactor = memory_reactor()
         values = replace(Settings(), kv_config_path=str(directory / "kvConfig.json"), **settings)
-        self.service = NameServer(values, lambda: self.now_ms, self.reactor, in_this_thread)
+        self.service = NameServer(values, lambda: self.now_ms, self.reactor, in_this_thread, near_brokers=near_brokers)
         self.service.startService()
         self._next_port = 50_000
 

@@ -38,6 +38,12 @@ def test_the_time_is_utc_with_milliseconds() -> None:
     assert EventLines().format(record).startswith("time=2023-11-14T22:13:20.250Z level=info part=x event=e")
 
 
+def test_what_every_line_says_comes_before_the_facts_of_its_own() -> None:
+    record = logging.LogRecord("gateway.x", logging.INFO, "", 0, "e", None, None)
+    record.__dict__["facts"] = {"path": "/data"}
+    assert EventLines({"broker": "mq-1"}).format(record).endswith(" part=x event=e broker=mq-1 path=/data")
+
+
 @pytest.mark.parametrize(
     ("method", "level"), [("debug", "debug"), ("info", "info"), ("warning", "warning"), ("error", "error")]
 )

@@ -76,6 +76,24 @@ def test_three_brokers_of_one_name_are_a_master_and_two_slaves(server: RunningNa
     assert set(info.broker_addr_table["broker-a"].broker_addrs) == {1, 2}
 
 
+def test_a_near_broker_is_found_where_each_client_reached_the_name_server(tmp_path: Path) -> None:
+    server = RunningNameServer(tmp_path, near_brokers=True)
+    broker = server.connect()
+    register(broker, "orders", broker_addr="127.0.0.1:10921")
+    for reached_at in ("192.0.2.100", "198.51.100.7"):
+        client = server.connect(reached_at=reached_at)
+        route = client.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="orders"))
+        assert TopicRouteData.parse(route.body).broker_datas[0].broker_addrs == {0: f"{reached_at}:10921"}
+    near = {**IDENTITY, "broker_addr": "127.0.0.1:10921"}
+    for _ in range(3):  # by the address it gave, it is known: as long as it beats
+        server.advance(100)
+        broker.ask(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest(**near))
+    assert route_code(server.connect(), "orders") == ResponseCode.SUCCESS
+    leaving = UnRegisterBrokerRequest(broker_id=0, **near)
+    broker.ask(RequestCode.UNREGISTER_BROKER, leaving)
+    assert route_code(server.connect(), "orders") == ResponseCode.TOPIC_NOT_EXIST
+
+
 def test_a_body_that_was_changed_on_the_way_is_refused(server: RunningNameServer) -> None:
     answer = register(server.connect(), "orders", body_crc32=12345)
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_ERROR, "crc32 not match")

@@ -1,0 +1,113 @@
+"""The brokers of ``serve --brokers N``: the name, the directory and the ports of each.
+
+What Apache RocketMQ's operators write into one ``broker.conf`` a broker is derived here from one set of settings: the
+brokers are called NAME-0, NAME-1, … and keep their files in broker-0, broker-1, … of the data directory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.errors import ConfigurationError
+from gateway.settings import Address, Settings
+from gateway.settings.declare import text_of
+from gateway.settings.load import DEFAULT, Loaded
+
+MAX_BROKERS = 64
+"""Of one command; far more than cores."""
+PORT_DISTANCE = 10
+"""Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""
+MAX_PORT = 65_535
+PREFIX = "broker-"
+"""What the directories of the brokers are called, with their numbers. Never change: it is on disk."""
+NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"}
+"""Settings that name one broker's files, and how a value begins that does."""
+
+
+class Member(NamedTuple):
+    """One broker; ``settings`` are keys and texts as ``--set`` takes them."""
+
+    name: str
+    settings: tuple[tuple[str, str], ...]
+
+    def arguments(self, name_servers: Sequence[Address], port: int | None) -> list[str]:
+        """What follows ``rocketmq-gateway`` to run it; ``port`` when it is to listen where it did before."""
+        entries = [*self.settings, ("namesrvAddr", ";".join(map(str, name_servers)))]
+        if port is not None:
+            entries.append(("listenPort", str(port)))
+        return ["broker", "--supervised", *(text for key, value in entries for text in ("--set", f"{key}={value}"))]
+
+
+def members(loaded: Loaded, count: int) -> list[Member]:
+    """The brokers in order of their ports.
+
+    :raises ConfigurationError: a setting cannot be shared, or the ports do not suffice.
+    """
+    settings = loaded.settings
+    for key, begin in NOT_SHARED.items():
+        value = next(text_of(value) for declaration, value, _ in loaded.rows() if declaration.key == key)
+        if value and value.startswith(begin):
+            raise ConfigurationError(
+                f"{key} ({loaded.sources.get(key, DEFAULT)}): {count} brokers cannot share {value}; leave it out, so "
+                "that each keeps its files in a directory of its own, or start each with the command broker"
+            )
+    told = [(declaration.key, text_of(value)) for declaration, value, source in loaded.rows() if source != DEFAULT]
+    return [Member(_name(settings, index), (*told, *_own(settings, index))) for index in range(count)]
+
+
+def check_directory(root: Path, count: int) -> None:
+    """See that the data directory was not used by another number of brokers, whose messages nobody would serve.
+
+    :raises ConfigurationError: it was; the text says what to do.
+    """
+    if count > 1 and (root / "commitlog").exists():
+        raise ConfigurationError(
+            f"{root} holds the store of a single broker: move what is in it to {directory(root, 0)} to go on with it "
+            f"as the first of {count} brokers, or leave --brokers out"
+        )
+    kept = [
+        int(path.name.removeprefix(PREFIX))
+        for path in root.glob(f"{PREFIX}*")
+        if path.name.removeprefix(PREFIX).isdecimal() and (path / "commitlog").exists()
+    ]
+    if kept and (count == 1 or max(kept) >= count):
+        raise ConfigurationError(
+            f"{directory(root, max(kept))} holds messages that would not be served: start with --brokers "
+            f"{max(kept) + 1}, or move that directory away"
+        )
+
+
+def directory(root: Path, index: int) -> Path:
+    """Where a broker keeps its files."""
+    return root / f"{PREFIX}{index}"
+
+
+def _name(settings: Settings, index: int) -> str:
+    return f"{settings.broker_name}-{index}"
+
+
+def _own(settings: Settings, index: int) -> list[tuple[str, str]]:
+    own = [
+        ("brokerName", _name(settings, index)),
+        ("storePathRootDir", str(directory(settings.store_path_root_dir, index))),
+        ("listenPort", _port(settings.listen_port, index, "listenPort")),
+        ("metricsPromExporterPort", _port(settings.metrics_prom_exporter_port, index, "metricsPromExporterPort")),
+    ]
+    advertised = settings.advertised
+    if advertised.host is not None and advertised.port is not None:
+        port = int(_port(advertised.port, index, "gateway.advertise"))
+        own.append(("gateway.advertise", str(Address(advertised.host, port))))
+    return own
+
+
+def _port(first: int, index: int, key: str) -> str:
+    """The port of one broker; 0 stays 0, which is any free one."""
+    port = first + PORT_DISTANCE * index if first else 0
+    if port > MAX_PORT:
+        raise ConfigurationError(
+            f"{key}={first}: broker {index} would need port {port}; brokers are {PORT_DISTANCE} ports apart, and the "
+            f"last port is {MAX_PORT}"
+        )
+    return str(port)
