@@ -26,13 +26,13 @@ class Cable:
     def __enter__(self) -> Self:
         self._remove()
         try:
-            _ip("netns", "add", self.namespace)
-            _ip("link", "add", self._device, "type", "veth", "peer", "name", "far", "netns", self.namespace)
-            _ip("addr", "add", f"{self.near}/30", "dev", self._device)
-            _ip("link", "set", self._device, "up")
-            _ip("-n", self.namespace, "addr", "add", f"{self.far}/30", "dev", "far")
-            _ip("-n", self.namespace, "link", "set", "far", "up")
-            _ip("-n", self.namespace, "link", "set", "lo", "up")
+            ip("netns", "add", self.namespace)
+            ip("link", "add", self._device, "type", "veth", "peer", "name", "far", "netns", self.namespace)
+            ip("addr", "add", f"{self.near}/30", "dev", self._device)
+            ip("link", "set", self._device, "up")
+            ip("-n", self.namespace, "addr", "add", f"{self.far}/30", "dev", "far")
+            ip("-n", self.namespace, "link", "set", "far", "up")
+            ip("-n", self.namespace, "link", "set", "lo", "up")
         except AssertionError:
             self._remove()
             raise
@@ -47,18 +47,19 @@ class Cable:
 
     def cut(self) -> None:
         """From now on nothing arrives on either side."""
-        _ip("link", "set", self._device, "down")
+        ip("link", "set", self._device, "down")
 
     def mend(self) -> None:
         """Everything arrives again."""
-        _ip("link", "set", self._device, "up")
+        ip("link", "set", self._device, "up")
 
     def _remove(self) -> None:
         for command in (["link", "del", self._device], ["netns", "del", self.namespace]):
             subprocess.run(["ip", *command], capture_output=True, check=False, timeout=10)
 
 
-def _ip(*arguments: str) -> None:
+def ip(*arguments: str) -> None:
+    """Run ``ip``; AssertionError when it fails."""
     done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False, timeout=10)
     assert done.returncode == 0, (
         f"no network namespace to cut (it takes root and iproute2): ip {' '.join(arguments)}: {done.stderr}"
