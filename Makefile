@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate compat-machine compat-images check crash soak transactions bench demo lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate compat-machine compat-images check crash soak transactions bench bench-quick demo lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -26,7 +26,8 @@ help:
 	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
 	@echo "make accelerate  compile what runs for every message; run, bench and the tests then use it (1-2 minutes)"
 	@echo "make transactions  200,000 transactions while the gateway and the producers are killed"
-	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway"
+	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway: more than an hour"
+	@echo "make bench-quick the rows of it that say most: five minutes"
 	@echo "make demo        a gateway, transactional producers, a stream into Parquet and a report; needs Java for Spark"
 	@echo "make lock        renew the lock files"
 	@echo "make clean       remove what tools left behind (not .venv, not var/)"
@@ -141,6 +142,9 @@ transactions: setup-test compat-machine
 
 bench: accelerate
 	@$(IF_ACCELERATED) $(BIN)/python -m benchmarks $(ARGS)
+
+bench-quick: accelerate
+	@$(IF_ACCELERATED) $(BIN)/python -m benchmarks --quick $(ARGS)
 
 demo: setup-spark
 	@exec $(BIN)/python -m demo $(ARGS)

@@ -18,7 +18,7 @@ class Effort:
     runs: int
 
 
-FULL = Effort(warm_up_s=10, measured_s=20, backlog=1_200_000, runs=1)
+FULL = Effort(warm_up_s=10, measured_s=20, backlog=1_200_000, runs=3)
 QUICK = Effort(warm_up_s=4, measured_s=6, backlog=300_000, runs=1)
 
 

@@ -51,6 +51,7 @@ class Server:
     directory: Path
     launched_at_ms: int
     broker_port: int = 0
+    flush: Flush = "ASYNC_FLUSH"
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -90,29 +91,50 @@ def free_port() -> int:
 
 
 @contextmanager
-def launched(kind: Kind, flush: Flush, ports: tuple[int, int] | None = None) -> Iterator[Server]:
-    """A server from before it is ready to after it has ended; its store is removed."""
+def launched(
+    kind: Kind,
+    flush: Flush,
+    ports: tuple[int, int] | None = None,
+    prepare: Callable[[Path], None] | None = None,
+) -> Iterator[Server]:
+    """A server from before it is ready to after it has ended; its store is removed.
+
+    :param prepare: told the directory before the launch; the store is ``store`` in it.
+    """
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=CACHE))
     nameserver, broker = ports or (free_port(), free_port())
-    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0, broker)
+    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0, broker, flush)
     try:
-        launch = _launch_apache if kind == "apache" else _launch_gateway
-        launch(server, nameserver, broker, flush)
+        if prepare is not None:
+            prepare(directory)
+        _launch(server)
         yield server
     finally:
-        _stop(server)
+        stopped(server)
         shutil.rmtree(directory, ignore_errors=True)
 
 
 @contextmanager
-def serving(kind: Kind, flush: Flush = "ASYNC_FLUSH") -> Iterator[Server]:
-    """A server that is ready for clients."""
-    with launched(kind, flush) as server:
-        log = server.directory / "broker.log"
-        wanted = "boot success" if kind == "apache" else "ready nameserver="
-        wait_for(lambda: wanted in log.read_text(errors="replace"), server)
+def serving(
+    kind: Kind, flush: Flush = "ASYNC_FLUSH", *, prepare: Callable[[Path], None] | None = None
+) -> Iterator[Server]:
+    """A server that is ready for clients; ``prepare`` as for ``launched``."""
+    with launched(kind, flush, prepare=prepare) as server:
+        _wait_until_ready(server)
         yield server
+
+
+def started_again(server: Server) -> None:
+    """Launch a server that was killed or stopped, and wait until it is ready."""
+    _launch(server)
+    _wait_until_ready(server)
+
+
+def _wait_until_ready(server: Server) -> None:
+    log = server.directory / "broker.log"
+    wanted = "boot success" if server.kind == "apache" else "ready nameserver="
+    wait_for(lambda: wanted in log.read_text(errors="replace"), server)
 
 
 def wait_for(condition: Callable[[], bool], server: Server) -> None:
@@ -126,11 +148,16 @@ def wait_for(condition: Callable[[], bool], server: Server) -> None:
         pause.wait(0.05)
 
 
-def _launch_apache(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
-    home = server.directory
-    (home / "conf").mkdir()
+def _launch(server: Server) -> None:
+    launch = _launch_apache if server.kind == "apache" else _launch_gateway
+    launch(server, int(server.nameserver.rpartition(":")[2]))
+
+
+def _launch_apache(server: Server, nameserver: int) -> None:
+    home, broker = server.directory, server.broker_port
+    (home / "conf").mkdir(exist_ok=True)
     store = home / "store"
-    conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr=127.0.0.1:{nameserver}\nflushDiskType={flush}\n"
+    conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr={server.nameserver}\nflushDiskType={server.flush}\n"
     conf += f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
     conf += f"haListenPort={free_port()}\n"  # its own port 10912 may be another broker's
     (home / "broker.conf").write_text(conf)
@@ -174,9 +201,9 @@ def _gateway() -> list[str]:
     return [str(script)] if script.exists() else [sys.executable, "-m", "gateway.cli"]
 
 
-def _launch_gateway(server: Server, nameserver: int, broker: int, flush: Flush) -> None:
-    command = [*_gateway(), "serve", "--data", str(server.directory / "store"), "--port", str(broker)]
-    command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={flush}"]
+def _launch_gateway(server: Server, nameserver: int) -> None:
+    command = [*_gateway(), "serve", "--data", str(server.directory / "store"), "--port", str(server.broker_port)]
+    command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={server.flush}"]
     _start(server, "broker.log", command)
 
 
@@ -186,7 +213,16 @@ def _start(server: Server, log_name: str, command: list[str]) -> None:
         server.processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT))
 
 
-def _stop(server: Server) -> None:
+def killed(server: Server) -> None:
+    """As ``kill -9`` of all its processes."""
+    for process in server.processes:
+        process.kill()
+        process.wait()
+    server.processes.clear()
+
+
+def stopped(server: Server) -> None:
+    """Ask its processes to end, the broker first, and wait for it."""
     for process in reversed(server.processes):
         process.send_signal(signal.SIGTERM)
     for process in reversed(server.processes):
@@ -195,6 +231,7 @@ def _stop(server: Server) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+    server.processes.clear()
 
 
 def version(kind: Kind) -> str:

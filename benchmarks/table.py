@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
+import statistics
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.row import RATES, Measured, Row
 from benchmarks.servers import KINDS, Kind, version
 
-Results = dict[str, dict[Kind, Measured]]
-_HEADINGS = ("row", "value", "Apache RocketMQ", "gateway", "ratio", "goal", "")
+Results = dict[str, dict[Kind, list[Measured]]]
+"""What each round gave, by row and server."""
+_HEADINGS = ("row", "value", "Apache RocketMQ", "gateway", "ratio", "from", "to", "goal", "")
 
 
 def lines(rows: list[Row], results: Results) -> list[str]:
@@ -26,15 +28,22 @@ def lines(rows: list[Row], results: Results) -> list[str]:
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
-def _of_row(row: Row, measured: dict[Kind, Measured]) -> list[tuple[str, ...]]:
-    names = dict.fromkeys(name for kind in KINDS if kind in measured for name in measured[kind].values)
+def ratios(measured: dict[Kind, list[Measured]], name: str) -> list[float]:
+    """Gateway / Apache of a value in each round, least first; empty where one of them has no such value."""
+    theirs, ours = ([one.values.get(name) for one in measured.get(kind, ())] for kind in KINDS)
+    return sorted(our / their for their, our in zip(theirs, ours, strict=False) if their and our is not None)
+
+
+def _of_row(row: Row, measured: dict[Kind, list[Measured]]) -> list[tuple[str, ...]]:
+    names = dict.fromkeys(name for runs in measured.values() for one in runs for name in one.values)
     return [_of_value(row, name, measured) for name in names]
 
 
-def _of_value(row: Row, name: str, measured: dict[Kind, Measured]) -> tuple[str, ...]:
-    theirs, ours = (measured[kind].values.get(name) if kind in measured else None for kind in KINDS)
-    ratio = ours / theirs if ours is not None and theirs else None
-    shown = "" if ratio is None else f"{ratio:.2f}"
+def _of_value(row: Row, name: str, measured: dict[Kind, list[Measured]]) -> tuple[str, ...]:
+    theirs, ours = (_median(measured.get(kind, []), name) for kind in KINDS)
+    found = ratios(measured, name)
+    ratio = statistics.median(found) if found else None
+    shown = [f"{value:.2f}" for value in (statistics.median(found), found[0], found[-1])] if found else ["", "", ""]
     goal, judged, least = row.goals.get(name), ratio, name in RATES
     if name in row.own_goals:
         goal, judged, least = row.own_goals[name], ours, True
@@ -43,7 +52,12 @@ def _of_value(row: Row, name: str, measured: dict[Kind, Measured]) -> tuple[str,
         sign = f"{'≥' if least else '≤'} {goal:g}" + (" itself" if name in row.own_goals else "")
     if goal is not None and judged is not None:
         verdict = "ok" if (judged >= goal if least else judged <= goal) else "MISSED"
-    return row.name, name, _number(theirs), _number(ours), shown, sign, verdict
+    return row.name, name, _number(theirs), _number(ours), *shown, sign, verdict
+
+
+def _median(runs: list[Measured], name: str) -> float | None:
+    values = [one.values[name] for one in runs if name in one.values]
+    return statistics.median(values) if values else None
 
 
 def _number(value: float | None) -> str:
@@ -76,7 +90,7 @@ def write(path: Path, rows: list[Row], results: Results, effort: str) -> None:
         "versions": {kind: version(kind) for kind in KINDS},
         "effort": effort,
         "rows": {
-            row.name: {kind: measured.values for kind, measured in results[row.name].items()}
+            row.name: {kind: [one.values for one in runs] for kind, runs in results[row.name].items()}
             for row in rows
             if row.name in results
         },

@@ -1,0 +1,82 @@
+"""The question: what does a load lose beside consumers, beside idle connections, beside ten thousand topics."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from benchmarks.java_tools import start_program
+from benchmarks.row import Effort, Measured, Row
+from benchmarks.sending import LATENCY_GOALS, load, measured
+from benchmarks.servers import Kind, Server, serving
+from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import RequestCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.disk.config_json import TopicsFile
+
+TOPICS = 10_000
+SENDERS = ("-w", "64")
+
+
+@contextmanager
+def idle_connections(server: Server, count: int) -> Iterator[None]:
+    """Clients that said hello and do nothing else."""
+    with ExitStack() as stack:
+        for number in range(count):
+            client = stack.enter_context(socket.create_connection(("127.0.0.1", server.broker_port), 10))
+            body = HeartbeatData(client_id=f"idle-{number}", producers=("idle",)).build()
+            client.sendall(Connection().send(RemotingCommand(RequestCode.HEART_BEAT, opaque=1, body=body)))
+        yield
+
+
+@contextmanager
+def consumer(server: Server, effort: Effort) -> Iterator[None]:
+    """A Java push consumer that takes what the load sends for as long as it lasts."""
+    seconds = str(effort.warm_up_s + effort.measured_s + 60)
+    running = start_program(
+        "Backlog", "-n", server.nameserver, "-t", "Bench", "-c", "1000000000", "-m", "push", "--max", seconds
+    )
+    try:
+        yield
+    finally:
+        running.process.kill()
+        running.process.communicate()
+
+
+def many_topics(directory: Path) -> None:
+    """A store whose broker has ten thousand topics of 8 queues."""
+    names = (f"topic-{number}" for number in range(TOPICS))
+    topics = {name: TopicConfig(topic_name=name, read_queue_nums=8, write_queue_nums=8, perm=6) for name in names}
+    path = directory / "store" / "config" / "topics.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(TopicsFile(topics, DataVersion(timestamp=1), {}).build())
+
+
+def _beside_connections(kind: Kind, effort: Effort) -> Measured:
+    with serving(kind) as server, idle_connections(server, 1_000):
+        return measured(server, load(server, effort, *SENDERS))
+
+
+def _beside_consumer(kind: Kind, effort: Effort) -> Measured:
+    with serving(kind) as server, consumer(server, effort):
+        return measured(server, load(server, effort, *SENDERS))
+
+
+def _beside_topics(kind: Kind, effort: Effort) -> Measured:
+    with serving(kind, prepare=many_topics) as server:
+        return measured(server, load(server, effort, *SENDERS))
+
+
+def _row(name: str, measure: Callable[[Kind, Effort], Measured]) -> Row:
+    return Row(name, measure, {"messages_per_s": 1.5, **LATENCY_GOALS})
+
+
+ROWS = (
+    _row("mixed-64", _beside_consumer),
+    _row("connections-1000", _beside_connections),
+    _row("topics-10000", _beside_topics),
+)
