@@ -14,6 +14,8 @@ from wire.frame import FRAME_HEAD, build_frame_head
 
 _OPAQUE: Final = 1_234_567_890
 _BLANK: Final = "%s"
+MAX_KEPT_HEAD: Final = 1024
+"""Longer headers than any of these answers has: their first bytes are not remembered."""
 
 
 class AnswerForm:
@@ -23,7 +25,7 @@ class AnswerForm:
     :param blanks: names of the fields to fill in.
     """
 
-    __slots__ = ("_text",)
+    __slots__ = ("_heads", "_text")
 
     def __init__(self, code: int, constant: Mapping[str, str], blanks: Sequence[str]) -> None:
         fields = {name: value.replace("%", "%%") for name, value in constant.items()}
@@ -33,6 +35,7 @@ class AnswerForm:
         before, found, after = text.rpartition(f'"opaque":{_OPAQUE}')
         assert found, "the header of a sample names its opaque"
         self._text = f'{before}"opaque":%d{after}'
+        self._heads: dict[int, bytes] = {}
 
     def build(self, request: RemotingCommand, *values: object) -> bytes:
         """The frame that answers ``request``, whose header was JSON (``serialize_type`` 0).
@@ -41,4 +44,10 @@ class AnswerForm:
             writes as they are.
         """
         header = (self._text % (*values, request.opaque)).encode()
-        return FRAME_HEAD.pack(len(header) + 4, len(header)) + header
+        length = len(header)
+        head = self._heads.get(length)
+        if head is None:
+            head = FRAME_HEAD.pack(length + 4, length)
+            if length < MAX_KEPT_HEAD:
+                self._heads[length] = head
+        return head + header

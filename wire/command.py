@@ -11,6 +11,7 @@ from typing import Final
 
 from wire.codes import SERVER_VERSION
 from wire.ext_fields import parse_ext_fields
+from wire.json_header import decode_json_header
 
 # The flag bits of ``RemotingCommand``: never change.
 RESPONSE_FLAG: Final = 1
@@ -31,6 +32,7 @@ class RemotingCommand:
     :param remark: text for people, mostly of an error.
     :param ext_fields: the header fields by wire name; the command keeps the mapping, it does not copy it.
     :param ext_json: instead of them, the JSON object they are read from when first asked for.
+    :param header: instead of both, the header object, read together with the command from ``header_json``.
     :param body: the bytes after the header.
     :param serialize_type: ``SerializeType`` of the header, as it was read or is to be written.
     """
@@ -41,6 +43,8 @@ class RemotingCommand:
         "code",
         "ext_json",
         "flag",
+        "header",
+        "header_json",
         "language",
         "opaque",
         "remark",
@@ -59,6 +63,8 @@ class RemotingCommand:
         remark: str | None = None,
         ext_fields: dict[str, str] | None = None,
         ext_json: bytes | None = None,
+        header: object = None,
+        header_json: bytes | None = None,
         body: bytes = b"",
         serialize_type: int = 0,
     ) -> None:
@@ -70,6 +76,8 @@ class RemotingCommand:
         self.remark = remark
         self._ext_fields = ext_fields
         self.ext_json = ext_json
+        self.header = header
+        self.header_json = header_json
         self.body = body
         self.serialize_type = serialize_type
 
@@ -78,8 +86,12 @@ class RemotingCommand:
         """The header fields by wire name."""
         fields = self._ext_fields
         if fields is None:
-            fields = self._ext_fields = {} if self.ext_json is None else parse_ext_fields(self.ext_json)
-            self.ext_json = None  # from now on the mapping counts, whatever is done to it
+            text = self.ext_json
+            if self.header_json is not None:
+                text = bytes(decode_json_header(self.header_json).extFields)
+            fields = self._ext_fields = {} if text is None else parse_ext_fields(text)
+            # From now on the mapping counts, whatever is done to it.
+            self.ext_json = self.header_json = self.header = None
         return fields
 
     @property

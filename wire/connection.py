@@ -16,6 +16,7 @@ from wire.errors import FrameError, RemoteError
 from wire.frame import (
     FRAME_HEAD,
     MAX_FRAME_BYTES,
+    WholeHeaders,
     build_frame,
     check_header_mark,
     parse_marked_frame,
@@ -43,12 +44,14 @@ class Connection:
     """The receiving and the sending half of a connection, for clients and servers alike.
 
     :param max_frame_bytes: largest frame accepted, length field included.
+    :param whole_headers: what comes so often that its command and header are read in one step.
     """
 
-    __slots__ = ("_failure", "_max_frame_bytes", "_needed_bytes", "_partial", "first_look")
+    __slots__ = ("_failure", "_max_frame_bytes", "_needed_bytes", "_partial", "_whole_headers", "first_look")
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, whole_headers: WholeHeaders | None = None) -> None:
         self._max_frame_bytes = max_frame_bytes
+        self._whole_headers: WholeHeaders = {} if whole_headers is None else whole_headers
         self._partial = bytearray()
         self._needed_bytes = _HEAD_BYTES
         self._failure: RemoteError | None = None
@@ -111,6 +114,7 @@ class Connection:
         available = len(data)
         limit = self._max_frame_bytes - _LENGTH_BYTES
         first_look = self.first_look
+        whole = self._whole_headers
         while available - position >= _HEAD_BYTES:
             frame_bytes, mark = FRAME_HEAD.unpack_from(data, position)
             if not _LEAST_FRAME_BYTES <= frame_bytes <= limit:
@@ -124,7 +128,7 @@ class Connection:
             position = end
             if first_look is not None and mark == end - begin and first_look(data[begin:end]):
                 continue
-            commands.append(parse_marked_frame(data, mark, begin, end))
+            commands.append(parse_marked_frame(data, mark, begin, end, whole))
         self._needed_bytes = _HEAD_BYTES
         return position
 

@@ -12,6 +12,8 @@ import msgspec
 # What an absent opaque is read as. The Java decoder takes its own next number, which also matches nothing.
 NO_OPAQUE: Final = -1
 NO_FIELDS: Final = msgspec.Raw(b"{}")
+WHOLE_START_BYTES: Final = 12
+"""So many bytes tell which request a header is of, ``{"code":310,`` (``headers.whole``)."""
 
 Int32: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 

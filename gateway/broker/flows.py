@@ -88,18 +88,21 @@ class Flows:
         self._sampled_ms = [clock_ms()] * len(_STEPS_MS)
         self._is_full = False
 
-    def stored(self, messages: Iterable[Stored]) -> None:
-        """Messages were stored. Neighbours mostly have the same topic, and are added up first."""
+    def stored(self, messages: Iterable[Stored]) -> set[str]:
+        """Messages were stored. Neighbours mostly have the same topic, and are added up first. All their topics."""
+        topics = set()
         topic, count, size = "", 0, 0
         for message in messages:
             if message.topic != topic:
                 if count:
                     self._add(topic, count, size)
                 topic, count, size = message.topic, 0, 0
+                topics.add(topic)
             count += 1
             size += message.size
         if count:
             self._add(topic, count, size)
+        return topics
 
     def given(self, topic: str, group: str, messages: int, size: int) -> None:
         """A pull of a group was answered with messages."""

@@ -32,7 +32,7 @@ from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
-from gateway.metadata.names import CHECK_MAX_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
@@ -346,10 +346,11 @@ class BrokerParts:
     def _dispatched(self, messages: list[Dispatched]) -> None:
         """New messages can be read: tell everyone who waits for some."""
         self.traffic.stored_messages += len(messages)
-        self.flows.stored(messages)
+        topics = self.flows.stored(messages)  # who waits for one topic only does not look through all messages
         self.transactions.half_stored(messages)
-        self.delays.arrived(messages)
-        if self.timers is not None:
+        if SCHEDULE_TOPIC in topics:
+            self.delays.arrived(messages)
+        if self.timers is not None and WHEEL_TIMER_TOPIC in topics:
             self.timers.arrived(messages)
         self.held.arrived(messages)
         self.pops.arrived(messages)

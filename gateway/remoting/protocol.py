@@ -20,6 +20,7 @@ from gateway.telemetry.logs import EventLog
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
+from wire.headers.whole import WHOLE_HEADERS
 
 log = EventLog("remoting")
 
@@ -58,7 +59,7 @@ class RemotingProtocol(Protocol):
         self._commands = commands
         self._flush_group = flush_group
         self._incomplete_frames = incomplete_frames
-        self._connection = Connection(max_frame_bytes)
+        self._connection = Connection(max_frame_bytes, WHOLE_HEADERS)
         self._held_bytes = 0
         self._waiting: list[RemotingCommand] = []
 

@@ -6,7 +6,7 @@ On the reactor's thread only, which alone gives out offsets. Nothing is on disk 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
@@ -26,7 +26,9 @@ from wire.message.record import OutgoingMessage, build_record
 OnStored: TypeAlias = Callable[[PutResult], None]
 OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
 
-_WRITE = WaitFor.WRITE
+# Looked up for every message, which for an attribute of an enumeration takes as long as a call.
+_WRITE: Final = WaitFor.WRITE
+_PUT_OK: Final = PutStatus.PUT_OK
 
 
 class Appender:
@@ -79,7 +81,7 @@ class Appender:
         queue: ConsumeQueue | None = None
         queue_offset = 0
         if not message.sys_flag & HIDDEN:
-            queue = self._queues.find((message.topic, message.queue_id)) or self._queues.make(
+            queue = self._queues.by_name.get((message.topic, message.queue_id)) or self._queues.make(
                 message.topic, message.queue_id
             )
             queue_offset = queue.next_offset
@@ -103,7 +105,7 @@ class Appender:
             record = build_record(message, queue_offset, position, stored_at_ms)
         elif not batch.writes:
             commit_log.begin_write(batch)
-        result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+        result = PutResult(_PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
         batch.buffers.append(record)
         batch.end = commit_log.position = position + size
         commit_log.room -= size

@@ -25,8 +25,8 @@ class ConsumeQueues:
         self._shared = QueueFiles(
             files, paths.consume_queue, settings.consume_queue_file_bytes, settings.max_open_consume_queue_files
         )
-        self._by_name: dict[tuple[str, int], ConsumeQueue] = {}
-        self.find = self._by_name.get
+        self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
+        self.find = self.by_name.get
         self._dirty: set[tuple[ConsumeQueue, int]] = set()
         self._new_directories: set[Path] = set()
         self._changed: set[ConsumeQueue] = set()  # in memory only, and not listed yet
@@ -37,16 +37,16 @@ class ConsumeQueues:
         self._lock = Lock()
 
     def __len__(self) -> int:
-        return len(self._by_name)
+        return len(self.by_name)
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
-        return iter(list(self._by_name.values()))
+        return iter(list(self.by_name.values()))
 
     def make(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, new when there is none; nothing is on disk before its first unit."""
-        queue = self._by_name.get((topic, queue_id))
+        queue = self.by_name.get((topic, queue_id))
         if queue is None:
-            queue = self._by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
+            queue = self.by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
         return queue
 
     def write(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
@@ -54,7 +54,7 @@ class ConsumeQueues:
 
         :raises OSError: as ``ConsumeQueue.write_units``.
         """
-        if self._by_name.get((queue.topic, queue.queue_id)) is not queue:
+        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
             return  # its topic was deleted while the messages were on their way
         known = len(queue.starts)
         try:
@@ -108,17 +108,17 @@ class ConsumeQueues:
             if not is_queue_name(name):
                 path = printable(self._directory / topic / name)
                 remarks.append(f"{path} is not a consume queue and was left alone")
-            elif (topic, int(name)) not in self._by_name:
+            elif (topic, int(name)) not in self.by_name:
                 remarks += self._load(self.make(topic, int(name)))
         for topic, queue_id, end in ends:
-            known = self._by_name.get((topic, queue_id))
+            known = self.by_name.get((topic, queue_id))
             if end > (known.max_offset if known is not None else 0):
                 self.lost[topic, queue_id] = end
         return remarks
 
     def _take_over(self, ends: QueueEnds) -> dict[str, list[str]]:
         """Restore the queues whose files are as they were; of topics that got no other queues, the changed ones."""
-        files, shared, by_name = self._files, self._shared, self._by_name
+        files, shared, by_name = self._files, self._shared, self.by_name
         changed: dict[str, list[str]] = {}
         directories_ms = files.modified_all(self._directory, [topic for topic, _, _ in ends.topics])
         named = ((topic, queues) for topic, _, queues in ends.topics)
@@ -139,7 +139,7 @@ class ConsumeQueues:
         try:
             found = queue.load(self._files.list(queue.directory))
         except NotADirectoryError:
-            del self._by_name[queue.topic, queue.queue_id]
+            del self.by_name[queue.topic, queue.queue_id]
             return [f"{queue.directory} is not a consume queue and was left alone"]
         self._changed.add(queue)
         if queue.is_damaged:
@@ -225,15 +225,15 @@ class ConsumeQueues:
 
     def forget(self, name: tuple[str, int]) -> None:
         """A queue is of a deleted topic: remove what is left of it."""
-        queue = self._by_name.pop(name, None)
+        queue = self.by_name.pop(name, None)
         if queue is not None:
             queue.clear()
 
     def detach_topic(self, topic: str) -> int:
         """Forget the queues of a topic, whose files somebody else deletes; how many there were."""
-        names = [name for name in self._by_name if name[0] == topic]
+        names = [name for name in self.by_name if name[0] == topic]
         for name in names:
-            queue = self._by_name.pop(name)
+            queue = self.by_name.pop(name)
             with self._lock:
                 self._dirty.difference_update([(queue, start) for start in queue.starts])
                 self._new_directories.discard(queue.directory)
@@ -299,7 +299,7 @@ class ConsumeQueues:
     def _known(self, queues: Iterable[ConsumeQueue], commit_log_end: int) -> list[KnownTopic]:
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for queue in queues:
-            if self._by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
+            if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
                 by_topic.setdefault(queue.topic, []).append((queue.queue_id, *queue.state(commit_log_end)))
         topics_ms = self._files.modified_all(self._directory, list(by_topic))
         files_ms = iter(queue_files_modified_ms(self._files, self._paths, by_topic.items(), self._shared.file_bytes))

@@ -8,7 +8,7 @@ The same rules serve new messages and those that recovery finds in the log. Upst
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
@@ -18,9 +18,9 @@ from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 from wire.message.tags import tags_code
 
-SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Never change: the queues of this topic hold times of delivery instead of tags codes."""
-HIDDEN = SysFlag.TRANSACTION_PREPARED
+HIDDEN: Final = int(SysFlag.TRANSACTION_PREPARED)
 """This bit is set in the prepared and in the rollback kind: no queue shows them."""
 
 MAX_LEVEL_DIGITS = 9

@@ -30,8 +30,10 @@ from wire.message.record import StoredMessage
 
 log = EventLog("store")
 
-LEAST_SLICE = 64
+LEAST_SLICE = 256
 """Fewer messages wait for more: the work of a slice that is the same for any number of messages is then shared."""
+LEAST_SLICE_BYTES = 1024 * 1024
+"""Unless their records are large: they are kept in memory meanwhile."""
 BUILD_SLICE = 512
 """Messages a query indexes at a time while it waits for the backlog."""
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
@@ -201,7 +203,8 @@ class KeyIndex:
     @property
     def has_slice(self) -> bool:
         """Whether enough waits for ``build``; less waits for more, for a query or for the next flush."""
-        return self._waiting >= LEAST_SLICE or self._behind or bool(self._gaps)
+        enough = self._waiting >= LEAST_SLICE or self._waiting_bytes >= LEAST_SLICE_BYTES
+        return enough or self._behind or bool(self._gaps)
 
     def build(self, budget: int) -> int:
         """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.

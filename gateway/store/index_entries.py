@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
 from gateway.store.put_result import PutResult
 from wire.message.flags import SysFlag
@@ -16,19 +16,19 @@ from wire.message.java_hash import index_key_hash, index_key_hashes
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
-Keyed: TypeAlias = "list[tuple[int, int, str, Callable[[str], str | None]]]"
-"""Commit log offset, stored at ms, topic, and what finds a property, of each message."""
+Keyed: TypeAlias = "list[tuple[int, int, str, dict[str, str]]]"
+"""Commit log offset, stored at ms, topic and properties of each message."""
 
 MAX_KNOWN_TAGS = 4096
 """Tags (of a topic) whose hash is remembered; all are forgotten when there are more."""
 _TAG_MARK = "T#"
 """Stands before a tag where a key is hashed. On disk: never change (upstream ``MessageConst.INDEX_TAG_TYPE``)."""
-_ROLLBACK = SysFlag.TRANSACTION_ROLLBACK
-_MASK = SysFlag.TRANSACTION_MASK
-_UNIQ_KEY = PropertyName.UNIQ_KEY
-_KEYS = PropertyName.KEYS
-_TAGS = PropertyName.TAGS
-_known_tags: dict[tuple[str, str], int] = {}
+_ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK
+_MASK: Final = SysFlag.TRANSACTION_MASK
+_UNIQ_KEY: Final = PropertyName.UNIQ_KEY
+_KEYS: Final = PropertyName.KEYS
+_TAGS: Final = PropertyName.TAGS
+_known_tags: Final[dict[tuple[str, str], int]] = {}
 
 
 class KeyKind(Enum):
@@ -58,7 +58,7 @@ def tag_key(tag: str) -> str:
 def keyed_results(results: Sequence[PutResult]) -> Keyed:
     """What the index needs of dispatched messages."""
     return [
-        (result.commit_log_offset, result.stored_at_ms, result.topic, result.message.property_map.get)
+        (result.commit_log_offset, result.stored_at_ms, result.topic, result.message.property_map)
         for result in results
         if result.message.sys_flag & _MASK != _ROLLBACK
     ]
@@ -67,7 +67,7 @@ def keyed_results(results: Sequence[PutResult]) -> Keyed:
 def keyed_messages(messages: Sequence[StoredMessage]) -> Keyed:
     """What the index needs of messages read from the log."""
     return [
-        (message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map.get)
+        (message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
         for message in messages
         if message.sys_flag & _MASK != _ROLLBACK
     ]
@@ -93,9 +93,8 @@ class IndexEntries(NamedTuple):
 
 def key_entries(keyed: Keyed) -> IndexEntries:
     """The entries of unique keys and KEYS, in the order of their messages."""
-    finds = [find for _, _, _, find in keyed]
-    unique_keys = [find(_UNIQ_KEY) for find in finds]
-    more = [find(_KEYS) for find in finds]
+    unique_keys = [properties.get(_UNIQ_KEY) for _, _, _, properties in keyed]
+    more = [properties.get(_KEYS) for _, _, _, properties in keyed]
     if all(unique_keys) and not any(more):  # as stock producers send without KEYS
         topics = [topic for _, _, topic, _ in keyed]
         keys = cast("list[str]", unique_keys)
@@ -118,12 +117,12 @@ def key_entries(keyed: Keyed) -> IndexEntries:
 
 def tag_entries(keyed: Keyed) -> IndexEntries:
     """The entries of tags, in the order of their messages."""
-    tags = [find(_TAGS) for _, _, _, find in keyed]
+    tags = [properties.get(_TAGS) for _, _, _, properties in keyed]
+    if not any(tags):
+        return IndexEntries([], [], [])
     if not all(tags):
         keyed = [each for each, tag in zip(keyed, tags, strict=True) if tag]
         tags = list(filter(None, tags))
-    if not tags:
-        return IndexEntries([], [], [])
     count = len(keyed)
     topics = [topic for _, _, topic, _ in keyed]
     offsets = [offset for offset, _, _, _ in keyed]

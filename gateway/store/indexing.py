@@ -21,7 +21,7 @@ log = EventLog("store")
 
 AHEAD_BYTES = 8 * 1024 * 1024
 """Brought into memory before an index that catches up gets there: its slices are read on the reactor's thread."""
-INDEX_SLICE = 256
+INDEX_SLICE = 512
 """Messages indexed in one reactor turn: more than most turns store, and no request waits for long behind it."""
 
 

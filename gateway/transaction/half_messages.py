@@ -7,7 +7,6 @@ ordinary record of the half topic, so that it gets a queue offset; its real plac
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, MAX_GROUP_CHARACTERS
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
@@ -69,7 +68,7 @@ def half_of(message: OutgoingMessage) -> OutgoingMessage:
     every transaction and the send path has no more use for the original.
     """
     raw = message.properties
-    properties = cast("dict[str, str]", message.property_map)
+    properties = message.property_map
     if not _BROKERS_OWN.isdisjoint(properties):
         for name in _BROKERS_OWN:
             properties.pop(name, None)
@@ -166,7 +165,7 @@ def check_body(half: StoredMessage) -> bytes | None:
     return build_record(message, half.queue_offset, half.commit_log_offset, half.stored_at_ms)
 
 
-def _moved(source: StoredMessage, topic: str, raw: bytes, properties: Mapping[str, str]) -> OutgoingMessage:
+def _moved(source: StoredMessage, topic: str, raw: bytes, properties: dict[str, str]) -> OutgoingMessage:
     moved = restated(source, topic, HALF_QUEUE_ID, raw, properties)
     moved.sys_flag = with_transaction_kind(source.sys_flag, SysFlag.TRANSACTION_NONE)
     moved.prepared_transaction_offset = 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
-from typing import cast
 
 from gateway.store.put_result import Dispatched
 from wire.message.record import MAGIC_V1, StoredMessage
@@ -88,5 +87,5 @@ class RecentHalves:
             body,
             message.topic,
             message.properties,
-            cast("dict[str, str]", message.property_map),
+            message.property_map,
         )

@@ -79,6 +79,9 @@ def read_header(cls: type[H], command: RemotingCommand) -> H:
 
     :raises FieldError: a required field is missing, or a field is not of its type.
     """
+    known = command.header
+    if type(known) is cls:
+        return known
     ext_json = command.ext_json
     if ext_json is not None:
         decode = _DECODERS.get(cls)

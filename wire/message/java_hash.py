@@ -137,9 +137,14 @@ def index_key_hashes(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     """``index_key_hash`` of many keys, each with its topic, at a fraction of the cost."""
     if not keys:
         return []
-    longest = max(map(len, keys))
+    lengths = set(map(len, keys))
+    longest = max(lengths)
     if longest > _MAX_LANE_BYTES or len(keys) < _LEAST_BATCH:
         return list(map(index_key_hash, topics, keys))
+    text = "".join(keys)
+    if len(lengths) == 1 and longest and text.isascii():
+        shared_chars = _shared_chars(min(keys), max(keys))
+        return index_key_hashes_alike(topics, text.encode(), longest, shared_chars=shared_chars).tolist()
     lane_bytes = 8
     while lane_bytes < longest:
         lane_bytes *= 2
@@ -152,6 +157,14 @@ def index_key_hashes(topics: Sequence[str], keys: Sequence[str]) -> list[int]:
     return hashes
 
 
+def _shared_chars(least: str, greatest: str) -> int:
+    """How many characters two different texts have in common at their begin, and all those between them."""
+    for count, (one, other) in enumerate(zip(least, greatest, strict=False)):
+        if one != other:
+            return count
+    return 0
+
+
 def _batch_hashes(topics: Sequence[str], keys: Sequence[str], lane_bytes: int) -> list[int]:
     text = "".join(keys)
     if len(text) != lane_bytes * len(keys):  # zeros in front of a key change nothing
@@ -159,10 +172,7 @@ def _batch_hashes(topics: Sequence[str], keys: Sequence[str], lane_bytes: int) -
     if not text.isascii():
         return list(map(index_key_hash, topics, keys))
     lengths = list(map(len, keys))
-    if lengths.count(lengths[0]) == len(lengths):
-        parts = list(map(_topic_parts[lengths[0]].get, topics))
-    else:
-        parts = [_topic_parts[length].get(topic) for topic, length in zip(topics, lengths, strict=True)]
+    parts = [_topic_parts[length].get(topic) for topic, length in zip(topics, lengths, strict=True)]
     known = array("Q", list(map(_topic_part, topics, lengths)) if None in parts else cast("list[int]", parts))
     return _lane_hashes(text.encode(), lane_bytes, known).tolist()
 

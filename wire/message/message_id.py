@@ -13,6 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from ipaddress import ip_address
+from typing import Final
 
 from wire.errors import LocalError, RemoteError
 from wire.fixed_layout import FixedLayout
@@ -28,8 +29,12 @@ HOST_V6_BYTES = 20
 OFFSET_ID_V4_CHARS = 32
 OFFSET_ID_V6_CHARS = 56
 
-_offset = struct.Struct(">q")
-_port = struct.Struct(">i")
+MAX_CACHED_HOSTS: Final = 64
+"""Brokers whose part of an id is remembered; the cache is emptied when it is full."""
+
+_host_texts: Final[dict[bytes, str]] = {}
+_offset: Final = struct.Struct(">q")
+_port: Final = struct.Struct(">i")
 
 
 def pack_host(ip: str, port: int) -> bytes:
@@ -62,7 +67,12 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 
 def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
     """The id of the message at ``commit_log_offset`` of the broker at ``store_host`` (packed)."""
-    return (store_host + _offset.pack(commit_log_offset)).hex().upper()
+    host = _host_texts.get(store_host)
+    if host is None:
+        if len(_host_texts) >= MAX_CACHED_HOSTS:
+            _host_texts.clear()
+        host = _host_texts[store_host] = store_host.hex().upper()
+    return f"{host}{commit_log_offset:016X}"
 
 
 def parse_offset_message_id(text: str) -> tuple[bytes, int]:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from wire.errors import LocalError, RecordError
 from wire.message.flags import SysFlag
@@ -59,18 +58,18 @@ __all__ = [
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
-_properties_bytes = struct.Struct(">h")
-_UNPACK_BY_BYTE = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
-_PACK_BY_HOSTS = {
+_properties_bytes: Final = struct.Struct(">h")
+_UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
+_PACK_BY_HOSTS: Final = {
     (HOST_V6_BYTES if flags & SysFlag.BORN_HOST_V6 else HOST_V4_BYTES) * 32
     + (HOST_V6_BYTES if flags & SysFlag.STORE_HOST_V6 else HOST_V4_BYTES): (head.pack, head.size, flags)
     for flags, head in HEADS.items()
 }
-_NO_HOST_FLAGS = ~SysFlag.HOSTS_MASK
+_NO_HOST_FLAGS: Final = ~SysFlag.HOSTS_MASK
 
 MAX_CACHED_TOPICS = 4096
 """Topics whose encoded field is remembered; the cache is emptied when it is full."""
-_topic_fields: dict[str, tuple[int, bytes]] = {}
+_topic_fields: Final[dict[str, tuple[int, bytes]]] = {}
 
 
 class OutgoingMessage:
@@ -112,7 +111,7 @@ class OutgoingMessage:
         prepared_transaction_offset: int,
         body: bytes,
         properties: bytes = b"",
-        property_map: Mapping[str, str] | None = None,
+        property_map: dict[str, str] | None = None,
     ) -> None:
         self.topic = topic
         self.queue_id = queue_id
@@ -217,7 +216,7 @@ def restated(
     topic: str,
     queue_id: int,
     properties: bytes,
-    property_map: Mapping[str, str] | None = None,
+    property_map: dict[str, str] | None = None,
 ) -> OutgoingMessage:
     """The same message as it goes to another place, with other properties: body, flags, hosts and counts are kept.
 

@@ -33,7 +33,8 @@ class Clock:
 
 def test_a_new_topic_is_counted_from_its_first_message_on() -> None:
     clock = Clock()
-    clock.flows.stored([Message("t"), Message("t"), Message("u", 7)])
+    topics = clock.flows.stored([Message("t"), Message("t"), Message("u", 7)])
+    assert topics == {"t", "u"}
     clock.now_ms += 500
     assert clock.into("t", MINUTE) == Amount(2, 200, 2, 500)
     assert clock.into("u", DAY) == Amount(1, 7, 1, 500)

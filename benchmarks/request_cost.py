@@ -1,0 +1,255 @@
+"""The question: what processor time does one request cost the broker, from the bytes of a read to those of the answer.
+
+    python -m benchmarks.request_cost                       sends, transactions, pulls, by requests in one read
+    python -m benchmarks.request_cost --rows send,pull --reads 64
+
+A whole broker with its store on disk, one connection, no socket, no reactor, no client: what is left is what the
+program does for each request. Frames are written as the stock Java client writes them. "CPU µs" is processor time of
+protocol, broker, store, dispatch, index and answers per message (a transaction: half message and outcome), of the
+quickest of ``--runs`` rounds. To see where it goes, run it under a profiler with ``--rows`` and many ``--runs``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+from twisted.internet.address import IPv4Address
+from twisted.internet.interfaces import ITransport
+from twisted.internet.task import Clock
+
+from gateway.broker.client_requests import register_client_requests
+from gateway.broker.parts import BrokerParts
+from gateway.cli.run import settle_memory
+from gateway.clock import wall_clock_ms
+from gateway.metadata.write_behind import in_this_thread
+from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.protocol import RemotingProtocol
+from gateway.remoting.server import RemotingServer
+from gateway.settings import FlushDiskType, Settings
+from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
+from wire.command import RemotingCommand
+from wire.connection import Connection
+
+BODY = b"abcdefghijklmnopqrstuvwxyz" * 5
+BODY_BYTES = 128
+QUEUES = 8
+ROUND_MESSAGES = 6_000
+PULLED = 32
+READS = (1, 16, 64, 131)
+GROUP = "bench_p_pp9vpyqr8"
+
+_SEND = (
+    '{"code":310,"extFields":{"a":"%s","b":"Bench","c":"TBW102","d":"4","e":"%d","f":"%d","g":"%d","h":"0",'
+    '"i":"%s","j":"0","k":"false","m":"false","n":"vm"},"flag":0,"language":"JAVA","opaque":%d,'
+    '"serializeTypeCurrentRPC":"JSON","version":513}'
+)
+_PLAIN = "UNIQ_KEY\\u0001%s\\u0002WAIT\\u0001true\\u0002"
+_HALF = "TRAN_MSG\\u0001true\\u0002UNIQ_KEY\\u0001%s\\u0002WAIT\\u0001true\\u0002PGROUP\\u0001" + GROUP + "\\u0002"
+_END = (
+    '{"code":37,"extFields":{"producerGroup":"%s","bname":"vm","commitLogOffset":"%d","topic":"Bench","msgId":"%s",'
+    '"tranStateTableOffset":"%s","commitOrRollback":"8","transactionId":"%s","fromTransactionCheck":"false"},"flag":2,'
+    '"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":513}'
+)
+_PULL = (
+    '{"code":11,"extFields":{"bname":"vm","subVersion":"1795305740294","consumerGroup":"readers","topic":"Bench",'
+    '"queueId":"%d","queueOffset":"%d","maxMsgNums":"32","sysFlag":"6","commitOffset":"0",'
+    '"suspendTimeoutMillis":"15000","subscription":"*","expressionType":"TAG","maxMsgBytes":"2147483647"},"flag":0,'
+    '"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":513}'
+)
+_numbers = count()
+
+
+class Sink:
+    """A transport that keeps what is written until it is taken."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+
+    def getPeer(self) -> IPv4Address:  # noqa: N802 (Twisted's name)
+        """Some client."""
+        return IPv4Address("TCP", "127.0.0.1", 40000)
+
+    def getHost(self) -> IPv4Address:  # noqa: N802 (Twisted's name)
+        """The broker."""
+        return IPv4Address("TCP", "127.0.0.1", 10911)
+
+    def registerProducer(self, producer: object, streaming: bool) -> None:  # noqa: N802 (Twisted's name)
+        """It is never full."""
+
+    def write(self, data: bytes) -> None:
+        """Keep it."""
+        self.written.append(data)
+
+
+class Broker:
+    """A whole broker with one connection; ``feed`` is one turn of its reactor. ``cpu_s`` is what these took."""
+
+    def __init__(self, directory: Path) -> None:
+        clock = Clock()
+        self._turn: list[Callable[[], None]] = []
+        self._flush_group = FlushGroup(clock)
+        dispatch = Dispatch()
+        settings = replace(
+            Settings(),
+            store_path_root_dir=directory,
+            flush_disk_type=FlushDiskType.ASYNC_FLUSH,
+            max_transfer_count_on_message_in_memory=PULLED,
+        )
+        self.parts = BrokerParts(
+            settings,
+            clock,
+            wall_clock_ms,
+            soon=self._turn.append,
+            in_log_thread=log_work_in_this_thread,
+            in_thread=in_this_thread,
+            listen_port=lambda: 10911,
+        )
+        self.parts.open()
+        register_client_requests(self.parts, dispatch)
+        server = RemotingServer(cast(Any, clock), dispatch, [], settings, self._flush_group)
+        protocol = server.new_protocol(None)
+        assert protocol is not None, "there is room for one"
+        self._protocol: RemotingProtocol = protocol
+        self._sink = Sink()
+        protocol.makeConnection(cast(ITransport, self._sink))  # type: ignore[no-untyped-call]
+        self._answers = Connection()
+        self.cpu_s = 0.0
+        self.parts.topics.ensure("Bench", QUEUES, 6)
+        self.parts.groups.get("readers")
+
+    def feed(self, data: bytes) -> None:
+        """One read of the connection and all that follows from it."""
+        begin = time.process_time()
+        self._protocol.dataReceived(data)
+        while self._turn:
+            functions, self._turn[:] = self._turn[:], []
+            for function in functions:
+                function()
+            self._flush_group.flush()
+        self.cpu_s += time.process_time() - begin
+
+    def answers(self) -> list[RemotingCommand]:
+        """What was answered since the last call."""
+        written = b"".join(self._sink.written)
+        self._sink.written.clear()
+        return self._answers.receive_data(written)
+
+    def close(self) -> None:
+        """Give back its files."""
+        self.parts.store.close()
+
+
+def frame(header: str, body: bytes = b"") -> bytes:
+    """A frame with a JSON header."""
+    text = header.encode()
+    return (4 + len(text) + len(body)).to_bytes(4, "big") + len(text).to_bytes(4, "big") + text + body
+
+
+def sends(properties: str, sys_flag: int) -> Iterator[bytes]:
+    """Frames of messages, to eight queues in turn."""
+    body = BODY[:BODY_BYTES]
+    for number in _numbers:
+        key = f"FD0000000000000000000000000000022EEB30946E096C{number:010X}"
+        header = _SEND % (GROUP, number % QUEUES, sys_flag, wall_clock_ms(), properties % key, number & 0xFFFFFF)
+        yield frame(header, body)
+
+
+def expect(answers: list[RemotingCommand], number: int) -> None:
+    """A figure counts only when everything was done."""
+    if len(answers) != number or any(answer.code for answer in answers):
+        raise RuntimeError(f"{len(answers)} answers to {number} requests: {answers[:1]}")
+
+
+def send(broker: Broker, at_once: int) -> int:
+    """Messages in reads of some frames each; how many."""
+    frames = sends(_PLAIN, 0)
+    reads = [b"".join(next(frames) for _ in range(at_once)) for _ in range(-(-ROUND_MESSAGES // at_once))]
+    for read in reads:
+        broker.feed(read)
+    messages = at_once * len(reads)
+    expect(broker.answers(), messages)
+    return messages
+
+
+def transaction(broker: Broker, at_once: int) -> int:
+    """Half messages, and in the next read their outcomes; how many pairs."""
+    frames = sends(_HALF, 4)
+    rounds = -(-ROUND_MESSAGES // at_once)
+    for _ in range(rounds):
+        broker.feed(b"".join(next(frames) for _ in range(at_once)))
+        answers = broker.answers()
+        expect(answers, at_once)
+        outcomes = []
+        for answer in answers:
+            ext = answer.ext_fields
+            place, key = int(ext["msgId"][-16:], 16), ext["transactionId"]
+            header = _END % (GROUP, place, key, ext["queueOffset"], key, next(_numbers) & 0xFFFFFF)
+            outcomes.append(frame(header))
+        broker.feed(b"".join(outcomes))
+    if broker.parts.transactions.pending.count:
+        raise RuntimeError(f"{broker.parts.transactions.pending.count} transactions are open")
+    return rounds * at_once
+
+
+def pull(broker: Broker, at_once: int) -> int:
+    """A backlog of eight queues by pulls of 32, some of them in one read; how many messages."""
+    length = min(broker.parts.store.max_offset("Bench", queue_id) for queue_id in range(QUEUES))
+    begin = max(length - ROUND_MESSAGES * 4 // QUEUES, 0)
+    requests = [
+        frame(_PULL % (queue_id, offset, next(_numbers) & 0xFFFFFF))
+        for offset in range(begin, length - PULLED, PULLED)
+        for queue_id in range(QUEUES)
+    ]
+    for first in range(0, len(requests), at_once):
+        broker.feed(b"".join(requests[first : first + at_once]))
+        expect(broker.answers(), len(requests[first : first + at_once]))
+    return len(requests) * PULLED
+
+
+ROWS: dict[str, Callable[[Broker, int], int]] = {"send": send, "transaction": transaction, "pull": pull}
+
+
+def measure(broker: Broker, row: Callable[[Broker, int], int], at_once: int, runs: int) -> float:
+    """Processor µs a message, of the quickest round."""
+    best = float("inf")
+    for _ in range(runs):
+        before = broker.cpu_s
+        messages = row(broker, at_once)
+        best = min(best, (broker.cpu_s - before) / messages * 1e6)
+    return best
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.request_cost", description=__doc__)
+    parser.add_argument("--rows", default=",".join(ROWS), help="only these, comma-separated")
+    parser.add_argument("--reads", help=f"requests in one read, comma-separated ({READS})")
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--directory", help="where to make the store")
+    options = parser.parse_args()
+    reads = READS if options.reads is None else [int(each) for each in options.reads.split(",")]
+    directory = Path(tempfile.mkdtemp(prefix="request-cost-", dir=options.directory))
+    try:
+        broker = Broker(directory)
+        settle_memory()
+        send(broker, 131)
+        print(f"{'row':<14}{'a read':>7}{'CPU µs':>9}")
+        for row in options.rows.split(","):
+            for at_once in reads:
+                print(f"{row:<14}{at_once:>7}{measure(broker, ROWS[row], at_once, options.runs):>9.2f}", flush=True)
+        broker.close()
+    finally:
+        shutil.rmtree(directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Requests that come for every message: a command and its header are read from the JSON in one step.
+
+    {"code":310,"extFields":{"a":…},"flag":0, …}
+
+Otherwise it takes two, with a copy of the fields in between. Told by the first bytes, which all stock clients write
+alike; what is written in another way, or does not fit, takes the two steps and is judged there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from wire.codes import RequestCode
+from wire.headers.declare import Header
+from wire.headers.pull import PullMessageRequest
+from wire.headers.send import ShortSendMessageRequest
+from wire.headers.transaction import EndTransactionRequest
+from wire.json_header import NO_OPAQUE, WHOLE_START_BYTES, Int32
+
+H = TypeVar("H", bound=Header)
+
+
+class WholeHeader(msgspec.Struct, Generic[H], forbid_unknown_fields=True, gc=False):
+    """``JsonHeader`` with fields of a declared class."""
+
+    extFields: H  # noqa: N815
+    code: Int32 = 0
+    flag: Int32 = 0
+    language: str = "JAVA"
+    opaque: Int32 = NO_OPAQUE
+    remark: str | None = None
+    serializeTypeCurrentRPC: str | None = None  # noqa: N815
+    version: Int32 = 0
+
+
+def _decoder(header: type[Header]) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(WholeHeader[header], strict=False).decode  # type: ignore[valid-type]
+
+
+WHOLE_HEADERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
+    f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): _decoder(header)
+    for code, header in (
+        (RequestCode.SEND_MESSAGE_V2, ShortSendMessageRequest),
+        (RequestCode.END_TRANSACTION, EndTransactionRequest),
+        (RequestCode.PULL_MESSAGE, PullMessageRequest),
+    )
+}
+"""By their first bytes: what reads them."""
