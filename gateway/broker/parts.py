@@ -32,7 +32,7 @@ from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
-from gateway.metadata.names import CHECK_MAX_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
+from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
@@ -347,7 +347,8 @@ class BrokerParts:
         """New messages can be read: tell everyone who waits for some."""
         self.traffic.stored_messages += len(messages)
         topics = self.flows.stored(messages)  # who waits for one topic only does not look through all messages
-        self.transactions.half_stored(messages)
+        if HALF_TOPIC in topics or self.transactions.follows_all:
+            self.transactions.half_stored(messages)
         if SCHEDULE_TOPIC in topics:
             self.delays.arrived(messages)
         if self.timers is not None and WHEEL_TIMER_TOPIC in topics:

@@ -20,7 +20,7 @@ from wire.message.tags import tags_code
 
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Never change: the queues of this topic hold times of delivery instead of tags codes."""
-HIDDEN: Final = int(SysFlag.TRANSACTION_PREPARED)
+HIDDEN: Final = SysFlag.TRANSACTION_PREPARED
 """This bit is set in the prepared and in the rollback kind: no queue shows them."""
 
 MAX_LEVEL_DIGITS = 9

@@ -85,7 +85,7 @@ def half_of(message: OutgoingMessage) -> OutgoingMessage:
     message.queue_id = HALF_QUEUE_ID
     message.sys_flag = with_transaction_kind(message.sys_flag, SysFlag.TRANSACTION_NONE)
     message.prepared_transaction_offset = 0
-    message.properties = append_properties(raw, added.items())
+    message.properties = append_properties(raw, added)
     return message
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from gateway.clock import Milliseconds
 from gateway.store.put_result import PutResult, PutStatus
@@ -44,6 +45,7 @@ EVIDENCE_COUNT = 64
 """Messages with one key looked at in the search for a final message."""
 END_OF_TIME_MS = 2**62
 
+_COMMITTED: Final = State.COMMITTED
 _STOOD_FOR = frozenset({State.NONE, State.REPLACED})
 
 Source = tuple[str, object]
@@ -360,6 +362,7 @@ class Settling:
         """The outcomes of a batch are durable."""
         outcomes, pending, turns, recent = self._outcomes, self._pending, self._turns, self._recent
         now_ms = self._clock_ms()
+        committed: dict[int, list[int]] = {}  # ages by topic: counted together
         for decision in batch:
             offset = decision.offset
             if decision.event is Event.STORED:
@@ -370,21 +373,31 @@ class Settling:
             outcomes.put(offset, state)
             recent.forget(offset)
             stored_at_ms, group, topic = pending.remove(offset)
-            self._count(state, topic, now_ms - stored_at_ms)
+            if state is _COMMITTED:
+                committed.setdefault(topic, []).append(now_ms - stored_at_ms)
+            else:
+                self._count(state, topic)
             turns.leave(group, offset)
             for answer in decision.answers:
                 answer(SUCCESS)
+        for topic, ages_ms in committed.items():
+            self._count_commits(topic, ages_ms)
         self._counts.half_messages.value = pending.count
 
-    def _count(self, state: State, topic: int, age_ms: int) -> None:
+    def _count_commits(self, topic: int, ages_ms: list[int]) -> None:
+        numbers, count = self._counts.by_topic[topic], len(ages_ms)
+        self._counts.commits.value += count
+        numbers.half_messages.value -= count
+        numbers.commits.value += count
+        observe = numbers.latency_s.observe
+        for age_ms in ages_ms:
+            observe(max(age_ms, 0) / 1_000)
+
+    def _count(self, state: State, topic: int) -> None:
         counts = self._counts
         numbers = counts.by_topic[topic]
         numbers.half_messages.value -= 1
-        if state is State.COMMITTED:
-            counts.commits.value += 1
-            numbers.commits.value += 1
-            numbers.latency_s.observe(max(age_ms, 0) / 1_000)
-        elif state is State.ROLLED_BACK:
+        if state is State.ROLLED_BACK:
             counts.rollbacks.value += 1
             numbers.rollbacks.value += 1
         elif state is State.DISCARDED:

@@ -281,6 +281,11 @@ class Transactions:
             raise RequestRefused(ResponseCode.SERVICE_NOT_AVAILABLE, reason)
         return half_of(message)
 
+    @property
+    def follows_all(self) -> bool:
+        """Whether ``half_stored`` has to hear of every batch, also of one without half messages."""
+        return self._follower is not None
+
     def half_stored(self, dispatched: Sequence[Dispatched]) -> None:
         """Messages became visible; those of the half topic are pending from now on."""
         now_ms = self._clock_ms()

@@ -136,9 +136,9 @@ def build_properties(properties: Mapping[str, str]) -> bytes:
     return _encode("".join([f"{name}\x01{value}\x02" for name, value in properties.items() if name and value]))
 
 
-def append_properties(raw: bytes, pairs: Mapping[str, str] | Iterable[tuple[str, str]]) -> bytes:
+def append_properties(raw: bytes, pairs: dict[str, str] | Iterable[tuple[str, str]]) -> bytes:
     """``raw`` followed by ``pairs``, with a 0x02 between them when the writer of ``raw`` left it out."""
-    items = pairs.items() if isinstance(pairs, Mapping) else pairs
+    items = pairs.items() if isinstance(pairs, dict) else pairs
     added = _encode("".join([f"{name}\x01{value}\x02" for name, value in items if name and value]))
     if raw and added and raw[-1] != _PAIR_END_BYTE:
         return raw + b"\x02" + added

@@ -56,7 +56,7 @@ MAX_TOPIC_BYTES = 127
 """Never change: a version 1 record has one signed byte for the length."""
 PACKED_V4_BYTES: Final = 8
 """An IPv4 address and a port; IPv6 takes 20."""
-BROKER_FLAGS: Final = int(SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK)
+BROKER_FLAGS: Final = SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK
 """Bits of ``sysFlag`` that are the broker's to set."""
 RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
