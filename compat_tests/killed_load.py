@@ -23,6 +23,8 @@ MESSAGES, KILLS, SEED = 100_000, 10, 7
 PEERS = ("gateway-host", "rocketmq-5.5.0")
 QUEUES = 8
 IN_FLIGHT = 200
+PATIENCE_S = 600.0
+"""For one start: loads run on machines that do other things, and for long."""
 IDLE_S = 60.0
 """When nothing comes for so long, what is missing is lost."""
 
@@ -101,7 +103,11 @@ def running(name: str, directory: Path, settings: dict[str, str] | None = None) 
     values = {**QUICK, "flushConsumerOffsetInterval": "5000", **(settings or {})}
     if name != "gateway-host":
         start_engine()
-    peer = GatewayProcess(data, values, bind="127.0.0.1") if name == "gateway-host" else make_peer(name, data, values)
+    peer: Peer
+    if name == "gateway-host":
+        peer = GatewayProcess(data, values, bind="127.0.0.1", start_timeout_s=PATIENCE_S)
+    else:
+        peer = make_peer(name, data, values)
     peer.start()
     try:
         yield peer

@@ -90,8 +90,10 @@ class GatewayProcess:
         advertise: str = "auto",
         ports: tuple[int, int] | None = None,
         arguments: tuple[str, ...] = (),
+        start_timeout_s: float = START_TIMEOUT_S,
     ) -> None:
         self.data = data
+        self._start_timeout_s = start_timeout_s
         self.broker_port, self.nameserver_port = ports or free_ports()
         self.log = data.with_name(data.name + ".log")
         host = bridge_gateway() if bind == "0.0.0.0" else bind
@@ -133,7 +135,7 @@ class GatewayProcess:
         """Start and wait for the ready line."""
         begun = time.monotonic()
         self.launch()
-        self.ready_line = self._read_line(begun + START_TIMEOUT_S)
+        self.ready_line = self._read_line(begun + self._start_timeout_s)
         self.start_seconds = time.monotonic() - begun
         assert self.ready_line.startswith(self.ready), self.failure(f"said {self.ready_line!r}")
 
