@@ -17,7 +17,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.telemetry.logs import EventLog
-from wire.command import RemotingCommand
+from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.connection import Connection
 from wire.errors import RemoteError
 from wire.headers.whole import WHOLE_HEADERS
@@ -122,9 +122,15 @@ class RemotingProtocol(Protocol):
         if self.channel is not None:
             self.channel.connection_lost(reason.getErrorMessage())
 
-    def _discard(self, channel: Channel) -> None:  # noqa: ARG002 (the callback's shape)
+    def _discard(self, channel: Channel) -> None:
+        """The connection is over. Of what waits for room, only those are carried out who expect no answer, such as the
+        last outcomes of a producer: others learn that they got none, and ask again.
+        """
         self._connection.discard()
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        unasked = [command for command in waiting if command.flag & ONEWAY_FLAG]
+        if unasked:
+            self._commands.commands(channel, unasked)
         if self._held_bytes:
             self._holds(0)
 
