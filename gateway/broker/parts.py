@@ -43,6 +43,7 @@ from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import FlushDiskType, Settings
+from gateway.store.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
 from gateway.store.retention import rule_text
 from gateway.store.store_settings import StoreSettings
@@ -130,7 +131,12 @@ class BrokerParts:
         self.groups = Groups(
             path=config / "subscriptionGroup.json", settings=settings, clock_ms=clock, in_thread=in_thread
         )
-        self.offsets = ConsumerOffsets(path=config / "consumerOffset.json", clock_ms=clock, in_thread=self._after_flush)
+        self.offsets = ConsumerOffsets(
+            path=config / "consumerOffset.json",
+            light_queues=settings.enable_lmq,
+            clock_ms=clock,
+            in_thread=self._after_flush,
+        )
         self.modes = RequestModes(path=config / "messageRequestMode.json", in_thread=in_thread)
         self.delay_offsets = DelayOffsets(config / "delayOffset.json", in_thread)
         self.producers = Producers()
@@ -274,7 +280,7 @@ class BrokerParts:
             ),
             LastSave(
                 self.offsets,
-                config / "consumerOffset.json",
+                self.offsets.path,
                 "consumers go on at the offsets saved last: messages acknowledged since come again",
             ),
             LastSave(
@@ -354,6 +360,8 @@ class BrokerParts:
         if self.timers is not None and WHEEL_TIMER_TOPIC in topics:
             self.timers.arrived(messages)
         self.held.arrived(messages)
+        if self.settings.enable_multi_dispatch:
+            self.held.arrived(light_arrivals(messages))
         self.pops.arrived(messages)
 
     def _adopt_queues(self) -> None:
@@ -409,6 +417,7 @@ def store_settings(settings: Settings) -> StoreSettings:
     values = {
         field.name: getattr(settings, field.name) for field in fields(StoreSettings) if hasattr(settings, field.name)
     }
+    values["enable_multi_dispatch"] = settings.enable_lmq and settings.enable_multi_dispatch
     values["flush_disk_type"] = str(settings.flush_disk_type)
     values["commit_log_directory"] = str(settings.store_path_commit_log or "")
     return StoreSettings(**values)

@@ -189,7 +189,10 @@ def _migration(
     journal = CheckJournal(source.directory / "checks", in_thread=in_this_thread, files=files)
     try:
         offsets = ConsumerOffsets(
-            path=root / "config" / "consumerOffset.json", clock_ms=wall_clock_ms, in_thread=in_this_thread
+            path=root / "config" / "consumerOffset.json",
+            light_queues=settings.enable_lmq,
+            clock_ms=wall_clock_ms,
+            in_thread=in_this_thread,
         )
         offsets.load()
         journal.load()

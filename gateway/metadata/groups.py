@@ -23,6 +23,7 @@ from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import GroupsFile
+from wire.message.light_queues import is_light_queue
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -80,15 +81,18 @@ class Groups(SavedTable[GroupsFile]):
         self._settings = settings
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration as it is kept, or None."""
-        return self._table.get(group)
+        """The group's configuration as it is kept, or None. Light queues are groups, too, while there are such."""
+        config = self._table.get(group)
+        if config is None and self._settings.enable_lmq and is_light_queue(group):
+            return SubscriptionGroupConfig(group_name=group)
+        return config
 
     def find(self, group: str) -> SubscriptionGroupConfig | None:
         """The group, created with the defaults where that is allowed (autoCreateSubscriptionGroup).
 
         None for a group that may not be created, or whose name is none a group may have.
         """
-        config = self._table.get(group)
+        config = self.get(group)
         if config is not None:
             return config
         if not (self._settings.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)):

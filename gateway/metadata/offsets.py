@@ -3,6 +3,10 @@
 Upstream: ``ConsumerOffsetManager`` and its file ``consumerOffset.json``, whose keys ``topic@group`` are the
 table's too. Commits change memory only; the file follows every few seconds and at stop, as upstream. After a
 kill a group therefore reads a few seconds' messages again; none is skipped.
+
+Where there are light queues (``enableLmq``) the file is ``lmqConsumerOffset.json``, as upstream's
+``LmqConsumerOffsetManager`` has it: all offsets, those of groups called as light queues in a table of their own.
+Offsets survive a change of that setting here: of the two files the one with the later version is read.
 """
 
 from __future__ import annotations
@@ -15,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
+from gateway.metadata.json_file import JsonFile
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import ConsumerOffsetsFile
+from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -29,14 +35,34 @@ MAX_OFFSETS = 2_000_000
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
+LIGHT_TABLE = "lmqOffsetTable"
+LIGHT_FILE_NAME = "lmqConsumerOffset.json"
 SEPARATOR = "@"
 """Between topic and group in a key; neither may contain it. Never change: it is on disk."""
+
+
+def saved_offsets(path: Path, disk: ConfigDisk | None = None) -> ConsumerOffsetsFile | None:
+    """What was saved last, in ``consumerOffset.json`` (``path``) or in the file of light queues beside it.
+
+    :raises GatewayError: there is a file but neither it nor its backup can be read.
+    """
+    files = [JsonFile(file, disk).load(ConsumerOffsetsFile.parse) for file in (path, path.with_name(LIGHT_FILE_NAME))]
+    found = [content for content in files if content is not None]
+    return max(found, key=lambda content: content.data_version.timestamp, default=None)
+
+
+def _light_offsets(table: object) -> dict[str, dict[int, int]]:
+    """The offsets of groups called as light queues, kept as the others are."""
+    if not isinstance(table, dict):
+        return {}
+    return {key: {LIGHT_QUEUE_ID: offset} for key, offset in table.items() if isinstance(offset, int)}
 
 
 class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     """The offset of the next message, by group, topic and queue.
 
     :param path: ``config/consumerOffset.json`` of the data directory.
+    :param light_queues: whether there are any (``enableLmq``).
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
     """
 
@@ -44,12 +70,17 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self,
         *,
         path: Path,
+        light_queues: bool = False,
         clock_ms: Milliseconds,
         in_thread: InThread = in_this_thread,
         max_offsets: int = MAX_OFFSETS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        super().__init__(path, ConsumerOffsetsFile.parse, in_thread, disk)
+        own_path = path.with_name(LIGHT_FILE_NAME) if light_queues else path
+        super().__init__(own_path, ConsumerOffsetsFile.parse, in_thread, disk)
+        self._ordinary_path = path
+        self._light_queues = light_queues
+        self._disk = disk
         self._clock_ms = clock_ms
         self._max_offsets = max_offsets
         self._table: dict[str, dict[int, int]] = {}
@@ -129,10 +160,20 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """Forget a group's offsets in every topic."""
         self._remove([key for key in self._table if key.partition(SEPARATOR)[2] == group])
 
+    def load(self) -> None:
+        """Read what was saved last; blocks, so only before the broker serves.
+
+        :raises GatewayError: there is a file but neither it nor its backup can be read.
+        """
+        content = saved_offsets(self._ordinary_path, self._disk)
+        if content is not None:
+            self._restore(content)
+
     def _restore(self, content: ConsumerOffsetsFile) -> None:
         self._table.update({key: dict(queues) for key, queues in content.offset_table.items()})
         self._version = content.data_version
-        self._extra = content.extra
+        self._extra = dict(content.extra)
+        self._table.update(_light_offsets(self._extra.pop(LIGHT_TABLE, None)))
         applied_end = content.extra.get(APPLIED_END, -1)
         self.applied_end = applied_end if isinstance(applied_end, int) else -1
         self._count = sum(map(len, self._table.values()))
@@ -141,6 +182,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._version = next_version(self._version, self._clock_ms())
         table = {key: queues.copy() for key, queues in self._table.items()}
         extra = {**self._extra, APPLIED_END: self.applied_end}
+        if self._light_queues:
+            light = [key for key in table if is_light_queue(key.partition(SEPARATOR)[2])]
+            extra[LIGHT_TABLE] = {key: table.pop(key).get(LIGHT_QUEUE_ID, 0) for key in light}
         return ConsumerOffsetsFile(table, self._version, extra).build
 
     def _keys(self) -> list[tuple[str, str]]:

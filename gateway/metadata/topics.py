@@ -24,6 +24,7 @@ from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import ResponseCode
 from wire.disk.config_json import TopicsFile
 from wire.message.flags import Permission
+from wire.message.light_queues import is_light_queue
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -81,8 +82,11 @@ class Topics(SavedTable[TopicsFile]):
     # -- reading --------------------------------------------------------------------------------------------
 
     def get(self, topic: str) -> TopicConfig | None:
-        """The topic's configuration, or None."""
-        return self._table.get(topic)
+        """The topic's configuration, or None. A light queue is a topic with one queue, while there are such."""
+        config = self._table.get(topic)
+        if config is None and self._settings.enable_lmq and is_light_queue(topic):
+            return TopicConfig(topic, 1, 1, Permission.READ_WRITE)
+        return config
 
     def table(self) -> Mapping[str, TopicConfig]:
         """All topics; a view that changes with the table."""
@@ -193,12 +197,14 @@ class Topics(SavedTable[TopicsFile]):
         """A topic for queues that recovery found in the store but not in ``topics.json``.
 
         A kill between a topic's creation and the write of the file leaves such queues; their messages were
-        acknowledged and stay readable. A topic that exists stays as it is. None, and a line in the log, when
-        the name is none a topic may have.
+        acknowledged and stay readable. A topic that exists stays as it is. None for
+        a light queue; None, and a line in the log, when the name is none a topic may have.
         """
         config = self._table.get(topic)
         if config is not None:
             return config
+        if is_light_queue(topic):
+            return None
         fault = names.topic_name_fault(topic)
         if fault is not None or not 0 < queue_count <= MAX_QUEUES:
             log.warning("queues without a topic left alone", topic=topic, queues=queue_count, reason=fault)

@@ -154,6 +154,15 @@ class BrokerSettings(PopSettings):
     enable_mixed_message_type: bool = setting(
         False, "enableMixedMessageType", "Let topics be of the type MIXED, which takes messages of every type."
     )
+    enable_lmq: bool = setting(
+        False, "enableLmq", "Light queues (%LMQ%name) can be pulled, and with enableMultiDispatch be sent to."
+    )
+    enable_multi_dispatch: bool = setting(
+        False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
+    )
+    max_lmq_consume_queue_num: int = setting(
+        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", minimum=0, maximum=10_000_000
+    )
     enable_topic_message_type_check: bool = setting(
         False,
         "gateway.enableTopicMessageTypeCheck",

@@ -16,11 +16,12 @@ from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.dispatch import HIDDEN
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
+from gateway.store.light_queues import LightQueues
 from gateway.store.log_batch import LogBatch
-from gateway.store.put_result import PutResult, PutStatus, WaitFor
+from gateway.store.put_result import Places, PutResult, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
-from wire.message.properties import MAX_PROPERTIES_BYTES
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName
 from wire.message.record import OutgoingMessage, build_record
 
 OnStored: TypeAlias = Callable[[PutResult], None]
@@ -29,6 +30,7 @@ OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
 _WRITE: Final = WaitFor.WRITE
 _PUT_OK: Final = PutStatus.PUT_OK
+MULTI_DISPATCH: Final = PropertyName.INNER_MULTI_DISPATCH
 
 
 class Appender:
@@ -42,6 +44,7 @@ class Appender:
         "_clock_ms",
         "_figures",
         "_group",
+        "_light",
         "_log",
         "_max_unwritten_bytes",
         "_queues",
@@ -66,6 +69,9 @@ class Appender:
         self._figures = figures
         self._clock_ms = clock_ms
         self._max_unwritten_bytes = settings.max_unwritten_bytes
+        self._light = (
+            LightQueues(queues, settings.max_lmq_consume_queue_num) if settings.enable_multi_dispatch else None
+        )
         self.max_append_bytes = 0
         self.last_stored_ms = 0
 
@@ -117,6 +123,15 @@ class Appender:
             batch.has_hasty = True
         group.wake()
 
+    def append_or_dispatch(
+        self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK
+    ) -> None:
+        """The same where messages may name light queues, too."""
+        if MULTI_DISPATCH in message.property_map:
+            self.append_all([message], lambda results: on_stored(results[0]), wait_for)
+        else:
+            self.append(message, on_stored, wait_for)
+
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
         """See ``MessageStore.append_all``."""
         commit_log, batch = self._log, self._group.gathering
@@ -149,6 +164,7 @@ class Appender:
             commit_log.room -= result.size
             if result.queue is not None:
                 result.queue.next_offset = result.queue_offset + 1
+            result.take_further(result.further)
             results.append(result)
         batch.end = commit_log.position
         batch.results += results
@@ -158,15 +174,21 @@ class Appender:
         """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""
         stored_at_ms = self._now_ms()
         next_offsets: dict[ConsumeQueue, int] = {}
+        further: Places | None
         packed = []
         start = position
         for message in messages:
             queue = None
             queue_offset = 0
+            further = ()
             if not message.sys_flag & HIDDEN:
                 queue = self._queues.make(message.topic, message.queue_id)
                 queue_offset = next_offsets.get(queue, queue.next_offset)
                 next_offsets[queue] = queue_offset + 1
+                if self._light is not None and MULTI_DISPATCH in message.property_map:
+                    further = self._light.place(message, next_offsets)
+                    if further is None:
+                        return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             try:
                 record = build_record(message, queue_offset, position, stored_at_ms)
             except LocalError:
@@ -175,6 +197,7 @@ class Appender:
             if size > self.max_append_bytes:
                 return PutStatus.MESSAGE_ILLEGAL
             result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+            result.further = further
             packed.append((result, record))
             position += size
         if position - start > self._log.largest_append:

@@ -30,11 +30,15 @@ DelayOf: TypeAlias = Callable[[int], int | None]
 
 
 class Dispatch:
-    """Writes units, batch by batch."""
+    """Writes units, batch by batch.
 
-    __slots__ = ("_delay_of", "_queues")
+    :param light_queues: whether messages found in the log are put into light queues, too.
+    """
 
-    def __init__(self, queues: ConsumeQueues, delay_of: DelayOf | None) -> None:
+    __slots__ = ("_delay_of", "_queues", "light_queues")
+
+    def __init__(self, queues: ConsumeQueues, delay_of: DelayOf | None, *, light_queues: bool = False) -> None:
+        self.light_queues = light_queues
         self._queues = queues
         self._delay_of = delay_of
 
@@ -62,6 +66,9 @@ class Dispatch:
                 first_of[queue] = result.queue_offset
             else:
                 units.append(unit)
+            for light, offset in result.further:
+                first_of.setdefault(light, offset)
+                units_of.setdefault(light, []).append(unit)
         for queue, units in units_of.items():
             self._queues.write(queue, first_of[queue], b"".join(units))
 

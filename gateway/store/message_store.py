@@ -92,7 +92,7 @@ class MessageStore:
             files, paths, settings.mapped_file_size_commit_log, figures, ahead_bytes=settings.file_ahead_bytes
         )
         self._queues = ConsumeQueues(files, paths, settings)
-        self._dispatch = Dispatch(self._queues, delay_of)
+        self._dispatch = Dispatch(self._queues, delay_of, light_queues=settings.enable_multi_dispatch)
         self._checkpoint = CheckpointFile(files, paths)
         self._dispatched_log = DispatchedLog(self._log, progress)
         self._index = KeyIndex(
@@ -142,7 +142,9 @@ class MessageStore:
             timeout_ms=settings.sync_flush_timeout_ms,
         )
         self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
-        self.append = self._appender.append  # not a method: every message comes this way
+        appender = self._appender
+        # Not a method: every message comes this way.
+        self.append = appender.append_or_dispatch if settings.enable_multi_dispatch else appender.append
         self.deletion = Deletion(
             files,
             paths,

@@ -186,6 +186,8 @@ class Publication:
             queue = result.queue
             if queue is not None and result.queue_offset < queue.next_offset:
                 queue.next_offset = result.queue_offset
+            for light, offset in result.further:
+                light.next_offset = min(light.next_offset, offset)
         for refused, what in ((batch, status), (gathered, PutStatus.SERVICE_NOT_AVAILABLE)):
             self._figures.refused_messages.value += len(refused.results)
             for result in refused.results:

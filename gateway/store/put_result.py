@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from wire.message.record import OutgoingMessage
 
 
+Places: TypeAlias = "tuple[tuple[ConsumeQueue, int], ...]"
+"""Units that a message has besides that of its own offset: in light queues, or of its batch."""
+
+
 class PutStatus(Enum):
     """What became of a message; names as upstream ``PutMessageStatus``."""
 
@@ -23,6 +27,7 @@ class PutStatus(Enum):
     PROPERTIES_SIZE_EXCEEDED = "PROPERTIES_SIZE_EXCEEDED"
     SERVICE_NOT_AVAILABLE = "SERVICE_NOT_AVAILABLE"
     CREATE_MAPPED_FILE_FAILED = "CREATE_MAPPED_FILE_FAILED"
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = "LMQ_CONSUME_QUEUE_NUM_EXCEEDED"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
     @property
@@ -46,11 +51,13 @@ class PutResult:
     """Where a message was stored. A plain class: one is made for every message.
 
     ``queue_offset`` is 0 and ``queue`` None for records that no consume queue shows (prepared and rollback kinds).
-    ``tags_code`` is filled in by the dispatch. When refused, the offsets are −1.
+    ``tags_code`` is filled in by the dispatch; ``further``: see ``Places``. When refused, the offsets
+    are −1.
     """
 
     __slots__ = (
         "commit_log_offset",
+        "further",
         "message",
         "queue",
         "queue_id",
@@ -82,6 +89,13 @@ class PutResult:
         self.size = size
         self.stored_at_ms = stored_at_ms
         self.tags_code = 0
+        self.further: Places = ()
+
+    def take_further(self, places: Places) -> None:
+        """The message is in these places, too; the queues go on behind it."""
+        self.further = places
+        for queue, offset in places:
+            queue.next_offset = offset + 1
 
 
 Dispatched: TypeAlias = PutResult

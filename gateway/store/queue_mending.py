@@ -16,6 +16,7 @@ from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.errors import LogDamaged
 from gateway.store.log_walk import LogWalk
 from gateway.store.paths import StorePaths
+from gateway.store.read_check import is_message_of
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT_BYTES
 from wire.disk.unit_collector import UnitCollector
@@ -72,8 +73,7 @@ class QueueMending:
             found = parse_record(data, with_body=False)
         except RecordError:
             return False
-        place = found.total_size, found.queue_offset, found.queue_id, found.topic
-        return place == (len(data), offset, queue.queue_id, queue.topic)
+        return found.total_size == len(data) and is_message_of(queue, offset, found)
 
     def _from_log(self, queue: ConsumeQueue, wrong: list[int]) -> dict[int, bytes]:
         """The units of these messages as the log has them."""
@@ -85,6 +85,7 @@ class QueueMending:
             only={name},
             deleted=self._deleted.offsets,
             check_crc=False,
+            light_queues=self._dispatch.light_queues,
         )
         walk = LogWalk(self._log.files, start, limit, collector, check_crc=False)
         walk.run()

@@ -14,7 +14,8 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
-from wire.message.record import parse_record
+from wire.message.light_queues import is_light_queue, light_places
+from wire.message.record import StoredMessage, parse_record
 from wire.message.record_check import first_damage
 
 log = EventLog("store")
@@ -80,10 +81,17 @@ class ReadCheck:
         return f"message {offset} of {topic}/{queue_id} is damaged ({where}: {reason}); {remedy}"
 
 
+def is_message_of(queue: ConsumeQueue, offset: int, message: StoredMessage) -> bool:
+    """Whether this is what the queue has at an offset: its own message, or another topic's in a light queue."""
+    if (message.queue_offset, message.queue_id, message.topic) == (offset, queue.queue_id, queue.topic):
+        return True
+    return is_light_queue(queue.topic) and (queue.topic, offset) in light_places(message.topic, message.property_map)
+
+
 def _other_message(queue: ConsumeQueue, offset: int, part: bytes) -> str | None:
     """Whose record it is when it is not that of the message asked for: a queue's file got another's place."""
     found = parse_record(part, with_body=False)
-    if (found.queue_offset, found.queue_id, found.topic) == (offset, queue.queue_id, queue.topic):
+    if is_message_of(queue, offset, found):
         return None
     return f"there lies message {found.queue_offset} of {found.topic}/{found.queue_id}"
 

@@ -225,6 +225,7 @@ class Recovery:
             only=only,
             deleted=self._deleted.offsets,
             check_crc=judging and only is None,
+            light_queues=self._dispatch.light_queues,
         )
         walk = LogWalk(
             self._log.files, start, limit, collector, check_crc=judging and only is None, max_units=self._max_units

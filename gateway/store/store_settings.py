@@ -50,6 +50,8 @@ class StoreSettings:
     max_open_consume_queue_files: int = 512
     max_index_backlog: int = 50_000  # messages waiting for the key index; beyond it the log is read again
     hot_bytes: int = 256 * MIB  # reads this close to the end of the log are taken to be in memory
+    enable_multi_dispatch: bool = False  # messages are put into the light queues they name
+    max_lmq_consume_queue_num: int = 20_000
     max_tail_copy_bytes: int = 64 * MIB  # of a torn tail, kept beside the log
 
     @property

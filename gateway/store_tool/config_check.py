@@ -16,6 +16,7 @@ _PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "topics.json": TopicsFile.parse,
     "subscriptionGroup.json": GroupsFile.parse,
     "consumerOffset.json": ConsumerOffsetsFile.parse,
+    "lmqConsumerOffset.json": ConsumerOffsetsFile.parse,
     "delayOffset.json": DelayOffsetsFile.parse,
 }
 

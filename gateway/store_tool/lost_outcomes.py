@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gateway.errors import GatewayError
-from gateway.metadata.json_file import JsonFile
 from gateway.metadata.names import OP_HALF_TOPIC
+from gateway.metadata.offsets import saved_offsets
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.queue_check import Place
@@ -20,7 +20,6 @@ from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.rebuild import OpenHalf, Rebuild
 from gateway.transaction.state_stores.remembered import RememberedStore
-from wire.disk.config_json import ConsumerOffsetsFile
 
 
 class SavedOffsets:
@@ -50,7 +49,7 @@ def lost_outcomes(store: MessageStore, root: Path, lost: Iterable[Place]) -> lis
 def _found(store: MessageStore, root: Path) -> list[str]:
     if RememberedStore(root / "transaction").load().store is not TransactionStateStore.QUEUE:
         return []  # its outcomes are not in op records
-    saved = JsonFile(root / "config" / "consumerOffset.json").load(ConsumerOffsetsFile.parse)
+    saved = saved_offsets(root / "config" / "consumerOffset.json")
     outcomes = Outcomes(TransactionLimits().remembered_outcomes)
     halves: dict[int, OpenHalf] = {}
     found = Rebuild(

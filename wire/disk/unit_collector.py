@@ -15,6 +15,7 @@ from typing import TypeAlias
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
+from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
 from wire.message.record import StoredMessage
 from wire.message.record_layout import (
@@ -47,6 +48,7 @@ _FIELDS = (
     "body_bytes",
 )
 _TAG = f"{PropertyName.TAGS}\x01".encode()
+_LIGHT = f"{PropertyName.INNER_MULTI_QUEUE_OFFSET}\x01".encode()
 _PAIR_END = b"\x02"
 _EVERYTHING = 1 << 63  # no record lies there: a queue with this limit takes none
 _NO_OFFSET = -(1 << 64)
@@ -88,6 +90,8 @@ class UnitCollector:
     :param special_topics: these topics.
     :param only: the queues wanted; None for all.
     :param deleted: topic → the commit log offset below which its messages belong to a topic that was deleted.
+    :param light_queues: whether to believe INNER_MULTI_QUEUE_OFFSET, which is the broker's only while it puts messages
+        into light queues.
     """
 
     def __init__(
@@ -98,12 +102,14 @@ class UnitCollector:
         only: Container[QueueName] | None = None,
         deleted: Mapping[str, int] | None = None,
         check_crc: bool = True,
+        light_queues: bool = False,
     ) -> None:
         self._unit_code = unit_code
         self._special_topics = special_topics
         self._only = only
         self._deleted = deleted or {}
         self._check_crc = check_crc
+        self._light_queues = light_queues
         self._queues: dict[tuple[bytes, int], QueueUnits] = {}  # by the topic's field in a record, its length included
         self._by_name: dict[QueueName, QueueUnits] = {}
         self._codes: dict[bytes, int] = {}
@@ -132,6 +138,7 @@ class UnitCollector:
         view, end = memoryview(data), len(data)
         find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
         find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self._check_crc
+        light_queues = self._light_queues
         most_properties = MAX_PROPERTIES_BYTES
         records = units = position = 0
         last_ms = self.last_stored_at_ms
@@ -154,6 +161,8 @@ class UnitCollector:
                 properties_bytes = record_end - properties_at
                 if data[name_end] << 8 | data[name_end + 1] != properties_bytes or properties_bytes > most_properties:
                     break
+                if light_queues and find(_LIGHT, properties_at, record_end) >= 0:
+                    break  # is in several queues
                 if check_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
                     break
                 key = (data[topic_at:name_end], queue_id)
@@ -196,12 +205,21 @@ class UnitCollector:
         queue = self._queue(message.topic, message.queue_id)
         self.records += 1
         self.last_stored_at_ms = max(self.last_stored_at_ms, message.stored_at_ms)
-        if message.sys_flag & HIDDEN or message.commit_log_offset < queue.not_below:
+        if message.sys_flag & HIDDEN:
             return
         code = self._code_of(message.topic, message.properties, message.stored_at_ms)
-        collected = queue.units if message.queue_offset == queue.next_offset else queue.begin_run(message.queue_offset)
+        self._collect(queue, message.queue_offset, message, code)
+        if self._light_queues:
+            for name, offset in light_places(message.topic, message.property_map):
+                if offset < message.commit_log_offset + message.total_size:  # else a client wrote it, once
+                    self._collect(self._queue(name, LIGHT_QUEUE_ID), offset, message, code)
+
+    def _collect(self, queue: QueueUnits, queue_offset: int, message: StoredMessage, code: int) -> None:
+        if message.commit_log_offset < queue.not_below:
+            return
+        collected = queue.units if queue_offset == queue.next_offset else queue.begin_run(queue_offset)
         collected += UNIT.pack(message.commit_log_offset, message.total_size, code)
-        queue.next_offset = message.queue_offset + 1
+        queue.next_offset = queue_offset + 1
         self.units += 1
 
     def _add_field(self, key: tuple[bytes, int]) -> QueueUnits:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from gateway.broker.requests.deleting import delete_queues
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode
+from wire.message.light_queues import is_light_queue
 
 if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
@@ -56,8 +57,8 @@ class CleaningRequests:
         return Answer()
 
     async def clean_topics(self, _request: Request, _header: None) -> Answer:
-        """Delete the queues of topics that do not exist any more."""
+        """Delete the queues of topics that do not exist any more; light queues never do."""
         for topic in sorted({topic for topic, _ in self._store.queues()}):
-            if self._topics.get(topic) is None and not self._topics.is_system(topic):
+            if not (self._topics.get(topic) or self._topics.is_system(topic) or is_light_queue(topic)):
                 await delete_queues(self._store, topic, self._in_thread)
         return Answer()

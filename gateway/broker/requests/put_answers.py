@@ -17,6 +17,7 @@ ANSWER_OF: Mapping[PutStatus, ResponseCode] = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.CREATE_MAPPED_FILE_FAILED: ResponseCode.SYSTEM_ERROR,
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: ResponseCode.SYSTEM_ERROR,
     PutStatus.UNKNOWN_ERROR: ResponseCode.SYSTEM_ERROR,
 }
 
@@ -26,6 +27,7 @@ STATUS_REMARKS: Mapping[PutStatus, str] = {
         "the message is illegal: its record would be over maxMessageSize plus 64 KiB, or its topic too long"
     ),
     PutStatus.PROPERTIES_SIZE_EXCEEDED: "the message properties are over 32767 bytes",
+    PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED: "there are as many light queues as maxLmqConsumeQueueNum allows",
     PutStatus.CREATE_MAPPED_FILE_FAILED: "create mapped file failed; see the broker's log",
 }
 

@@ -151,3 +151,40 @@ def test_a_reset_counts_against_the_limit_of_offsets(open_offsets: Open) -> None
     with pytest.raises(RequestRefused):
         offsets.reset("g", "t", 1, 1)
     assert list(offsets.resets) == [("g", "t", 0)]
+
+
+def test_where_there_are_light_queues_the_file_is_apaches_and_a_change_of_the_setting_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    path, now = tmp_path / "consumerOffset.json", [1_000]
+
+    def opened(*, light_queues: bool) -> ConsumerOffsets:
+        now[0] += 1_000
+        offsets = ConsumerOffsets(path=path, light_queues=light_queues, clock_ms=lambda: now[0])
+        offsets.load()
+        return offsets
+
+    offsets = opened(light_queues=False)
+    offsets.commit("g", "t", 3, 5)
+    offsets.persist_now()
+    offsets = opened(light_queues=True)
+    offsets.commit("g", "t", 3, 6)
+    offsets.commit("%LMQ%x", "%LMQ%x", 0, 7)
+    offsets.persist_now()
+    saved = parse_json((tmp_path / "lmqConsumerOffset.json").read_bytes())
+    assert saved["lmqOffsetTable"] == {"%LMQ%x@%LMQ%x": 7}
+    assert saved["offsetTable"] == {"t@g": {"3": 6}}
+    for light_queues in (True, False, True):
+        offsets = opened(light_queues=light_queues)
+        assert (offsets.query("g", "t", 3), offsets.query("%LMQ%x", "%LMQ%x", 0)) == (6, 7)
+        offsets.persist_now()
+
+
+def test_apaches_file_of_light_queues_is_read(tmp_path: Path) -> None:
+    (tmp_path / "lmqConsumerOffset.json").write_bytes(
+        b'{"dataVersion":{"counter":0,"stateVersion":0,"timestamp":5},"groupTopicMap":{},'
+        b'"lmqOffsetTable":{"%LMQ%a@%LMQ%a":4,"odd":"x"},"offsetTable":{"t@g":{0:9}}}'
+    )
+    offsets = ConsumerOffsets(path=tmp_path / "consumerOffset.json", light_queues=True, clock_ms=lambda: 0)
+    offsets.load()
+    assert (offsets.query("%LMQ%a", "%LMQ%a", 0), offsets.query("g", "t", 0)) == (4, 9)

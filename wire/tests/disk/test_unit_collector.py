@@ -160,3 +160,20 @@ def test_what_cannot_name_a_directory_is_no_queue(topic: str, queue_id: int) -> 
         _collector().add(message)
     if short == topic:
         assert _collector().take(record, START) == 0
+
+
+def test_a_message_in_light_queues_is_left_to_the_other_reader_and_has_a_unit_in_each() -> None:
+    pairs = b"INNER_MULTI_DISPATCH\x01%LMQ%a,other,%LMQ%b\x02INNER_MULTI_QUEUE_OFFSET\x013,,4\x02TAGS\x01x"
+    data = build_record(OutgoingMessage("A", 1, 0, 0, 5, V4, V4, 0, 0, b"body", pairs), 7, START, 1000)
+    for only, names in ((None, {("A", 1), ("%LMQ%a", 0), ("%LMQ%b", 0)}), ({("%LMQ%b", 0)}, {("%LMQ%b", 0)})):
+        collector = _collector(only=only, light_queues=True)
+        assert collector.take(data, START) == 0
+        collector.add(parse_record(data))
+        found = _collected(collector)
+        assert found.keys() == names
+        place = (START, len(data), tags_code("x"))
+        assert found == {
+            name: [(offset, *place)]
+            for name, offset in ((("A", 1), 7), (("%LMQ%a", 0), 3), (("%LMQ%b", 0), 4))
+            if name in names
+        }

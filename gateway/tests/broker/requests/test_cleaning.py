@@ -54,6 +54,16 @@ def test_queues_of_the_broker_itself_stay_whatever_the_table_says(tmp_path: Path
     assert len(broker.messages(SCHEDULE_TOPIC, 3)) == 1
 
 
+def test_light_queues_stay_though_they_are_in_no_table(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path, enable_lmq=True, enable_multi_dispatch=True)
+    broker.send(broker.connect(), properties={"INNER_MULTI_DISPATCH": "%LMQ%x"})
+    for changed in ({}, {"enable_lmq": False}):
+        broker.stop()
+        broker = WholeBroker(tmp_path, **{"enable_lmq": True, "enable_multi_dispatch": True, **changed})
+        assert broker.ask(broker.connect(), RequestCode.CLEAN_UNUSED_TOPIC).code == ResponseCode.SUCCESS
+        assert len(broker.messages("%LMQ%x")) == 1
+
+
 def test_a_deleted_topic_can_be_used_again_at_once(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store")
     client = broker.connect()

@@ -1,0 +1,90 @@
+"""Light queues of the store: where a message is put besides its topic's queue (enableLmq and enableMultiDispatch).
+
+Their consume queues are files like all others; their units lead to the same records. Upstream: ``LmqDispatch`` and
+``ConsumeQueue.multiDispatchLmqQueue``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.put_result import Places, PutResult
+from wire.message.light_queues import (
+    LIGHT_QUEUE_ID,
+    LIGHT_QUEUE_PREFIX,
+    SEPARATOR,
+    UNDISPATCHED_TOPICS,
+    is_light_queue,
+    wanted_queues,
+)
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage
+
+
+class LightQueues:
+    """Gives messages their places in light queues. On the reactor's thread, as the offsets of all queues.
+
+    :param most: light queues there may be.
+    """
+
+    def __init__(self, queues: ConsumeQueues, most: int) -> None:
+        self._queues = queues
+        self._most = most
+        self._count = -1
+
+    def place(self, message: OutgoingMessage, taken: dict[ConsumeQueue, int]) -> Places | None:
+        """Write the offsets into a message that names light queues; None when there would be too many queues.
+
+        :param taken: next offsets that neighbours appended together have moved already; moved on here.
+        """
+        if message.topic.startswith(UNDISPATCHED_TOPICS):
+            return ()
+        places: dict[ConsumeQueue, int] = {}  # a name may be there twice
+        offsets = []
+        for name in wanted_queues(message.property_map):
+            if not is_light_queue(name):
+                offsets.append("")
+                continue
+            queue = self._queue(name)
+            if queue is None:
+                return None
+            if queue not in places:
+                places[queue] = offset = taken.get(queue, queue.next_offset)
+                taken[queue] = offset + 1
+            offsets.append(str(places[queue]))
+        properties = {**message.property_map, PropertyName.INNER_MULTI_QUEUE_OFFSET: SEPARATOR.join(offsets)}
+        message.properties = build_properties(properties)
+        message.property_map = properties
+        return tuple(places.items())
+
+    def _queue(self, name: str) -> ConsumeQueue | None:
+        queue = self._queues.find((name, LIGHT_QUEUE_ID))
+        if queue is not None:
+            return queue
+        if self._count < 0:
+            self._count = sum(known.topic.startswith(LIGHT_QUEUE_PREFIX) for known in self._queues)
+        if self._count >= self._most:
+            return None
+        self._count += 1
+        return self._queues.make(name, LIGHT_QUEUE_ID)
+
+
+@dataclass(slots=True)
+class LightArrival:
+    """A message that can be read in a light queue now, as those see it who wait there."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    tags_code: int
+    message: OutgoingMessage
+
+
+def light_arrivals(results: Iterable[PutResult]) -> Iterator[LightArrival]:
+    """What has arrived in light queues with these messages."""
+    for result in results:
+        for queue, offset in result.further:
+            yield LightArrival(queue.topic, queue.queue_id, offset, result.tags_code, result.message)
