@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from compat_tests import scenarios
+from compat_tests import frames, scenarios
+from compat_tests.frames import Frame
 from compat_tests.java_client import JavaClient
 from compat_tests.peers import ApacheContainer, GatewayProcess
 from compat_tests.scenarios import Scene, run_name
 from compat_tests.soak.streams import commits
 from compat_tests.written import HALF_MESSAGES, MESSAGES, SETTINGS, Directory, Written, look_up, served
+from gateway.client import AdminClient, Message, Producer
+from wire.message.record import parse_records
+
+LIGHT = "%LMQ%a"
 
 
 def take_over(scene: Scene, written: Written) -> None:
@@ -75,16 +80,70 @@ def test_we_serve_a_directory_of_apache_rocketmq(
         take_over(scene, written_by_apache.written)
 
 
+class LightQueue:
+    """A light queue and its group, as a client of either server uses them."""
+
+    def __init__(self, nameserver: str, topic: str) -> None:
+        with AdminClient(namesrv=nameserver) as admin:
+            (addresses,) = admin.topics.route(topic).brokers.values()
+        host, port = addresses[0].split(":")
+        self._address = (host, int(port))
+        self._nameserver = nameserver
+        self._topic = topic
+        self._names = {"topic": LIGHT, "consumerGroup": LIGHT, "queueId": "0"}
+
+    def send(self, body: bytes) -> None:
+        """A message to a topic and to the light queue."""
+        with Producer("light_p", namesrv=self._nameserver) as producer:
+            producer.send(Message(self._topic, body, properties={"INNER_MULTI_DISPATCH": f"%LMQ%other,{LIGHT}"}))
+
+    def pull(self) -> list[tuple[bytes, str, str]]:
+        """Everything in it: body, topic, its offsets in light queues."""
+        fields = {"queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0", "subVersion": "1"}
+        fields |= {"suspendTimeoutMillis": "0", "subscription": "*", **self._names}
+        records = parse_records(self._ask(11, fields).body)
+        return [(record.body, record.topic, record.property_map["INNER_MULTI_QUEUE_OFFSET"]) for record in records]
+
+    def commit(self, offset: int) -> None:
+        """Consumed up to here."""
+        assert self._ask(15, {"commitOffset": str(offset), **self._names}).code == 0
+
+    def committed(self) -> int:
+        """As it is known."""
+        return int(self._ask(14, self._names).fields["offset"])
+
+    def _ask(self, code: int, fields: dict[str, str]) -> Frame:
+        answer = frames.ask(self._address, frames.request(code, fields))
+        assert answer is not None
+        return answer
+
+
 def test_a_directory_goes_there_and_back(newest_client: JavaClient, tmp_path: Path) -> None:
-    """Ours, Apache RocketMQ's, ours again: nothing that either wrote is lost."""
+    """Ours, Apache RocketMQ's, ours again: nothing that either wrote is lost, nor is it in light queues."""
     data = tmp_path / "store"
     data.mkdir()
-    with served(GatewayProcess(data, SETTINGS), newest_client) as scene:
-        topic = scene.topic()
+    settings = {**SETTINGS, "enableLmq": "true", "enableMultiDispatch": "true"}
+    with served(GatewayProcess(data, settings), newest_client) as scene:
+        topic, other = scene.topic(), scene.topic()
         scenarios.send_all(scene, topic)
-    with served(ApacheContainer(SETTINGS, store=data, orderly=True), newest_client) as scene:
+        light = LightQueue(scene.peer.nameserver, other)
+        light.send(b"of ours")
+        light.commit(1)
+    with served(ApacheContainer(settings, store=data, orderly=True), newest_client) as scene:
         scene.topic()  # when it is there, clients find the others, too
+        light = LightQueue(scene.peer.nameserver, other)
+        assert light.committed() == 1
+        light.send(b"of Apache RocketMQ")
+        assert light.pull() == [(b"of ours", other, "0,0"), (b"of Apache RocketMQ", other, "1,1")]
+        light.commit(2)
         sent = scene.run("send-sync", topic=topic, run=run_name(topic), first=MESSAGES, count=1000)
         assert (sent["acknowledged"], sent["failed"]) == (1000, 0), str(sent)
-    with served(GatewayProcess(data, SETTINGS), newest_client) as scene:
+    with served(GatewayProcess(data, settings), newest_client) as scene:
+        light = LightQueue(scene.peer.nameserver, other)
+        assert light.committed() == 2
+        light.send(b"of ours again")
+        assert [(body, offsets) for body, _, offsets in light.pull()][1:] == [
+            (b"of Apache RocketMQ", "1,1"),
+            (b"of ours again", "2,2"),
+        ]
         scenarios.receive_all(scene, topic, count=MESSAGES + 1000)

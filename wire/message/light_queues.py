@@ -39,8 +39,11 @@ def wanted_queues(properties: Mapping[str, str]) -> list[str]:
 
 def light_places(topic: str, properties: Mapping[str, str]) -> list[tuple[str, int]]:
     """The light queues that a message stored under ``topic`` is in, and its offset in each."""
-    if topic.startswith(UNDISPATCHED_TOPICS):
-        return []
+    return [] if topic.startswith(UNDISPATCHED_TOPICS) else named_places(properties)
+
+
+def named_places(properties: Mapping[str, str]) -> list[tuple[str, int]]:
+    """The same by its properties alone: Apache RocketMQ puts half messages into light queues, too."""
     names = wanted_queues(properties)
     offsets = properties.get(PropertyName.INNER_MULTI_QUEUE_OFFSET, "").split(SEPARATOR)
     if len(names) != len(offsets):
