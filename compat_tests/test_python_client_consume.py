@@ -564,8 +564,6 @@ def test_a_push_consumer_pops_where_the_broker_says_so(server: Peer, producer: P
 
 
 def test_batches_that_are_stored_as_one_record_are_read_one_by_one(server: Peer, producer: Producer) -> None:
-    if server.name != APACHE:
-        pytest.skip("the gateway stores the messages of a batch one by one, whatever the topic asks for")
     topic = make_topic(server, 1, {"queue.type": "BatchCQ"})
     for first in (0, 3):
         producer.send_batch([Message(topic, b"%d" % number) for number in range(first, first + 3)])

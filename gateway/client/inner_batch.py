@@ -11,15 +11,10 @@ from typing import Final
 from gateway.client.compression import decompress
 from wire.message.batch import parse_batch
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import INNER_BATCH
 from wire.message.record import StoredMessage
 
-INNER_BATCH: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
 _OF_THE_BATCH: Final = INNER_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
-
-
-def is_inner_batch(sys_flag: int) -> bool:
-    """Whether a record with this system flag holds several messages."""
-    return sys_flag & INNER_BATCH == INNER_BATCH
 
 
 def inner_messages(record: StoredMessage) -> list[StoredMessage]:

@@ -10,10 +10,11 @@ import logging
 from typing import Final
 
 from gateway.client.errors import MessageRefused
-from gateway.client.inner_batch import inner_messages, is_inner_batch
+from gateway.client.inner_batch import inner_messages
 from gateway.client.message import MessageQueue, ReceivedMessage
 from wire.errors import BodyError, RecordError
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import is_inner_batch
 from wire.message.record import HEADS, MAGIC_V1, MAGIC_V2, StoredMessage, parse_record
 from wire.message.record_layout import HEAD_BY_BYTE
 

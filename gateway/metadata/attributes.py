@@ -18,6 +18,8 @@ from gateway.metadata.message_types import MESSAGE_TYPE, MIXED, TOPIC_TYPES
 from wire.codes import ResponseCode
 
 MAX_CHANGES_CHARACTERS = 4_096
+QUEUE_TYPE, BATCH_QUEUES = "queue.type", "BatchCQ"
+"""The batches of such a topic are stored as one record each."""
 PRIORITY_FACTOR = "priority.factor"
 """Of 100 pops of a group in a topic of type PRIORITY, so many look at the highest priority first."""
 DEFAULT_PRIORITY_FACTOR = 100
@@ -48,7 +50,7 @@ TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     MESSAGE_TYPE: Attribute(_one_of(*TOPIC_TYPES), f"{', '.join(TOPIC_TYPES[:-1])} or {TOPIC_TYPES[-1]}", mutable=True),
     "reserve.time": Attribute(_whole(-1, (1 << 63) - 1), "milliseconds, or -1", mutable=True),
     "cleanup.policy": Attribute(_one_of("DELETE"), "DELETE (this broker does not compact)", mutable=False),
-    "queue.type": Attribute(_one_of("SimpleCQ"), "SimpleCQ (this broker has no batch queues)", mutable=False),
+    QUEUE_TYPE: Attribute(_one_of("SimpleCQ", BATCH_QUEUES), f"SimpleCQ or {BATCH_QUEUES}", mutable=False),
 }
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
     PRIORITY_FACTOR: Attribute(_whole(0, 100), "an integer from 0 to 100", mutable=True),

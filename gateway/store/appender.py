@@ -21,7 +21,8 @@ from gateway.store.log_batch import LogBatch
 from gateway.store.put_result import Places, PutResult, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
-from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName
+from wire.message.inner_batch import inner_count, is_inner_batch
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import OutgoingMessage, build_record
 
 OnStored: TypeAlias = Callable[[PutResult], None]
@@ -185,10 +186,9 @@ class Appender:
                 queue = self._queues.make(message.topic, message.queue_id)
                 queue_offset = next_offsets.get(queue, queue.next_offset)
                 next_offsets[queue] = queue_offset + 1
-                if self._light is not None and MULTI_DISPATCH in message.property_map:
-                    further = self._light.place(message, next_offsets)
-                    if further is None:
-                        return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+                further = self._further(message, queue, next_offsets)
+                if further is None:
+                    return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             try:
                 record = build_record(message, queue_offset, position, stored_at_ms)
             except LocalError:
@@ -203,6 +203,21 @@ class Appender:
         if position - start > self._log.largest_append:
             return PutStatus.MESSAGE_ILLEGAL
         return packed
+
+    def _further(
+        self, message: OutgoingMessage, queue: ConsumeQueue, next_offsets: dict[ConsumeQueue, int]
+    ) -> Places | None:
+        """What leads to a message besides its own unit; None when there would be too many queues."""
+        if is_inner_batch(message.sys_flag):
+            first = next_offsets[queue] - 1
+            properties = {**message.property_map, PropertyName.INNER_BASE: str(first)}
+            message.properties = build_properties(properties)
+            message.property_map = properties
+            end = next_offsets[queue] = first + inner_count(message.sys_flag, first, properties)
+            return tuple((queue, offset) for offset in range(first + 1, end))
+        if self._light is not None and MULTI_DISPATCH in message.property_map:
+            return self._light.place(message, next_offsets)
+        return ()
 
     def _now_ms(self) -> int:
         """Store times never fall, so that a queue can be searched by time; a clock set back is waited out."""

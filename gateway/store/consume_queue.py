@@ -18,7 +18,7 @@ from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
 from gateway.store.queue_file import FileEnd, Unit, file_end, is_past
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
-from wire.message.record import MIN_RECORD_BYTES
+from wire.message.batch import MIN_PART_BYTES
 
 QueueState = tuple[int, int, int, int, int, int]
 """max offset, min offset, log offset after the last message, that of the message at the minimum (−1: to be asked),
@@ -419,7 +419,7 @@ class ConsumeQueue:
         first = self.starts[0] // UNIT_BYTES
         end = self._intact_end()
         if end is None:  # as many messages have to have been in the deleted part of the log
-            return first if first * MIN_RECORD_BYTES <= commit_log_min else 0
+            return first if first * MIN_PART_BYTES <= commit_log_min else 0
         return first + bisect_left(range(first, end), True, key=lambda offset: self._raw(offset)[0] >= commit_log_min)
 
     def _intact_end(self) -> int | None:

@@ -87,4 +87,5 @@ def light_arrivals(results: Iterable[PutResult]) -> Iterator[LightArrival]:
     """What has arrived in light queues with these messages."""
     for result in results:
         for queue, offset in result.further:
-            yield LightArrival(queue.topic, queue.queue_id, offset, result.tags_code, result.message)
+            if queue is not result.queue:
+                yield LightArrival(queue.topic, queue.queue_id, offset, result.tags_code, result.message)

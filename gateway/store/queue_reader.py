@@ -18,8 +18,11 @@ from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
 from wire.errors import RecordError
+from wire.message.flags import SysFlag
+from wire.message.inner_batch import inner_count
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import commit_log_offset_at
+from wire.message.record_layout import FLAGS_AT
 
 FRESH_BYTES = 32 * 1024 * 1024
 """What was written last, or walked through by recovery just now, is in memory: the system is not asked, which would
@@ -227,6 +230,8 @@ class QueueReader:
                 continue
             if accepts is not None and not accepts(code):
                 continue
+            if chosen.ranges and position == chosen.ranges[-1][0]:
+                continue  # the next message of a batch
             record = self._log.record_at(position, size)
             if record is None:
                 chosen.gone = True
@@ -303,6 +308,7 @@ class _Choice:
         "count",
         "examined",
         "gone",
+        "last_size",
         "ranges",
         "total_bytes",
     )
@@ -316,6 +322,7 @@ class _Choice:
         self.total_bytes = 0
         self.examined = 0
         self.gone = False
+        self.last_size = 0
         self.ranges: list[tuple[int, int]] = []
 
     def is_full(self, size: int) -> bool:
@@ -336,23 +343,33 @@ class _Choice:
         numbers: list[int] = []
         ranges: list[Range] = []
         total = 0
+        last = self.ranges[-1][0] if self.ranges else -1  # a batch has several units
         for number in range(self.examined, len(units)):
             position, size, code = units[number]
             if self.is_gone(position, size):
                 self.gone = True
-            elif accepts is None or accepts(code):
+            elif position != last and (accepts is None or accepts(code)):
                 if ranges and (len(ranges) >= count or total + size > max_bytes):
                     return numbers, ranges, number
                 numbers.append(number)
                 ranges.append((position, position + size))
+                last = position
                 total += size
         return numbers, ranges, len(units)
 
     def add(self, where: Range) -> None:
         """Take one more record."""
+        self.last_size = where[1] - where[0]
         self.ranges.append(where)
         self.count += 1
         self.total_bytes += where[1] - where[0]
+
+    def batch_end(self, parts: list[bytes]) -> int:
+        """The offset behind the last record chosen when that holds several messages, else 0: it is read once."""
+        if not self.ranges or not parts[-1][FLAGS_AT + len(parts[-1]) - self.last_size] & SysFlag.INNER_BATCH:
+            return 0
+        last = parse_record(parts[-1][-self.last_size :], with_body=False)
+        return last.queue_offset + inner_count(last.sys_flag, last.queue_offset, last.property_map)
 
     def odd_unit(self, units: bytes) -> tuple[int, int, str] | None:
         """The first of the examined units whose size no record has and no filler: its number, where it leads, why."""
@@ -363,7 +380,7 @@ class _Choice:
 
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
-        count = total = examined = 0
+        count = total = examined = last_size = 0
         max_count, max_bytes, log_min, largest = self._max_count, self._max_bytes, self._log_min, self._largest
         ranges: list[tuple[int, int]] = []
         start = end = -1
@@ -378,8 +395,11 @@ class _Choice:
                 continue
             count += 1
             total += size
+            last_size = size
             if position == end:
                 end += size
+            elif position + size == end:
+                total -= size  # the next message of the same record
             else:
                 if end >= 0:
                     ranges.append((start, end))
@@ -387,6 +407,7 @@ class _Choice:
         if end >= 0:
             ranges.append((start, end))
         self.count, self.total_bytes, self.examined, self.ranges = count, total, examined, ranges
+        self.last_size = last_size
 
 
 def _spans(ranges: Sequence[Range], file_size: int) -> Sequence[tuple[int, int, Sequence[Range]]]:
@@ -424,6 +445,8 @@ def _cut(parts: list[bytes], start: int, data: bytes, inside: Sequence[Range]) -
 
 def _found(queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None) -> GetResult:
     next_offset = offset + chosen.examined
+    if parts is not None and (batch_end := chosen.batch_end(parts)) > next_offset:
+        next_offset = batch_end
     if parts is None or (chosen.count == 0 and chosen.gone):
         return _nothing(queue, GetStatus.MESSAGE_WAS_REMOVING, next_offset)
     if chosen.count == 0:

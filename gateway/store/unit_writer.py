@@ -13,7 +13,7 @@ from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, QueueUnits
-from wire.message.record import MIN_RECORD_BYTES
+from wire.message.batch import MIN_PART_BYTES
 
 MAX_REMARKS = 20
 """Odd messages named one by one."""
@@ -97,7 +97,7 @@ class UnitWriter:
         them is expired, and have a size that no record has: readers pass over them, those of Apache RocketMQ too.
         """
         position = max(queue.covered_end(), 0)
-        if (first - expected) * MIN_RECORD_BYTES > UNIT.unpack_from(units)[0] - position:
+        if (first - expected) * MIN_PART_BYTES > UNIT.unpack_from(units)[0] - position:
             return False
         self._lead_over(queue, first)
         self._remark(f"{queue.topic}/{queue.queue_id}: messages {expected} to {first - 1} are not in the commit log")

@@ -20,7 +20,8 @@ from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.errors import RecordError
-from wire.message.record import parse_record
+from wire.message.inner_batch import inner_count
+from wire.message.record import StoredMessage, parse_record
 
 MULTI_QUEUE_PREFIX = "%LMQ%"
 """Queues of other topics' messages (Apache RocketMQ's light queues): units do not name their record's topic."""
@@ -212,15 +213,15 @@ class QueueCheck:
             lost = []
             for offset in range(first, end):
                 unit = self._reader.unit(row.topic, row.queue_id, offset)
-                claims = _claims(self._directory, unit)
-                if claims is None:
+                found = _record_at(self._directory, unit)
+                if found is None:
                     lost.append(offset)
                     known = after < unit[0] < before and unit[1] > 0
                     span = (unit[0], before, unit[1]) if known else (after, before, 0)
                     self.orphans.append(Orphan((row.topic, row.queue_id, offset), *span))
-                else:
+                elif not _is_further_unit(row.topic, row.queue_id, offset, found):
                     self.misplaced[unit[0]] = (row.topic, row.queue_id, offset)
-                    self._misnamed(row, offset, claims)
+                    self._misnamed(row, offset, _place_of(found))
             for low, high in _ranges(lost):
                 what = f"messages {low} … {high} are" if high > low else f"message {low} is"
                 self._add(row, low, Kind.QUEUE, f"{what} not in the log", count=high - low + 1)
@@ -268,11 +269,12 @@ class QueueCheck:
                     stray.append(offset)
             elif unit[0] >= log_end:
                 ahead.append(offset)
-            elif folder.topic.startswith(MULTI_QUEUE_PREFIX) and _claims(self._directory, unit) is not None:
-                continue
             else:
+                found = _record_at(self._directory, unit)
+                if found is not None and _is_further_unit(folder.topic, folder.queue_id, offset, found):
+                    continue
                 stray.append(offset)
-                if _claims(self._directory, unit) is None:
+                if found is None:
                     self.orphans.append(Orphan((folder.topic, folder.queue_id, offset), unit[0], log_end, unit[1]))
         place = Row(folder.topic, folder.queue_id, 0, 0)
         for first, last in _ranges(stray):
@@ -412,8 +414,24 @@ def _pread(folder: QueueFolder, start: int, size: int, position: int) -> bytes:
     return b""
 
 
-def _claims(directory: StoreDirectory, unit: Unit) -> str | None:
-    """What an intact record that a unit leads to says of its place; None when there is no such record."""
+def _place_of(message: StoredMessage) -> str:
+    """What a record says of its place."""
+    hidden = " and hides from queues" if message.sys_flag & HIDDEN else ""
+    return f"{message.topic} queue {message.queue_id} offset {message.queue_offset}{hidden}"
+
+
+def _is_further_unit(topic: str, queue_id: int, offset: int, message: StoredMessage) -> bool:
+    """Whether a message has a unit here besides the one at its own offset: in a light queue, or for its batch."""
+    if topic.startswith(MULTI_QUEUE_PREFIX):
+        return True
+    if (message.topic, message.queue_id) != (topic, queue_id):
+        return False
+    first = message.queue_offset
+    return first < offset < first + inner_count(message.sys_flag, first, message.property_map)
+
+
+def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:
+    """The intact record that a unit leads to."""
     file = directory.log_file_at(unit[0])
     if file is None or not is_written(unit[0], unit[1]) or unit[0] - file.start + unit[1] > file.size:
         return None
@@ -426,10 +444,7 @@ def _claims(directory: StoreDirectory, unit: Unit) -> str | None:
         message = parse_record(data, check_crc=True)
     except RecordError:
         return None
-    if message.commit_log_offset != unit[0] or message.total_size != unit[1]:
-        return None
-    hidden = " and hides from queues" if message.sys_flag & HIDDEN else ""
-    return f"{message.topic} queue {message.queue_id} offset {message.queue_offset}{hidden}"
+    return message if (message.commit_log_offset, message.total_size) == unit[:2] else None
 
 
 def _difference(wanted: Sequence[int], unit: Sequence[int]) -> str:

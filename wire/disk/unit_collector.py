@@ -15,6 +15,7 @@ from typing import TypeAlias
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import INNER_BATCH, inner_count
 from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
 from wire.message.record import StoredMessage
@@ -138,7 +139,7 @@ class UnitCollector:
         view, end = memoryview(data), len(data)
         find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
         find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self._check_crc
-        light_queues = self._light_queues
+        light_queues, inner_batch = self._light_queues, INNER_BATCH
         most_properties = MAX_PROPERTIES_BYTES
         records = units = position = 0
         last_ms = self.last_stored_at_ms
@@ -161,8 +162,10 @@ class UnitCollector:
                 properties_bytes = record_end - properties_at
                 if data[name_end] << 8 | data[name_end + 1] != properties_bytes or properties_bytes > most_properties:
                     break
-                if light_queues and find(_LIGHT, properties_at, record_end) >= 0:
-                    break  # is in several queues
+                if sys_flag & inner_batch == inner_batch or (
+                    light_queues and find(_LIGHT, properties_at, record_end) >= 0
+                ):
+                    break  # has several units
                 if check_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
                     break
                 key = (data[topic_at:name_end], queue_id)
@@ -209,6 +212,8 @@ class UnitCollector:
             return
         code = self._code_of(message.topic, message.properties, message.stored_at_ms)
         self._collect(queue, message.queue_offset, message, code)
+        for number in range(1, inner_count(message.sys_flag, message.queue_offset, message.property_map)):
+            self._collect(queue, message.queue_offset + number, message, code)
         if self._light_queues:
             for name, offset in light_places(message.topic, message.property_map):
                 if offset < message.commit_log_offset + message.total_size:  # else a client wrote it, once

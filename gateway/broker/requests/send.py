@@ -6,7 +6,7 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from gateway.delivery.retry import (
     max_reconsume_times,
 )
 from gateway.errors import RequestRefused
+from gateway.metadata.attributes import BATCH_QUEUES, QUEUE_TYPE
 from gateway.metadata.message_types import PRIORITY, mismatch, priority_of, type_of_message
 from gateway.metadata.names import (
     DEAD_LETTER_TOPIC_PREFIX,
@@ -37,6 +38,7 @@ from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import parse_batch
 from wire.message.flags import Permission, SysFlag
+from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
 from wire.message.message_id import build_offset_message_id
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -56,7 +58,7 @@ MAX_TOPIC_BYTES = 127
 """Never change: a version 1 record has one signed byte for the length."""
 PACKED_V4_BYTES: Final = 8
 """An IPv4 address and a port; IPv6 takes 20."""
-BROKER_FLAGS: Final = SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK
+BROKER_FLAGS: Final = SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK | INNER_BATCH
 """Bits of ``sysFlag`` that are the broker's to set."""
 RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
@@ -377,6 +379,9 @@ class SendMessage:
         messages = self._batch_messages(request, header, queue_id, outer_raw, outer)
         if not messages:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
+        config = self._topics_by_name.get(header.topic)
+        if config is not None and config.attributes.get(QUEUE_TYPE) == BATCH_QUEUES:
+            messages = [_inner_batch(messages, request.command.body, outer)]
         self._store.append_all(
             messages, lambda results: self._answer_batch(request, results, queue_id, messages), _wait_for(outer)
         )
@@ -512,6 +517,8 @@ class SendMessage:
         )
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(results[0].queue_offset)
+        if is_inner_batch(messages[0].sys_flag):
+            ext["batchUniqId"] = messages[0].property_map[PropertyName.UNIQ_KEY]
         request.send(command.response(ANSWER_OF[status], None, ext))
 
 
@@ -551,7 +558,7 @@ def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
     """The client's flags, with the address family bits as the broker sees the addresses.
 
     The transaction bits are the broker's: TRAN_MSG alone makes a half message, and a prepared bit without it
-    would be acknowledged and then shown by no queue.
+    would be acknowledged and then shown by no queue. A record holds a batch only where the topic is for such.
     """
     flag = asked & ~BROKER_FLAGS
     if len(born_host) > PACKED_V4_BYTES:
@@ -559,6 +566,23 @@ def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
     if len(store_host) > PACKED_V4_BYTES:
         flag |= SysFlag.STORE_HOST_V6
     return flag
+
+
+def _inner_batch(messages: Sequence[OutgoingMessage], body: bytes, outer: Mapping[str, str]) -> OutgoingMessage:
+    """The messages of a batch as the one record that batch queues keep.
+
+    :raises RequestRefused: MESSAGE_ILLEGAL, they are too many.
+    """
+    if len(messages) > MAX_INNER_MESSAGES:
+        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"the batch holds more than {MAX_INNER_MESSAGES} messages")
+    properties = {**outer, PropertyName.INNER_NUM: str(len(messages))}
+    message = messages[0]
+    message.flag = 0
+    message.sys_flag |= INNER_BATCH
+    message.body = body
+    message.properties = build_properties(properties)
+    message.property_map = properties
+    return message
 
 
 def _missing_in(inner: Mapping[str, str], outer: Mapping[str, str], outer_raw: bytes) -> bytes:

@@ -22,6 +22,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.flags import Permission, TopicFlag
+from wire.message.inner_batch import is_inner_batch
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, restated
 
@@ -76,6 +77,11 @@ class SendBack:
         failed = self._store.message_at(header.offset)
         if failed is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+        if is_inner_batch(failed.sys_flag):
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "the record is a batch, of which one message failed: send that to the retry topic, as clients do then",
+            )
         limit = max_reconsume_times(group.retry_max_times, header.max_reconsume_times, request.command.version)
         way = after_failed_consumption(
             reconsume_times=failed.reconsume_times, limit=limit, delay_level=header.delay_level

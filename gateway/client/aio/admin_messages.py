@@ -11,13 +11,14 @@ from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
-from gateway.client.inner_batch import inner_messages, is_inner_batch
+from gateway.client.inner_batch import inner_messages
 from gateway.client.message import MessageQueue, ReceivedMessage
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
 from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.headers.query import QueryMessageRequest, ViewMessageRequest
 from wire.message.flags import PullFlag
+from wire.message.inner_batch import is_inner_batch
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.record import parse_records
 

@@ -7,12 +7,13 @@ import zlib
 import pytest
 
 from gateway.client.errors import MessageRefused
-from gateway.client.inner_batch import INNER_BATCH, inner_messages, is_inner_batch
+from gateway.client.inner_batch import inner_messages
 from gateway.client.message import MessageQueue
 from gateway.client.pulled import pulled_messages
 from wire.errors import BodyError
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record, parse_record

@@ -28,7 +28,7 @@ def test_attributes_are_set_altered_and_removed() -> None:
         ("+reserve.time=soon", True, "milliseconds, or -1"),
         ("+reserve.time=-2", True, "milliseconds, or -1"),
         ("+cleanup.policy=COMPACTION", True, "does not compact"),
-        ("+queue.type=BatchCQ", True, "no batch queues"),
+        ("+queue.type=RocksDBCQ", True, "SimpleCQ or BatchCQ"),
         ("+message.type=LITE", True, "PRIORITY or MIXED"),
         ("-message.type", True, "nothing to remove"),
         ("+message.type=FIFO,-message.type", False, "named twice"),

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.store_tool import verification
-from gateway.tests.store.small_store import Clock, message, opened, put
+from gateway.tests.store.small_store import SMALL, Clock, message, opened, put, put_all
 from gateway.tests.store_tool.small_directory import (
     COUNT,
     fill,
@@ -29,6 +30,7 @@ from gateway.tests.store_tool.small_directory import (
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.index_file import ENTRY, HEAD_BYTES, IndexHead, IndexShape
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import INNER_BATCH
 from wire.message.record import HEADS, StoredMessage, parse_record
 
 SHAPE = IndexShape(16, 64)
@@ -41,6 +43,21 @@ def test_an_intact_directory_has_no_findings_and_is_not_changed(directory: Path)
     assert result.stdout.startswith(f"{directory}: intact ({COUNT} messages, 0 MiB of commit log, ")
     assert result.stdout.count("\n") == 1
     assert tree(directory) == before
+
+
+def test_further_units_of_batches_and_in_light_queues_are_no_damage(tmp_path: Path) -> None:
+    store = opened(tmp_path, replace(SMALL, enable_multi_dispatch=True))
+    put(store, message(b"a", INNER_MULTI_DISPATCH="%LMQ%x"))
+    put_all(store, [message(b"batch", sys_flag=INNER_BATCH, INNER_NUM="3")])
+    put(store, message(b"b"))
+    assert store.max_offset("T", 0) == 5
+    store.close()
+    result = run("verify", tmp_path)
+    assert result.exit_code == 0, result.output
+    flip(queue_file(tmp_path, "T"), 3 * UNIT_BYTES + 7)
+    assert run("verify", tmp_path).exit_code == 1
+    assert run("repair", tmp_path, "--apply").exit_code == 0
+    assert run("verify", tmp_path).exit_code == 0
 
 
 def test_several_processes_find_what_one_finds(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -177,3 +177,13 @@ def test_a_message_in_light_queues_is_left_to_the_other_reader_and_has_a_unit_in
             for name, offset in ((("A", 1), 7), (("%LMQ%a", 0), 3), (("%LMQ%b", 0), 4))
             if name in names
         }
+
+
+def test_a_batch_is_left_to_the_other_reader_and_has_a_unit_for_each_message() -> None:
+    pairs = b"INNER_BASE\x017\x02INNER_NUM\x013\x02TAGS\x01x"
+    data = build_record(OutgoingMessage("A", 1, 0, 0xC0, 5, V4, V4, 0, 0, b"body", pairs), 7, START, 1000)
+    collector = _collector()
+    assert collector.take(data, START) == 0
+    collector.add(parse_record(data))
+    place = (START, len(data), tags_code("x"))
+    assert _collected(collector) == {("A", 1): [(7, *place), (8, *place), (9, *place)]}

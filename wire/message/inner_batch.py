@@ -1,0 +1,38 @@
+"""Inner batches: the messages of one batch send as one record, in topics with batch queues (``queue.type=BatchCQ``).
+
+The record's body is the body of the send (``wire.message.batch``). The broker writes the offset of the first message
+into INNER_BASE and their number into INNER_NUM; the n-th message has the record's offset plus n. Who receives such a
+record takes it apart. Upstream: ``MessageSysFlag``, ``BatchConsumeQueue``, ``MessageDecoder.decodeMessage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wire.message.flags import SysFlag
+from wire.message.properties import PropertyName
+
+INNER_BATCH: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
+MAX_INNER_MESSAGES: Final = 32_767
+"""Upstream keeps the number in 16 bits."""
+_MAX_DIGITS = 18
+
+
+def is_inner_batch(sys_flag: int) -> bool:
+    """Whether a record with this system flag holds several messages."""
+    return sys_flag & INNER_BATCH == INNER_BATCH
+
+
+def inner_count(sys_flag: int, queue_offset: int, properties: Mapping[str, str]) -> int:
+    """How many messages a record stands for: 1, or as many as the broker that stored it at this offset said.
+
+    A copy in another queue stands for one message, whatever it was copied from.
+    """
+    if not is_inner_batch(sys_flag) or _number(properties.get(PropertyName.INNER_BASE)) != queue_offset:
+        return 1
+    return max(1, min(_number(properties.get(PropertyName.INNER_NUM)), MAX_INNER_MESSAGES))
+
+
+def _number(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else -1
