@@ -77,6 +77,10 @@ class FixedLayout:
         member: Any = self._declared.subcons[self.names.index(field)]
         return struct.Struct(">" + _format_of(self.name, member.subcon))
 
+    def repeated(self, count: int) -> struct.Struct:
+        """Reads and writes ``count`` of them one behind the other, as one row of values."""
+        return struct.Struct(">" + self._struct.format.removeprefix(">") * count)
+
     def picker(self, fields: Iterable[str]) -> struct.Struct:
         """A packer as long as the layout that reads these fields, named in their order, and passes over the rest."""
         form, position = ">", 0

@@ -7,8 +7,10 @@ Fixed columns are numpy gathers, texts and bytes are Arrow takes; per-record Pyt
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
+from struct import Struct
 from typing import Final
 
 import msgspec
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 
 from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused
+from gateway.spark.alike_pairs import AlikePairs
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import PropertyPairs, map_column, property_pairs, words_column
 from gateway.spark.records import Integers, Records, Whole, by_hosts
@@ -127,7 +130,7 @@ class _Rows:
         return self.records.integers("sys_flag")
 
     @cached_property
-    def pairs(self) -> PropertyPairs:
+    def pairs(self) -> PropertyPairs | AlikePairs:
         return property_pairs(self.records.properties())
 
     @cached_property
@@ -144,7 +147,7 @@ class _Rows:
     def bodies(self) -> tuple[pa.Array, pa.Array | None]:
         """The bodies as they were sent, and why some could not be read (None: all could)."""
         raw = self.records.bodies()
-        errors = self._damaged() if self._check_bodies else {}
+        errors = self._damaged(raw) if self._check_bodies else {}
         compressed = np.flatnonzero(self.sys_flags & SysFlag.COMPRESSED)
         if not len(compressed) and not errors:
             return raw, None
@@ -164,21 +167,28 @@ class _Rows:
             errors[row] = error.problem
             return None
 
-    def _damaged(self) -> dict[int, str]:
+    def _damaged(self, raw: pa.Array) -> dict[int, str]:
         """The rows whose body does not have its checksum."""
         records = self.records
-        begins = records.body_at.tolist()
-        ends = (records.body_at + records.body_bytes).tolist()
-        # Nested maps are a loop in C; working on all bodies side by side in numpy was hardly faster.
-        take: Callable[[slice], Whole] = records.buffer.__getitem__
-        pieces = map(take, map(slice, begins, ends))
-        found = np.fromiter(map(zlib.crc32, pieces), np.int64, len(begins))
+        # A loop in C; working on all bodies side by side in numpy was slower.
+        found = np.fromiter(map(zlib.crc32, self._pieces(raw)), np.int64, len(records))
         stated = records.integers("body_crc")
         rows = np.flatnonzero((found & _CRC_MASK) != stated)
         return {
             row: f"is damaged: its checksum is {int(found[row]) & _CRC_MASK:#010x}, the record says {stated[row]:#010x}"
             for row in rows.tolist()
         }
+
+    def _pieces(self, raw: pa.Array) -> Iterable[Whole]:
+        """The bodies one by one."""
+        records = self.records
+        size = int(records.body_bytes[0]) if len(records) else 0
+        if size and (records.body_bytes == size).all():
+            return chain.from_iterable(Struct(f"{size}s").iter_unpack(raw.buffers()[2][: size * len(records)]))
+        begins = records.body_at.tolist()
+        ends = (records.body_at + records.body_bytes).tolist()
+        take: Callable[[slice], Whole] = records.buffer.__getitem__
+        return map(take, map(slice, begins, ends))
 
     def refuse_parts(self) -> None:
         """Messages that hold messages (batch consume queues) have offsets of their own inside; nobody reads them here.

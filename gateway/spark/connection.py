@@ -16,7 +16,7 @@ from gateway.client.errors import ConnectError, ConnectionLost, ProtocolError, R
 from wire.codes import SERVER_VERSION, LanguageCode, request_code_name
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError
-from wire.frame import FRAME_HEAD, MAX_FRAME_BYTES, build_frame, parse_marked_frame
+from wire.frame import FRAME_HEAD, MAX_FRAME_BYTES, MAX_HEADER_BYTES, build_frame, parse_marked_frame
 from wire.headers.declare import Header, build_header
 
 MAX_WAITING: Final = 256
@@ -129,8 +129,11 @@ class BlockingConnection:
         frame_bytes, mark = FRAME_HEAD.unpack_from(head)
         if not _LEAST_FRAME_BYTES <= frame_bytes <= MAX_FRAME_BYTES:
             raise FrameError(f"frame length {frame_bytes} is not in {_LEAST_FRAME_BYTES} … {MAX_FRAME_BYTES}")
-        rest = self._exactly(frame_bytes - _LEAST_FRAME_BYTES)
-        return parse_marked_frame(rest, mark, 0, len(rest))
+        left = frame_bytes - _LEAST_FRAME_BYTES
+        header = self._exactly(min(mark & MAX_HEADER_BYTES, left))
+        command = parse_marked_frame(header, mark, 0, len(header))
+        command.body = self._exactly(left - len(header))  # by itself, since large ones are not to be copied twice
+        return command
 
     def _exactly(self, count: int) -> bytes:
         data: bytes = self._file.read(count)

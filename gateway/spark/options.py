@@ -116,7 +116,8 @@ class ReadOptions:
     reconnect_s: float = 30.0
     poll_s: float = 0.2
     fails_on_bad_bodies: bool = True
-    check_bodies: bool = True
+    check_bodies: bool | None = None
+    """Whether bodies are compared with their checksums; None: where nobody else did."""
     allow_system_topics: bool = False
     store_paths: tuple[tuple[str, str], ...] = ()
 
@@ -208,7 +209,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         poll_s=given.duration_s("minPollInterval", 0.2),
         fails_on_bad_bodies=given.choice("mode", {"failfast": "fail", "fail": "fail", "permissive": "null"}, "fail")
         == "fail",
-        check_bodies=given.flag("checkBodies", True),
+        check_bodies=given.choice("checkBodies", {"auto": None, "true": True, "false": False}, "auto"),
         allow_system_topics=given.flag("allowSystemTopics", False),
         store_paths=_store_paths(given, expression_type),
     )

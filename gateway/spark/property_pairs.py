@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from gateway.spark.alike_pairs import AlikePairs, alike_pairs
 from gateway.spark.records import Integers, slices
 from wire.message.properties import build_properties, parse_properties
 
@@ -72,8 +73,13 @@ class PropertyPairs:
         return self._rows
 
 
-def property_pairs(raw: pa.Array) -> PropertyPairs:
+def property_pairs(raw: pa.Array) -> PropertyPairs | AlikePairs:
     """The pairs of property strings, given as an Arrow array of bytes without nulls."""
+    _, offsets, data = raw.buffers()
+    if data is not None:
+        alike = alike_pairs(data, np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1])
+        if alike is not None:
+            return alike
     try:
         pairs, odd = _cut(raw)
     except pa.ArrowInvalid:  # something is not UTF-8
@@ -161,7 +167,7 @@ def _odd_rows(at: Integers, kinds: NDArray[np.uint8], firsts: Integers, bounds: 
     return np.union1d(bad, np.flatnonzero(counts & 1))
 
 
-def map_column(pairs: PropertyPairs, kind: pa.MapType) -> pa.Array:
+def map_column(pairs: PropertyPairs | AlikePairs, kind: pa.MapType) -> pa.Array:
     """The pairs as one map for each message."""
     return pa.MapArray.from_arrays(pa.array(pairs.offsets.astype(np.int32)), pairs.names, pairs.values, type=kind)
 

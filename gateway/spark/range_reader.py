@@ -10,19 +10,21 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from threading import Event
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from gateway.client.errors import RocketMQError
 from gateway.spark.cluster import Cluster
 from gateway.spark.columns import ColumnReader
 from gateway.spark.errors import DataLoss, SparkSourceError
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import QueueRange, lost, queue_text
 from gateway.spark.pulls import Pulled, Pulls
-from gateway.spark.records import Integers, queue_offsets, record_starts
+from gateway.spark.records import Integers, Whole, queue_offsets, record_starts
 from gateway.spark.schema import WantedColumn
 from gateway.spark.sealed import SealedRange
 from wire.errors import RecordError
@@ -54,17 +56,11 @@ class RangeReader:
         self._options = options
         self._work = work
         self._queue = queue_text(work.queue)
-        self._columns = ColumnReader(
-            wanted,
-            topic=work.queue.topic,
-            broker_name=work.queue.broker_name,
-            queue_id=work.queue.queue_id,
-            fails=options.fails_on_bad_bodies,
-            check_bodies=options.check_bodies,
-        )
+        self._wanted = wanted
         self._tags = options.tag_expression.tags if options.expression_type == "TAG" else frozenset()
         self._wait = wait or Event().wait
         self._now = now
+        self._room = bytearray()
         self._pulls = Pulls(cluster, options, work, wait=self._wait, now=now)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
@@ -82,15 +78,43 @@ class RangeReader:
         if expected < self._work.end:
             yield from self._from_broker(expected)
 
+    def _columns(self, *, check_bodies: bool) -> ColumnReader:
+        queue = self._work.queue
+        return ColumnReader(
+            self._wanted,
+            topic=queue.topic,
+            broker_name=queue.broker_name,
+            queue_id=queue.queue_id,
+            fails=self._options.fails_on_bad_bodies,
+            check_bodies=check_bodies,
+        )
+
+    @cached_property
+    def _broker_columns(self) -> ColumnReader:
+        """For what the broker sends. A gateway has compared bodies with their checksums already, Apache RocketMQ has
+        not; nor does anybody know whether it has when damaged bodies are to be told apart.
+        """
+        options, queue = self._options, self._work.queue
+        check_bodies = options.check_bodies
+        if check_bodies is None:
+            try:
+                check_bodies = not options.fails_on_bad_bodies or not self._cluster.store_ids(
+                    (queue.broker_name,), queue.topic
+                )
+            except RocketMQError:
+                check_bodies = True
+        return self._columns(check_bodies=check_bodies)
+
     def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's."""
         sealed = SealedRange(store, self._work)
+        columns = self._columns(check_bodies=self._options.check_bodies is not False)
         try:
             first = sealed.first_record()
             if first is None or not self._is_the_brokers(first):
                 return
             for span in sealed.spans():
-                yield self._columns.read(span.buffer, span.starts, self._tags), span.next_offset
+                yield columns.read(span.buffer, span.starts, self._tags), span.next_offset
         except OSError as error:  # retention took a file, or the path is wrong
             log.warning("%s: the broker is asked for the rest, since its files cannot be read: %s", self._work, error)
         finally:
@@ -118,12 +142,25 @@ class RangeReader:
         for chunk in self._chunks(expected):
             next_offset = chunk[-1].next_offset
             if not chunk[0].is_loss:
-                batch = self._batch(b"".join([pulled.body for pulled in chunk]), expected, next_offset)
+                batch = self._batch(self._joined(chunk), expected, next_offset)
                 if batch is not None:
                     yield batch
             expected = next_offset
 
-    def _batch(self, buffer: bytes, begin: int, next_offset: int) -> pa.RecordBatch | None:
+    def _joined(self, chunk: list[Pulled]) -> Whole:
+        """The bodies one after the other, in room that the next chunk will take: a batch is a copy of what it needs."""
+        if len(chunk) == 1:
+            return chunk[0].body
+        size = sum(len(pulled.body) for pulled in chunk)
+        if size > len(self._room):
+            self._room = bytearray(size)
+        at = 0
+        for pulled in chunk:
+            self._room[at : at + len(pulled.body)] = pulled.body
+            at += len(pulled.body)
+        return memoryview(self._room)[:size]
+
+    def _batch(self, buffer: Whole, begin: int, next_offset: int) -> pa.RecordBatch | None:
         """The rows of a chunk that answers for the offsets from ``begin`` to before ``next_offset``."""
         try:
             starts = record_starts(buffer)
@@ -133,7 +170,7 @@ class RangeReader:
                 starts, offsets = starts[within], offsets[within]
             if not self._options.is_filtered:
                 self._check_dense(offsets, begin, min(next_offset, self._work.end))
-            batch = self._columns.read(buffer, starts, self._tags) if len(starts) else None
+            batch = self._broker_columns.read(buffer, starts, self._tags) if len(starts) else None
         except RecordError as error:
             raise SparkSourceError(
                 f"queue {self._queue}, offsets {begin} to {next_offset - 1}: what the broker sent is damaged: {error}"

@@ -22,13 +22,15 @@ from wire.message.record import parse_record
 from wire.message.record_layout import HEADS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 
 Integers = NDArray[np.int64]
-Whole: TypeAlias = bytes | memoryview
+Whole: TypeAlias = bytes | bytearray | memoryview
 """What records lie in."""
 
 _read_size: Final = struct.Struct(">i").unpack_from
 _MAGIC_AT: Final = HEADS[0].offset("magic")
 _MAGIC_START: Final = (MAGIC_V1 & 0xFFFFFFFF).to_bytes(4, "big")[:3]
 """What both magic numbers begin with."""
+_MOST_RUNS: Final = 32
+"""Runs of records of one size that are followed in a buffer."""
 
 
 def _dtype(layout: FixedLayout) -> np.dtype[Any]:
@@ -44,16 +46,44 @@ def _dtype(layout: FixedLayout) -> np.dtype[Any]:
 _HEADS: Final = {flags: _dtype(layout) for flags, layout in HEADS.items()}
 
 
-def record_starts(buffer: bytes) -> Integers:
+def record_starts(buffer: Whole) -> Integers:
     """Where each record of a buffer full of whole records begins.
 
-    Every place where the magic number stands is guessed to be in a record's head. When each guess begins where the one
-    before it ends, they are right; when a body contains the number, the sizes are followed one by one.
+    Records of one size are mostly neighbours, so runs of them are followed first. Where sizes change too often, every
+    place where the magic number stands is guessed to be in a record's head: when each guess begins where the one before
+    it ends, they are right. When a body contains the number, the sizes are followed one by one.
 
     :raises RecordError: the last one is cut off, or a size is impossible.
     """
-    if not buffer:
+    if not len(buffer):
         return np.empty(0, np.int64)
+    starts = _starts_of_runs(buffer)
+    if starts is None:
+        starts = _guessed_starts(buffer)
+    return _followed_starts(buffer) if starts is None else starts
+
+
+def _starts_of_runs(buffer: Whole) -> Integers | None:
+    """The same, when there are only a few runs of records of one size."""
+    runs: list[Integers] = []
+    at, end = 0, len(buffer)
+    while at < end:
+        if len(runs) == _MOST_RUNS or end - at < MIN_RECORD_BYTES:
+            return None
+        (size,) = _read_size(buffer, at)
+        if not MIN_RECORD_BYTES <= size <= end - at:
+            return None
+        sizes = np.ndarray(((end - at) // size,), ">i4", buffer, at, (size,))
+        is_other = sizes != size
+        # A place at which another size stands is a record's begin all the same, if those before it are.
+        count = int(np.argmax(is_other)) if is_other.any() else len(sizes)
+        runs.append(np.arange(at, at + count * size, size, dtype=np.int64))
+        at += count * size
+    return np.concatenate(runs)
+
+
+def _guessed_starts(buffer: Whole) -> Integers | None:
+    """The same, by the magic numbers; None when one stands somewhere else."""
     text = np.frombuffer(buffer, np.uint8)
     at = np.flatnonzero(text[_MAGIC_AT : len(text) - 3] == _MAGIC_START[0])
     for place, byte in enumerate(_MAGIC_START[1:], 1):
@@ -61,10 +91,10 @@ def record_starts(buffer: bytes) -> Integers:
     sizes = np.ndarray((len(text) - 3,), ">i4", buffer, strides=(1,))[at]
     if len(at) and at[0] == 0 and at[-1] + sizes[-1] == len(text) and (at[:-1] + sizes[:-1] == at[1:]).all():
         return at
-    return _followed_starts(buffer)
+    return None
 
 
-def _followed_starts(buffer: bytes) -> Integers:
+def _followed_starts(buffer: Whole) -> Integers:
     """The same, from size to size."""
     starts: list[int] = []
     at, end = 0, len(buffer)
@@ -107,11 +137,7 @@ class Records:
         dtype = _HEADS[host_flags]
         if len(starts) and int(starts[-1]) + dtype.itemsize > len(buffer):
             parse_record(buffer, int(starts[-1]))
-        # A head can begin at any byte: an array of all of them, of which those that are one are taken.
-        every = max(len(buffer) - dtype.itemsize + 1, 0)
-        # As opaque bytes first: numpy copies a structure field by field.
-        heads = np.ndarray((every,), f"V{dtype.itemsize}", buffer, strides=(1,))[starts]
-        self._heads = heads.view(dtype)
+        self._heads = _heads(buffer, starts, dtype)
         self._find_parts(dtype.itemsize)
 
     def __len__(self) -> int:
@@ -170,6 +196,18 @@ class Records:
             raise RecordError(f"the parts of the record at {at} do not add up")
 
 
+def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The heads at some places: where they lie when their distances are the same, else a copy."""
+    if len(starts) > 1:
+        distance = int(starts[1] - starts[0])
+        if distance > 0 and (np.diff(starts) == distance).all():
+            return np.ndarray((len(starts),), dtype, buffer, int(starts[0]), (distance,))
+    # A head can begin at any byte: an array of all of them, of which those that are one are taken.
+    every = max(len(buffer) - dtype.itemsize + 1, 0)
+    # As opaque bytes first: numpy copies a structure field by field.
+    return np.ndarray((every,), f"V{dtype.itemsize}", buffer, strides=(1,))[starts].view(dtype)
+
+
 def by_hosts(buffer: Whole, starts: Integers) -> Iterator[tuple[Integers | None, Records]]:
     """The records in groups whose heads are alike, each with the places of its records among all; mostly one group.
 
@@ -195,7 +233,7 @@ def host_flags(buffer: Whole, starts: Integers) -> Integers:
     return found
 
 
-def queue_offsets(buffer: bytes, starts: Integers) -> Integers:
+def queue_offsets(buffer: Whole, starts: Integers) -> Integers:
     """The queue offset of each record; it stands at the same place in all heads."""
     if not len(starts):
         return np.empty(0, np.int64)

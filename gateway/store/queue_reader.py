@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,14 @@ AHEAD_GAP_BYTES = 64 * 1024
 """Records this close to each other are asked for as one range."""
 FILTERED_BYTES = 4 * 1024 * 1024
 """Records one read without waiting looks into at most: others have their turn, the consumer comes again at once."""
+BLOCK_UNITS = 64
+"""Units looked at together: where their records are neighbours, a bulk reader's thousands cost little."""
+BLOCK_BYTES = BLOCK_UNITS * UNIT.size
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
+
+_BLOCK = UNIT.repeated(BLOCK_UNITS)
+_FIELDS = len(UNIT.names)
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
@@ -380,12 +387,38 @@ class _Choice:
 
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
-        count = total = examined = last_size = 0
+        for at in range(0, len(units), BLOCK_BYTES):
+            block = units[at : at + BLOCK_BYTES]
+            if accepts is None and len(block) == BLOCK_BYTES and self.count + BLOCK_UNITS <= self._max_count:
+                fields = _BLOCK.unpack(block)
+                positions, sizes = fields[::_FIELDS], fields[1::_FIELDS]
+                if self._are_neighbours(positions, sizes):
+                    self._add_neighbours(positions, sizes)
+                    continue
+            if not self._take_each(block, accepts):
+                break
+
+    def _add_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
+        """Take a block of records that lie one behind the other."""
+        first, end = positions[0], positions[-1] + sizes[-1]
+        self.count += len(sizes)
+        self.examined += len(sizes)
+        self.total_bytes += end - first
+        self.last_size = sizes[-1]
+        if self.ranges and self.ranges[-1][1] == first:
+            first, _ = self.ranges.pop()
+        self.ranges.append((first, end))
+
+    def _take_each(self, block: bytes, accepts: AcceptsCode | None) -> bool:
+        """Choose from units one by one; False when no more go in."""
+        count, total, examined, last_size = self.count, self.total_bytes, self.examined, self.last_size
         max_count, max_bytes, log_min, largest = self._max_count, self._max_bytes, self._log_min, self._largest
-        ranges: list[tuple[int, int]] = []
-        start = end = -1
-        for position, size, code in UNIT.iter_unpack(units):
+        ranges = self.ranges
+        start, end = ranges.pop() if ranges else (-1, -1)
+        has_room = True
+        for position, size, code in UNIT.iter_unpack(block):
             if count >= max_count or (count and size <= largest and total + size > max_bytes):
+                has_room = False
                 break
             examined += 1
             if position < log_min or not 0 < size <= largest:  # is_gone, without a call for each message
@@ -406,8 +439,20 @@ class _Choice:
                 start, end = position, position + size
         if end >= 0:
             ranges.append((start, end))
-        self.count, self.total_bytes, self.examined, self.ranges = count, total, examined, ranges
+        self.count, self.total_bytes, self.examined = count, total, examined
         self.last_size = last_size
+        return has_room
+
+    def _are_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> bool:
+        """Whether all records are there, go in, and nothing lies between them."""
+        first, end = positions[0], positions[-1] + sizes[-1]
+        return (
+            first >= self._log_min
+            and 0 < end - first <= self._max_bytes - self.total_bytes
+            and min(sizes) > 0
+            and max(sizes) <= self._largest
+            and list(map(add, positions[:-1], sizes)) == list(positions[1:])
+        )
 
 
 def _spans(ranges: Sequence[Range], file_size: int) -> Sequence[tuple[int, int, Sequence[Range]]]:

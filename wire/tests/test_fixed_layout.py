@@ -37,6 +37,13 @@ def _agree(layout: FixedLayout, values: dict[str, Any]) -> None:
     assert {name: parsed[name] for name in layout} == values
 
 
+def test_several_layouts_are_one_row_of_values() -> None:
+    one, two = (1, 2, b"12345678", 3, 4), (5, 6, b"abcdefgh", 7, 8)
+    row = SAMPLE.repeated(2).unpack(SAMPLE.pack(*one) + SAMPLE.pack(*two))
+    assert row == (*one, *two)
+    assert row[3 :: len(SAMPLE.names)] == (3, 7)
+
+
 @settings(deadline=None)
 @given(SAMPLE_VALUES)
 def test_packer_and_declaration_agree_both_ways(values: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from gateway.spark.planning import QueueRange
 from gateway.spark.range_reader import RangeReader
 from gateway.spark.schema import wanted_columns
 from gateway.tests.spark.messages import damaged, record
-from gateway.tests.spark.pretend_cluster import PretendCluster, pull_answer, queue
+from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, pull_answer, queue
 from gateway.tests.spark.test_planning import options
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
@@ -210,3 +210,26 @@ def test_damaged_records_name_their_queue(cluster: PretendCluster) -> None:
         SparkSourceError, match="queue orders/broker-a/0, offsets 0 to 99: what the broker sent is damaged"
     ):
         offsets(cluster, 0, 100)
+
+
+@pytest.mark.parametrize(
+    ("stores", "given", "is_checked"),
+    [
+        ({}, {}, True),
+        ({BROKER: "5f0c"}, {}, False),
+        ({BROKER: "5f0c"}, {"checkBodies": "true"}, True),
+        ({BROKER: "5f0c"}, {"mode": "permissive"}, True),
+        ({}, {"checkBodies": "false"}, False),
+    ],
+)
+def test_bodies_are_compared_with_their_checksums_unless_a_gateway_did(
+    stores: dict[str, str], given: dict[str, str], is_checked: bool
+) -> None:
+    cluster = PretendCluster({queue(0): [damaged(0)]})
+    cluster.stores = stores
+    try:
+        [batch] = reader(cluster, 0, 1, **given).batches()
+        found = batch.column("body").null_count > 0
+    except BodyUnreadable:
+        found = True
+    assert found is is_checked

@@ -70,6 +70,36 @@ def test_neighbours_in_the_log_are_one_part(store: MessageStore) -> None:
     assert result.total_bytes == sum(map(len, result.parts))
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from((100, 200)), st.sampled_from((0, 0, 50, 100)), st.sampled_from((1, 1, 1, 2))),
+        min_size=1,
+        max_size=12,
+    ),
+    st.integers(1, 12),
+    st.integers(0, 3000),
+)
+def test_blocks_of_units_choose_what_looking_at_each_unit_chooses(
+    records: list[tuple[int, int, int]], max_count: int, max_bytes: int
+) -> None:
+    units, position = b"", 1000
+    for size, others_between, messages in records:  # several in a record of a batch queue
+        units += UNIT.pack(position, size, 7) * messages
+        position += size + others_between
+    blocks, singly = (queue_reader._Choice(max_count, max_bytes, 0, 1 << 20) for _ in range(2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queue_reader, "BLOCK_UNITS", 3)
+        patch.setattr(queue_reader, "BLOCK_BYTES", 3 * UNIT.size)
+        patch.setattr(queue_reader, "_BLOCK", UNIT.repeated(3))
+        blocks.take(units, None)
+        singly.take(units, lambda code: code == 7)
+    assert (blocks.count, blocks.total_bytes, blocks.examined, blocks.gone, blocks.last_size) == (
+        singly.count, singly.total_bytes, singly.examined, singly.gone, singly.last_size,
+    )  # fmt: skip
+    assert blocks.ranges == singly.ranges
+
+
 def test_at_least_one_message_is_returned_whatever_the_limits(store: MessageStore) -> None:
     for max_count, max_bytes in ((1, 1), (32, 0), (0, ALL), (-1, -1)):
         result = store.get_messages("T", 0, 2, max_count, max_bytes)
