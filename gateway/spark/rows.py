@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from gateway.client.errors import MessageRefused
-from gateway.client.message import RESERVED_PROPERTIES, Message
+from gateway.client.message import RESERVED_PROPERTIES, Message, check_topic
 from gateway.spark.errors import SchemaRefused
 from gateway.spark.schema import COLUMNS, ON_DEMAND
 from gateway.spark.spelling import did_you_mean
@@ -35,6 +36,8 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "deliverAt": ("timestamp",),
 }
 """Columns that are written, and their types in Spark's words."""
+_PLAIN_TAG: Final = r"\A[A-Za-z0-9_.:-]*\z"
+_PLAIN_BYTES: Final = 1024 * 1024
 _IGNORED: Final = frozenset(column.name for column in (*COLUMNS, *ON_DEMAND)) - frozenset(_TYPES)
 
 
@@ -45,6 +48,15 @@ class RowToSend:
     message: Message
     queue_id: int | None = None
     broker_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRows:
+    """Messages that are a body and a tag, empty where there is none."""
+
+    topic: str
+    bodies: Sequence[bytes]
+    tags: Sequence[str]
 
 
 class RowReader:
@@ -78,6 +90,26 @@ class RowReader:
         if "queueId" not in self._columns:
             self._columns.pop("brokerName", None)
         self._topic = topic
+
+    def plain(self, batch: pa.RecordBatch) -> PlainRows | None:
+        """The messages of a batch when all are to go anywhere and have bodies and usual tags only; else None.
+
+        :raises MessageRefused: the topic has no name that is allowed.
+        """
+        if self._topic is None or not self._columns.keys() <= {"body", "tags", "topic"}:
+            return None
+        check_topic(self._topic)
+        bodies = batch.column(self._columns["body"])
+        sizes = pc.min_max(pc.binary_length(bodies)).as_py()
+        if bodies.null_count or not batch.num_rows or not 0 < sizes["min"] <= sizes["max"] <= _PLAIN_BYTES:
+            return None
+        tags: Sequence[str] = ("",) * batch.num_rows
+        if "tags" in self._columns:
+            column = batch.column(self._columns["tags"]).fill_null("")
+            if not pc.all(pc.match_substring_regex(column, _PLAIN_TAG)).as_py():
+                return None
+            tags = column.to_pylist()
+        return PlainRows(self._topic, bodies.cast(pa.binary()).to_pylist(), tags)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[RowToSend]:
         """The messages of a batch, in its order.

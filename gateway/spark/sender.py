@@ -38,12 +38,12 @@ from gateway.spark.cluster import Cluster
 from gateway.spark.connection import BlockingConnection, request
 from gateway.spark.decisions import Half, Halves
 from gateway.spark.options import WriteOptions
-from gateway.spark.rows import RowToSend
+from gateway.spark.rows import PlainRows, RowToSend
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.errors import RemoteError
 from wire.headers.send import SendMessageResponse, ShortSendMessageRequest
-from wire.message.batch import MIN_PART_BYTES, BatchPart, build_batch
+from wire.message.batch import BatchPart, build_part
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import PropertyName, build_properties
@@ -52,6 +52,8 @@ MAX_PARTS: Final = 2048
 """Messages of one batch."""
 MAX_BYTES: Final = 4_000_000
 """Of one batch: what brokers take as they are set up (``maxMessageSize``), less some."""
+_PLAIN_ROWS: Final = 1024
+"""Rows whose ids have the same time; fewer than an id's counter has numbers."""
 _PAUSE_S: Final = 0.1
 _CREATE_TOPIC_KEY: Final = "TBW102"
 _NOT_FLUSHED: Final = (
@@ -64,13 +66,15 @@ class Outgoing:
     """Messages that travel together.
 
     :param queue: where they go; ``is_pinned`` says that no other queue will do.
+    :param parts: of the body of a batch; ``first`` the first of them, which may stay alone.
     :param half_id: the unique key of a message that is alone.
     """
 
     topic: str
     queue: MessageQueue | None
     is_pinned: bool
-    parts: list[BatchPart] = field(default_factory=list)
+    parts: list[bytes] = field(default_factory=list)
+    first: BatchPart | None = None
     size: int = 0
     opaque: int = 0
     connection: BlockingConnection | None = None
@@ -129,16 +133,37 @@ class Sender:
             _put(alone, part)
             self._launch(alone)
             return
-        key = message.topic, queue
+        self._join(message.topic, queue, part)
+
+    def _join(self, topic: str, queue: MessageQueue | None, part: BatchPart) -> None:
+        """Put a message into the batch that is filled for a queue, or for any, and send that when it is full."""
+        key = topic, queue
         batch = self._filling.get(key)
-        if batch is not None and batch.size + len(message.body) + len(properties) > MAX_BYTES:
+        if batch is not None and batch.size + len(part.body) + len(part.properties) > MAX_BYTES:
             self._launch(self._filling.pop(key))
             batch = None
         if batch is None:
-            batch = self._filling[key] = Outgoing(topic=message.topic, queue=queue, is_pinned=queue is not None)
+            batch = self._filling[key] = Outgoing(topic=topic, queue=queue, is_pinned=queue is not None)
         _put(batch, part)
         if batch.size >= self._options.batch_bytes or len(batch.parts) >= MAX_PARTS:
             self._launch(self._filling.pop(key))
+
+    def send_plain(self, rows: PlainRows) -> None:
+        """Take rows of which nothing is known but bodies and tags: as ``send``, at a fifth of its cost.
+
+        :raises RocketMQError: an earlier one could not be stored.
+        """
+        assert not self._options.is_transactional, "each half message is a request of its own"
+        stamp = "".join(f"{name}\x01{value}\x02" for name, value in self._stamp.items())
+        for begin in range(0, len(rows.bodies), _PLAIN_ROWS):
+            now_ms = wall_clock_ms()
+            bodies, tags = rows.bodies[begin : begin + _PLAIN_ROWS], rows.tags[begin : begin + _PLAIN_ROWS]
+            for number, (body, tag) in enumerate(zip(bodies, tags, strict=True), self.count):
+                tagged = f"TAGS\x01{tag}\x02" if tag else ""
+                msg_id = self._ids.create_at(now_ms)
+                properties = f"{tagged}WAIT\x01true\x02UNIQ_KEY\x01{msg_id}\x02{stamp}SPARK_SEQ\x01{number}\x02"
+                self._join(rows.topic, None, BatchPart(0, body, properties.encode()))
+            self.count += len(tags)
 
     def finish(self) -> int:
         """Send what is left and wait until all is stored; how many rows that were.
@@ -263,8 +288,8 @@ class Sender:
             batch.queue = turns.queues[turns.next_away_from(batch.queue.broker_name)]
 
     def _command(self, batch: Outgoing, queue: MessageQueue) -> RemotingCommand:
-        is_batch = len(batch.parts) > 1
-        [first, *_] = batch.parts
+        is_batch, first = len(batch.parts) > 1, batch.first
+        assert first is not None, "something is sent"
         header = ShortSendMessageRequest(
             producer_group=self._options.group,
             topic=queue.topic,
@@ -281,7 +306,7 @@ class Sender:
             broker_name=queue.broker_name,
         )
         code = RequestCode.SEND_BATCH_MESSAGE if is_batch else RequestCode.SEND_MESSAGE_V2
-        return request(code, header, build_batch(batch.parts) if is_batch else first.body)
+        return request(code, header, b"".join(batch.parts) if is_batch else first.body)
 
 
 class _NotFlushed(BrokerError):
@@ -294,5 +319,8 @@ class _NotFlushed(BrokerError):
 
 
 def _put(batch: Outgoing, part: BatchPart) -> None:
-    batch.parts.append(part)
-    batch.size += MIN_PART_BYTES + len(part.body) + len(part.properties)
+    built = build_part(*part)
+    if not batch.parts:
+        batch.first = part
+    batch.parts.append(built)
+    batch.size += len(built)

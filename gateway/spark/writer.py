@@ -73,6 +73,10 @@ class _TaskWriter:
         rows = RowReader(self._fields, self._options.topic)
         try:
             for batch in iterator:
+                plain = None if self._options.is_transactional else rows.plain(batch)
+                if plain is not None:
+                    sender.send_plain(plain)
+                    continue
                 for row in rows.rows(batch):
                     sender.send(row)
             return Sent(sender.finish(), query, batch_id, sender.halves)

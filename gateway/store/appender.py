@@ -158,15 +158,15 @@ class Appender:
 
     def _take(self, batch: LogBatch, packed: Sequence[tuple[PutResult, bytes]]) -> list[PutResult]:
         commit_log = self._log
-        results = []
-        for result, record in packed:
-            batch.buffers.append(record)
-            commit_log.position += result.size
-            commit_log.room -= result.size
+        results = [result for result, _ in packed]
+        batch.buffers += [record for _, record in packed]
+        for result in results:
             if result.queue is not None:
                 result.queue.next_offset = result.queue_offset + 1
             result.take_further(result.further)
-            results.append(result)
+        size = sum([result.size for result in results])
+        commit_log.position += size
+        commit_log.room -= size
         batch.end = commit_log.position
         batch.results += results
         return results

@@ -84,13 +84,15 @@ def build_batch(parts: Sequence[BatchPart]) -> bytes:
 
     :raises LocalError: properties over 32767 bytes.
     """
-    pieces: list[bytes] = []
-    for part in parts:
-        if len(part.properties) > MAX_PROPERTIES_BYTES:
-            raise LocalError(f"properties take {len(part.properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
-        size = MIN_PART_BYTES + len(part.body) + len(part.properties)
-        pieces.append(PART_HEAD.pack(size, 0, 0, part.flag, len(part.body)))
-        pieces.append(part.body)
-        pieces.append(_properties_bytes.pack(len(part.properties)))
-        pieces.append(part.properties)
-    return b"".join(pieces)
+    return b"".join([build_part(*part) for part in parts])
+
+
+def build_part(flag: int, body: bytes, properties: bytes) -> bytes:
+    """One message of a batch body.
+
+    :raises LocalError: properties over 32767 bytes.
+    """
+    if len(properties) > MAX_PROPERTIES_BYTES:
+        raise LocalError(f"properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    head = PART_HEAD.pack(MIN_PART_BYTES + len(body) + len(properties), 0, 0, flag, len(body))
+    return b"".join((head, body, _properties_bytes.pack(len(properties)), properties))

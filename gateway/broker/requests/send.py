@@ -6,7 +6,7 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -39,7 +39,7 @@ from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.batch import parse_batch
 from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
-from wire.message.message_id import build_offset_message_id
+from wire.message.message_id import build_offset_message_id, build_offset_message_ids
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
 
@@ -394,29 +394,36 @@ class SendMessage:
         outer_raw: bytes,
         outer: Mapping[str, str],
     ) -> list[OutgoingMessage]:
-        store_host = self._store_host(request.channel)
+        topic, checks_types = header.topic, self._checks_types
+        born_host, store_host = request.channel.remote_host, self._store_host(request.channel)
+        sys_flag = _sys_flag(header.sys_flag, born_host, store_host)
+        born_at_ms, reconsume_times = header.born_timestamp, header.reconsume_times or 0
+        missing_for: dict[frozenset[str], bytes] = {frozenset(): outer_raw}
         messages = []
-        for part in parse_batch(request.command.body):
-            inner = parse_properties(part.properties)
-            if self._checks_types:
-                self._check_type(header.topic, inner)
-            raw = part.properties
+        for flag, body, raw in parse_batch(request.command.body):
+            inner = parse_properties(raw)
+            if checks_types:
+                self._check_type(topic, inner)
             if raw and not raw.endswith(b"\x02"):
                 raw += b"\x02"
+            both = frozenset(inner.keys() & outer.keys())
+            missing = missing_for.get(both)
+            if missing is None:
+                missing = missing_for[both] = _without(outer, both)
             messages.append(
                 OutgoingMessage(
-                    topic=header.topic,
-                    queue_id=queue_id,
-                    flag=part.flag,
-                    sys_flag=_sys_flag(header.sys_flag, request.channel.remote_host, store_host),
-                    born_at_ms=header.born_timestamp,
-                    born_host=request.channel.remote_host,
-                    store_host=store_host,
-                    reconsume_times=header.reconsume_times or 0,
-                    prepared_transaction_offset=0,
-                    body=part.body,
-                    properties=raw + _missing_in(inner, outer, outer_raw),
-                    property_map={**outer, **inner},
+                    topic,
+                    queue_id,
+                    flag,
+                    sys_flag,
+                    born_at_ms,
+                    born_host,
+                    store_host,
+                    reconsume_times,
+                    0,
+                    body,
+                    raw + missing,
+                    {**outer, **inner},
                 )
             )
         return messages
@@ -512,8 +519,7 @@ class SendMessage:
             request.send(command.response(ANSWER_OF[status], remark_of(status, self._store.refusal), ext))
             return
         ext["msgId"] = ",".join(
-            build_offset_message_id(message.store_host, result.commit_log_offset)
-            for message, result in zip(messages, results, strict=True)
+            build_offset_message_ids(messages[0].store_host, [result.commit_log_offset for result in results])
         )
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(results[0].queue_offset)
@@ -585,8 +591,6 @@ def _inner_batch(messages: Sequence[OutgoingMessage], body: bytes, outer: Mappin
     return message
 
 
-def _missing_in(inner: Mapping[str, str], outer: Mapping[str, str], outer_raw: bytes) -> bytes:
-    """The batch's own properties that an inner message does not already have, as a property string."""
-    if not inner.keys() & outer.keys():
-        return outer_raw
-    return build_properties({name: value for name, value in outer.items() if name not in inner})
+def _without(properties: Mapping[str, str], names: Collection[str]) -> bytes:
+    """Properties but some, as a property string."""
+    return build_properties({name: value for name, value in properties.items() if name not in names})

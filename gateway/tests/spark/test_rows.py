@@ -10,7 +10,7 @@ import pytest
 from gateway.client.errors import MessageRefused
 from gateway.client.message import Message
 from gateway.spark.errors import SchemaRefused
-from gateway.spark.rows import RowReader, RowToSend
+from gateway.spark.rows import PlainRows, RowReader, RowToSend
 from gateway.spark.schema import COLUMNS, TEXTS
 
 BODY = ("body", "binary")
@@ -103,3 +103,37 @@ def test_a_row_that_is_no_message_is_named(fields: list[tuple[str, str]], arrays
     with pytest.raises(MessageRefused) as caught:
         rows(fields, arrays, topic=None if len(fields) > 1 else "orders")
     assert text in str(caught.value)
+
+
+def plain(fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | None = "orders") -> PlainRows | None:
+    batch = pa.RecordBatch.from_arrays(arrays, [name for name, _ in fields])
+    return RowReader(fields, topic).plain(batch)
+
+
+def test_bodies_and_usual_tags_are_plain() -> None:
+    tagged = plain([("body", "string"), ("tags", "string")], [pa.array(["ü", "b"]), pa.array(["new-1", None])])
+    assert tagged == PlainRows("orders", ["ü".encode(), b"b"], ["new-1", ""])
+    assert plain([BODY], [pa.array([b"a"])]) == PlainRows("orders", [b"a"], ("",))
+
+
+@pytest.mark.parametrize(
+    ("fields", "arrays", "topic"),
+    [
+        ([BODY], [pa.array([b"a", None])], "orders"),
+        ([BODY], [pa.array([b"a", b""])], "orders"),
+        ([BODY], [pa.array([], pa.binary())], "orders"),
+        ([BODY, ("topic", "string")], [pa.array([b"a"]), pa.array(["t"])], None),
+        ([BODY, ("queueId", "int")], [pa.array([b"a"]), pa.array([1])], "orders"),
+        ([BODY, ("tags", "string")], [pa.array([b"a"]), pa.array(["a\x01b"])], "orders"),
+        ([BODY, ("tags", "string")], [pa.array([b"a"]), pa.array(["a\n"])], "orders"),
+    ],
+)
+def test_other_rows_are_looked_at_one_by_one(
+    fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | None
+) -> None:
+    assert plain(fields, arrays, topic) is None
+
+
+def test_plain_rows_need_a_topic_that_is_allowed() -> None:
+    with pytest.raises(MessageRefused, match="topic"):
+        plain([BODY], [pa.array([b"a"])], "no topic!")

@@ -12,7 +12,7 @@ from gateway.client.message import Message
 from gateway.client.queue_choice import queue_by_key
 from gateway.client.routes import TopicRoute
 from gateway.spark.options import write_options
-from gateway.spark.rows import RowToSend
+from gateway.spark.rows import PlainRows, RowToSend
 from gateway.spark.sender import Sender
 from gateway.tests.spark.messages import HOST
 from gateway.tests.spark.pretend_cluster import queue
@@ -248,3 +248,25 @@ def test_a_half_message_cannot_be_delayed(brokers: PretendBrokers) -> None:
     sender = a_sender(brokers, deliveryMode="transactional", checkpointLocation="/x")
     with pytest.raises(MessageRefused, match="cannot be combined with deliveryMode=transactional"):
         send(sender, 1, delay_level=3)
+
+
+@pytest.mark.parametrize("batch_bytes", ["1", "1000", "100000"])
+def test_plain_rows_are_sent_as_rows_are_sent(batch_bytes: str) -> None:
+    tags = ["A", "", "b-1"] * 5
+    bodies = [b"%d" % number * 50 for number in range(15)]
+    plain, each = PretendBrokers(), PretendBrokers()
+    quick, slow = a_sender(plain, batchBytes=batch_bytes), a_sender(each, batchBytes=batch_bytes)
+    quick.send_plain(PlainRows("orders", bodies[:7], tags[:7]))
+    quick.send_plain(PlainRows("orders", bodies[7:], tags[7:]))
+    for body, tag in zip(bodies, tags, strict=True):
+        slow.send(RowToSend(Message("orders", body, tags=tag)))
+    assert quick.finish() == slow.finish() == 15
+    assert plain.bodies == each.bodies == bodies
+    ids = {found["UNIQ_KEY"] for found in plain.properties()}
+    assert len(ids) == 15
+    assert [list({**found, "UNIQ_KEY": ""}.items()) for found in plain.properties()] == [
+        list({**found, "UNIQ_KEY": ""}.items()) for found in each.properties()
+    ]
+    assert [(header.topic, len(parts)) for header, parts in plain.stored] == [
+        (header.topic, len(parts)) for header, parts in each.stored
+    ]
