@@ -25,8 +25,7 @@ def engine() -> None:
     """No containers here: the one of the parent folder is not started."""
 
 
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def new_session(warehouse: Path) -> Any:
     """A session with the source registered."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     from pyspark.sql import SparkSession
@@ -40,13 +39,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
+        .config("spark.sql.warehouse.dir", str(warehouse))
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.python.authenticate.socketTimeout", "120s")  # a worker may start slowly on a busy machine
         .getOrCreate()
     )
     session.sparkContext.setLogLevel("OFF")
     register(session)
+    return session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The session of all tests."""
+    session = new_session(tmp_path_factory.mktemp("warehouse"))
     yield session
     session.stop()
 
