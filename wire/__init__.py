@@ -6,33 +6,75 @@ go out as return values. Everything that talks to sockets, disks or time lives i
 The names below are enough to speak the protocol over any transport: feed ``Connection``, look at
 ``RemotingCommand``, read its fields with ``parse_header`` and its messages with ``parse_records``. Header
 classes are in ``wire.headers``, JSON bodies in ``wire.bodies``, file formats in ``wire.disk``.
+
+Names are loaded when they are first used, so that who needs the codes alone does not load a JSON reader.
 """
 
-from wire.codes import (
-    SERVER_VERSION,
-    LanguageCode,
-    RequestCode,
-    ResponseCode,
-    SerializeType,
-    request_code_name,
-    response_code_name,
-)
-from wire.command import RemotingCommand
-from wire.connection import Connection
-from wire.errors import (
-    BodyError,
-    FieldError,
-    FrameError,
-    HeaderError,
-    LayoutError,
-    LocalError,
-    RecordError,
-    RemoteError,
-    WireError,
-)
-from wire.frame import MAX_FRAME_BYTES, build_frame, build_frame_head, parse_frame
-from wire.headers.declare import Header, build_header, parse_header
-from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record, parse_records
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from wire.codes import (
+        SERVER_VERSION,
+        LanguageCode,
+        RequestCode,
+        ResponseCode,
+        SerializeType,
+        request_code_name,
+        response_code_name,
+    )
+    from wire.command import RemotingCommand
+    from wire.connection import Connection
+    from wire.errors import (
+        BodyError,
+        FieldError,
+        FrameError,
+        HeaderError,
+        LayoutError,
+        LocalError,
+        RecordError,
+        RemoteError,
+        WireError,
+    )
+    from wire.frame import MAX_FRAME_BYTES, build_frame, build_frame_head, parse_frame
+    from wire.headers.declare import Header, build_header, parse_header
+    from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record, parse_records
+
+# Public name → the module below this package that has it.
+_MODULES: Final = {
+    "BodyError": "errors",
+    "Connection": "connection",
+    "FieldError": "errors",
+    "FrameError": "errors",
+    "Header": "headers.declare",
+    "HeaderError": "errors",
+    "LanguageCode": "codes",
+    "LayoutError": "errors",
+    "LocalError": "errors",
+    "MAX_FRAME_BYTES": "frame",
+    "OutgoingMessage": "message.record",
+    "RecordError": "errors",
+    "RemoteError": "errors",
+    "RemotingCommand": "command",
+    "RequestCode": "codes",
+    "ResponseCode": "codes",
+    "SERVER_VERSION": "codes",
+    "SerializeType": "codes",
+    "StoredMessage": "message.record",
+    "WireError": "errors",
+    "build_frame": "frame",
+    "build_frame_head": "frame",
+    "build_header": "headers.declare",
+    "build_record": "message.record",
+    "parse_frame": "frame",
+    "parse_header": "headers.declare",
+    "parse_record": "message.record",
+    "parse_records": "message.record",
+    "request_code_name": "codes",
+    "response_code_name": "codes",
+}
 
 __all__ = [
     "MAX_FRAME_BYTES",
@@ -66,3 +108,12 @@ __all__ = [
     "request_code_name",
     "response_code_name",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULES.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    globals()[name] = value
+    return value

@@ -65,7 +65,7 @@ def produce(
 ) -> None:
     """Send a message to TOPIC for each line."""
     from gateway.client import Producer, ProducerSettings
-    from gateway.client.message import check_topic
+    from gateway.client.names import check_topic
 
     more = _More(tag or "", keys, _pairs(properties))
     total = _lines_of(file) if file is not None and sys.stderr.isatty() else None

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gateway.client.blocking.simple_consumer import SimpleConsumer
     from gateway.client.blocking.transaction_producer import TransactionProducer
     from gateway.client.consume_positions import ConsumeFrom
-    from gateway.client.consumer_settings import LitePullSettings, MessageModel, PushSettings, SimpleSettings
+    from gateway.client.consumer_settings import MessageModel
     from gateway.client.errors import (
         AclError,
         BrokerError,
@@ -44,12 +44,16 @@ if TYPE_CHECKING:
         TooManyRequests,
         UsedAfterFork,
     )
+    from gateway.client.lite_pull_settings import LitePullSettings
     from gateway.client.message import Message, ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
+    from gateway.client.producer_settings import ProducerSettings
+    from gateway.client.push_settings import PushSettings
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
-    from gateway.client.settings import ClientSettings, ProducerSettings, TlsSettings
+    from gateway.client.settings import ClientSettings, TlsSettings
+    from gateway.client.simple_settings import SimpleSettings
     from gateway.client.subscriptions import Sql
     from gateway.client.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
     from gateway.client.transaction_settings import TransactionSettings
@@ -83,7 +87,7 @@ _MODULES: Final = {
     "ConsumeFrom": "consume_positions",
     "HalfNotSafe": "transaction_result",
     "LitePullConsumer": "blocking.lite_pull_consumer",
-    "LitePullSettings": "consumer_settings",
+    "LitePullSettings": "lite_pull_settings",
     "Message": "message",
     "MessageModel": "consumer_settings",
     "MessageNotFound": "admin_results",
@@ -91,15 +95,15 @@ _MODULES: Final = {
     "NothingConsumed": "admin_results",
     "PoppedMessage": "popped",
     "Producer": "blocking.producer",
-    "ProducerSettings": "settings",
+    "ProducerSettings": "producer_settings",
     "PushConsumer": "blocking.push_consumer",
-    "PushSettings": "consumer_settings",
+    "PushSettings": "push_settings",
     "ReceivedMessage": "message",
     "RetryLater": "retry_later",
     "SendResult": "results",
     "SendStatus": "results",
     "SimpleConsumer": "blocking.simple_consumer",
-    "SimpleSettings": "consumer_settings",
+    "SimpleSettings": "simple_settings",
     "Sql": "subscriptions",
     "TlsSettings": "settings",
     "TransactionChecker": "transaction_state",

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gateway.client.errors import RocketMQError
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,12 @@ all of them, in whatever language, use one strategy. Results are equal to those 
 
 from __future__ import annotations
 
-import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 
 VIRTUAL_NODES: Final = 10
 """Places of each member on the ring of ``ConsistentHash``; upstream's default, all members must agree on it."""
@@ -105,6 +104,8 @@ class ConsistentHash:
 
 def md5_hash(key: str) -> int:
     """The first four bytes of the MD5 sum (upstream ``ConsistentHashRouter.MD5Hash``); 0 … 2^32−1."""
+    import hashlib  # few groups share queues by hash, and it loads OpenSSL
+
     return int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest()[:4], "big")
 
 

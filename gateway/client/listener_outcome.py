@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from gateway.client.message import ReceivedMessage
+if TYPE_CHECKING:
+    from gateway.client.message import ReceivedMessage
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gateway.client.errors import ConfigurationError
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
-from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.consume_trace import ConsumeTrace
+    from gateway.client.message import ReceivedMessage
 
-Listener: TypeAlias = Callable[[ReceivedMessage], Any]
+Listener: TypeAlias = "Callable[[ReceivedMessage], Any]"
 """Gets one message; a plain function (called in a thread) or an ``async def``. It returns nothing."""
-BatchListener: TypeAlias = Callable[[Sequence[ReceivedMessage]], Any]
+BatchListener: TypeAlias = "Callable[[Sequence[ReceivedMessage]], Any]"
 """Gets messages of one queue in offset order; otherwise as ``Listener``."""
 
 _log = logging.getLogger(__name__)

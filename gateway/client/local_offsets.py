@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import build_pretty_json
 from wire.bodies.message_queue import MessageQueue as QueueKey

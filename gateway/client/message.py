@@ -7,8 +7,7 @@ for: a consumer that looks at the body alone pays for nothing else.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -17,21 +16,17 @@ import msgspec
 from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused, MessageTooLarge
 from gateway.client.message_queue import MessageQueue as MessageQueue
+from gateway.client.names import check_topic
 from gateway.client.namespaces import without_namespace
 from wire.message.flags import SysFlag
 from wire.message.message_id import unpack_host
 from wire.message.properties import KEYS_SEPARATOR, PropertyName
 from wire.message.record import StoredMessage
 
-MAX_TOPIC_CHARS: Final = 127
-"""``Validators.TOPIC_MAX_LENGTH`` upstream; never change."""
-MAX_GROUP_CHARS: Final = 255
-"""``Validators.CHARACTER_MAX_LENGTH`` upstream."""
 MAX_DELAY_LEVEL: Final = 64
 """Brokers cut a level over their highest (18 by default) down to it; more than this is a mistake."""
 MAX_CHECKED_TOPICS: Final = 4096
 
-_NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _OWN_NAMES: Final = frozenset(("CHECK_IMMUNITY_TIME_IN_SECONDS", "__SHARDINGKEY", "TRACE_CONTEXT"))
 # Upstream's reserved set (``MessageConst.STRING_HASH_SET``): every name with a meaning but a few for applications.
 RESERVED_PROPERTIES: Final = (
@@ -97,35 +92,6 @@ class Message(_TopicAndBody, frozen=True, kw_only=True, gc=False):
     def is_delayed(self) -> bool:
         """Whether it is to be delivered later than now."""
         return bool(self.delay_level) or self.deliver_at is not None or self.delay is not None
-
-
-def check_topic(topic: str) -> None:
-    """Refuse what is no name of a topic.
-
-    :raises MessageRefused: empty, over 127 characters, or with characters other than letters, digits, ``%|_-``.
-    """
-    check_name("topic", topic, MAX_TOPIC_CHARS)
-
-
-def check_group(group: str) -> None:
-    """Refuse what is no name of a group: as for topics, but up to 255 characters.
-
-    :raises MessageRefused: the name breaks a rule.
-    """
-    check_name("group", group, MAX_GROUP_CHARS)
-
-
-def check_name(part: str, name: str, most_chars: int) -> None:
-    """Refuse what is no name.
-
-    :raises MessageRefused: not text, empty, over ``most_chars``, or with other characters than allowed.
-    """
-    if not isinstance(name, str):
-        raise MessageRefused(part, f"is {type(name).__name__}, not str")
-    if not name or len(name) > most_chars:
-        raise MessageRefused(part, f"{name[:40]!r} has {len(name)} characters: it takes 1 to {most_chars}")
-    if _NAME.fullmatch(name) is None:
-        raise MessageRefused(part, f"{name!r} may contain letters, digits and the characters %|_- only")
 
 
 def message_properties(message: Message) -> dict[str, str]:
@@ -297,11 +263,13 @@ def _refuse_body(body: object) -> None:
 def _normalise(message: Message) -> None:
     """Check the texts; keep keys as a tuple and properties as a copy, so that nobody changes them afterwards."""
     if message.keys:
+        _check_kind("keys", message.keys, Iterable, "text or a sequence of texts")
         keys = (message.keys,) if isinstance(message.keys, str) else tuple(message.keys)
         for key in keys:
             _check_word("key", key)
         msgspec.structs.force_setattr(message, "keys", keys)
     if message.properties:
+        _check_kind("properties", message.properties, Mapping, "a mapping of texts")
         properties = dict(message.properties)
         for name, value in properties.items():
             _check_property(name, value)
@@ -322,6 +290,11 @@ def _check_property(name: str, value: str) -> None:
         raise MessageRefused(part, "is reserved by RocketMQ: choose another name, or the parameter made for it")
 
 
+def _check_kind(part: str, value: object, kind: type | tuple[type, ...], wanted: str) -> None:
+    if not isinstance(value, kind):
+        raise MessageRefused(part, f"is {type(value).__name__}, not {wanted}")
+
+
 def _check_word(part: str, text: str) -> None:
     _check_text(part, text)
     if not text or text.split() != [text]:
@@ -329,8 +302,7 @@ def _check_word(part: str, text: str) -> None:
 
 
 def _check_text(part: str, text: str) -> None:
-    if not isinstance(text, str):
-        raise MessageRefused(part, f"is {type(text).__name__}, not str")
+    _check_kind(part, text, str, "str")
     if "\x01" in text or "\x02" in text:
         raise MessageRefused(part, f"{text[:40]!r} has the character 0x01 or 0x02, which separates properties")
     if not text.isprintable() and any("\ud800" <= char <= "\udfff" for char in text):
@@ -348,6 +320,10 @@ def _check_delay(message: Message) -> None:
     if sum(value is not None for value in given) > 1:
         raise MessageRefused("delay", "is given twice: choose one of delay_level, deliver_at and delay")
     at = message.deliver_at
+    if at is not None:
+        _check_kind("deliver_at", at, (datetime, float, int), "an aware datetime or epoch seconds")
+    if message.delay is not None:
+        _check_kind("delay", message.delay, (timedelta, float, int), "a timedelta or seconds")
     if isinstance(at, datetime) and at.tzinfo is None:
         raise MessageRefused("deliver_at", "has no time zone: use datetime.now(timezone.utc) + …")
     if message.delay is not None and not _seconds(message.delay) >= 0:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

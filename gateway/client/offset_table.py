@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
 
 
 class OffsetTable:

@@ -11,8 +11,8 @@ from typing import Final
 from gateway.client.compression import FLAGS, compress
 from gateway.client.errors import MessageRefused, MessageTooLarge
 from gateway.client.message import Message, check_size, message_properties
+from gateway.client.producer_settings import ProducerSettings
 from gateway.client.send_form import json_text
-from gateway.client.settings import ProducerSettings
 from wire.message.batch import MAX_BATCH_PARTS, MIN_PART_BYTES, BatchPart
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 
@@ -80,6 +80,8 @@ def check_batch(messages: Sequence[Message]) -> None:
 
     :raises MessageRefused: no messages, different topics, a delay, different ``wait_store_msg_ok``, a retry topic.
     """
+    if not isinstance(messages, Sequence):
+        raise MessageRefused("batch", f"is {type(messages).__name__}, not a sequence: make a list of the messages")
     if not messages:
         raise MessageRefused("batch", "has no messages")
     first = messages[0]

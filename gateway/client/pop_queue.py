@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final, cast
 from gateway.client.process_queue import Turn
 
 if TYPE_CHECKING:
-    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
 
 POP_EXPIRES_S: Final = 120.0

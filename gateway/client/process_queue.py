@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
 
 LOCK_LIVES_S: Final = 30.0
 """How long a client trusts its lock of a queue without renewing it (upstream ``REBALANCE_LOCK_MAX_LIVE_TIME``)."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from gateway.client.errors import MessageRefused
 from gateway.client.inner_batch import inner_messages
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from wire.errors import BodyError, RecordError
 from wire.message.flags import SysFlag
 from wire.message.inner_batch import is_inner_batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from wire.message.java_hash import java_string_hash
 
 # ``MQFaultStrategy``: a send that took so long (ms) keeps its broker out for so long (ms).

@@ -14,7 +14,7 @@ from gateway.client.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from gateway.client.allocation import AllocationStrategy
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)

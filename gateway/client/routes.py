@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from wire.codes import MASTER_ID
 from wire.message.flags import is_readable, is_writable
 

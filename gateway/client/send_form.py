@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from wire.codes import SERVER_VERSION, LanguageCode
 from wire.command import RemotingCommand
 from wire.frame import FRAME_HEAD, build_frame_head

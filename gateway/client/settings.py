@@ -3,8 +3,9 @@
     ProducerSettings(namesrv="mq:9876", send_msg_timeout=5.0)
     ProducerSettings.from_env(retry_times_when_send_failed=0)
 
-Each kind of client has a class of its own that adds to ``ClientSettings``; this file has the producer's. Values
-are checked when an object is made: a limit is declared with ``limited`` at the field it belongs to.
+Each kind of client has a class and a file of its own that add to ``ClientSettings``. Values are checked when an
+object is made: a limit is declared with ``limited`` at the field it belongs to. Comparison and ``repr`` are written
+once in ``ClientSettings`` and not generated for each class, since that is much of what importing a client costs.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class TlsSettings:
     check_host_name: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class ClientSettings:
     """What every client needs to know. Each setting, with its range: docs/python-client/reference.md."""
 
@@ -111,6 +112,20 @@ class ClientSettings:
     """Unanswered requests of one connection; more are refused, as the Java client refuses them."""
     max_frame_bytes: int = limited(16_777_216, least=4096, most=16_777_216)
     """Largest answer taken; a longer one closes the connection."""
+
+    def __repr__(self) -> str:
+        """What differs from the defaults, secrets left out."""
+        told = (entry for entry in dataclasses.fields(self) if entry.repr)
+        given = ((entry, getattr(self, entry.name)) for entry in told)
+        texts = (f"{entry.name}={value!r}" for entry, value in given if value != _default_of(entry))
+        return f"{type(self).__name__}({', '.join(texts)})"
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(getattr(self, entry.name) == getattr(other, entry.name) for entry in dataclasses.fields(self))
+
+    __hash__ = None  # type: ignore[assignment]  # an address map cannot be hashed
 
     def __post_init__(self) -> None:
         for entry in dataclasses.fields(self):
@@ -162,7 +177,7 @@ class ClientSettings:
         return dataclasses.replace(self, **changes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TracedSettings(ClientSettings):
     """What producers and consumers have in common: whether they tell what becomes of each message."""
 
@@ -172,38 +187,8 @@ class TracedSettings(ClientSettings):
     """Where tools look for traces."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProducerSettings(TracedSettings):
-    """Settings of producers; defaults are those of ``DefaultMQProducer``."""
-
-    send_msg_timeout: float = limited(3.0, least=0.001, most=600.0)
-    """Seconds one send may take, all its tries together."""
-    retry_times_when_send_failed: int = limited(2, least=0, most=100)
-    """How often a failed send is tried again, on another broker if there is one."""
-    retry_times_when_send_async_failed: int = limited(2, least=0, most=100)
-    """The same for ``send_async``."""
-    retry_another_broker_when_not_store_ok: bool = False
-    """Whether FLUSH_DISK_TIMEOUT and the like count as failures that are tried elsewhere."""
-    compress_msg_body_over: int = limited(4096, least=1)
-    """Bodies of at least so many bytes are compressed."""
-    compress_type: str = limited("zlib", choices=("none", "zlib", "lz4", "zstd"))
-    """What they are compressed with; lz4 and zstd need ``rocketmq-gateway[compression]``, here and at consumers."""
-    compress_level: int = limited(5, least=0, most=22)
-    """Of zlib up to 9, of lz4 up to 16, of zstd up to 22; more is cut down to that."""
-    max_message_size: int = limited(4_194_304, least=1, most=16_000_000)
-    """Bytes of a body; at most the broker's ``maxMessageSize``."""
-    default_topic_queue_nums: int = limited(4, least=1, most=65_535)
-    """Queues of a topic that the broker creates at the first send, on each broker."""
-    create_topic_key: str = "TBW102"
-    """The topic whose configuration brokers copy for it."""
-    send_latency_fault_enable: bool = False
-    """Whether brokers that answered slowly or not at all are left out for a while."""
-    max_in_flight: int = limited(10_000, least=1, most=1_000_000)
-    """Sends that wait for their answer; more wait their turn."""
-    max_in_flight_bytes: int = limited(104_857_600, least=1)
-    """Bytes of bodies that wait for their answer."""
-    enable_opentelemetry: bool = False
-    """Whether every send is an OpenTelemetry span, whose context travels with the message."""
+def _default_of(entry: dataclasses.Field[Any]) -> Any:
+    return entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
 
 
 def _check(entry: dataclasses.Field[Any], value: Any) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.message import check_topic
+from gateway.client.names import check_topic
 from gateway.client.namespaces import RETRY_PREFIX
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92, EXPRESSION_TYPE_TAG
 from wire.errors import BodyError

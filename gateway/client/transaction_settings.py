@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.client.settings import ProducerSettings, limited
+from gateway.client.producer_settings import ProducerSettings
+from gateway.client.settings import limited
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
 class TransactionSettings(ProducerSettings):
     """Settings of ``TransactionProducer``; where the Java client has one, names and defaults are its own."""
 

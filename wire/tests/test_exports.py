@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+
+import pytest
 
 import wire
 from wire import codes, errors
@@ -11,17 +14,22 @@ from wire import codes, errors
 def test_every_exported_name_exists_and_is_listed_once_in_order() -> None:
     assert len(wire.__all__) == len(set(wire.__all__))
     assert all(hasattr(wire, name) for name in wire.__all__)
-    assert set(wire.__all__) == {name for name in vars(wire) if name in wire.__all__}
 
 
-def test_everything_imported_into_the_package_is_exported() -> None:
-    imported = {
-        name
-        for name, value in vars(wire).items()
-        if not name.startswith("_") and not inspect.ismodule(value) and name != "annotations"
+def test_what_is_loaded_at_first_use_is_what_type_checkers_are_told() -> None:
+    tree = ast.parse(inspect.getsource(wire))
+    (checked,) = (node for node in tree.body if isinstance(node, ast.If))
+    told = {
+        alias.name: node.module for node in checked.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
 
-    assert imported == set(wire.__all__)
+    assert told == {name: f"wire.{module}" for name, module in wire._MODULES.items()}
+    assert set(told) == set(wire.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Nonsense"):
+        _ = wire.Nonsense
 
 
 def test_every_error_can_be_caught_by_its_public_name() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from gateway.client.aio.admin_calls import AdminCalls, json_of
 from gateway.client.answers import body_of
 from gateway.client.errors import BrokerError
-from gateway.client.message import check_group
+from gateway.client.names import check_group
 from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo, ProducerTableInfo
 from wire.bodies.statistics import GroupList
 from wire.bodies.subscriptions import (

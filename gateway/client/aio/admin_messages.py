@@ -12,7 +12,8 @@ from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
 from gateway.client.inner_batch import inner_messages
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
 from wire.headers.pull import PullMessageRequest, PullMessageResponse

@@ -10,7 +10,7 @@ from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, Nothing
 from gateway.client.aio.admin_calls import AdminCalls, json_of
 from gateway.client.answers import body_of, header_of
 from gateway.client.errors import ConfigurationError, ProtocolError
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from gateway.client.offset_reset import OffsetChange, OffsetReset
 from wire.bodies.consumers import ConsumerConnection
 from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStats

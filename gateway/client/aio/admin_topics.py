@@ -12,8 +12,9 @@ from gateway.client.admin_defaults import DEFAULT_QUEUES
 from gateway.client.admin_results import QueueStats
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import body_of
-from gateway.client.errors import RequestTimeout, RouteNotFound
-from gateway.client.message import MessageQueue, check_topic
+from gateway.client.errors import ConfigurationError, RequestTimeout, RouteNotFound
+from gateway.client.message_queue import MessageQueue
+from gateway.client.names import check_topic
 from gateway.client.routes import TopicRoute, topic_route
 from wire.bodies.statistics import TopicStatsTable
 from wire.bodies.topics import SINGLE_TAG, TopicConfig, TopicList
@@ -58,11 +59,13 @@ class AdminTopics:
         :param attributes: of 5.x, for example ``{"message.type": "FIFO"}``.
         :param cluster: on which brokers; neither this nor ``broker_name`` means all that are known.
         :param timeout: seconds to wait until the name server knows.
-        :raises MessageRefused: no name of a topic.
+        :raises MessageRefused: no name of a topic; ``ConfigurationError``: no queue to read from.
         :raises BrokerError: a broker refuses it.
         :raises RequestTimeout: the brokers have it, but the name server does not know it in time.
         """
         check_topic(topic)
+        if queues < 1:
+            raise ConfigurationError("queues", queues, "a whole number of at least 1")
         header = CreateTopicRequest(
             topic=self._calls.wire(topic),
             default_topic=TEMPLATE_TOPIC,

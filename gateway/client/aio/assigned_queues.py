@@ -22,7 +22,8 @@ from gateway.client.process_queue import CacheLimits, ProcessQueue
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.subscriptions import Subscription
 
 _log = logging.getLogger(__name__)

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from gateway.client.listener_outcome import ListenerOutcome
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.bodies.fastjson import parse_json

@@ -20,7 +20,8 @@ from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.process_queue import Turn
 
 _log = logging.getLogger(__name__)

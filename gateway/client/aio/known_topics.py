@@ -12,9 +12,9 @@ from gateway.client.namespaces import with_namespace
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
+    from gateway.client.producer_settings import ProducerSettings
     from gateway.client.queue_choice import BrokerFaults
     from gateway.client.routes import TopicRoute
-    from gateway.client.settings import ProducerSettings
 
 _log = logging.getLogger(__name__)
 

@@ -18,9 +18,10 @@ from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.queue_consumer import QueueConsumer
 from gateway.client.aio.read_queues import ReadQueues
 from gateway.client.consume_positions import timestamp_ms_of
-from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.lite_pull_settings import LitePullSettings
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from gateway.client.namespaces import with_namespace
 from gateway.client.subscriptions import Sql
 from wire.bodies.consume_kinds import ConsumeType

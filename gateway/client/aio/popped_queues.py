@@ -17,7 +17,7 @@ from gateway.client.pop_queue import PopQueue
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.aio.pops import Pops
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
     from gateway.client.subscriptions import Subscription
 

@@ -39,7 +39,7 @@ from wire.message.record import parse_records
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
     from wire.command import RemotingCommand
 
 MAX_MESSAGES: Final = 32

@@ -28,13 +28,15 @@ from gateway.client.errors import (
     RocketMQError,
     broker_error,
 )
-from gateway.client.message import Message, MessageQueue, ReceivedMessage, check_group, check_topic
+from gateway.client.message import Message, ReceivedMessage
+from gateway.client.message_queue import MessageQueue
+from gateway.client.names import check_group, check_topic
 from gateway.client.namespaces import with_namespace, without_namespace
+from gateway.client.producer_settings import ProducerSettings
 from gateway.client.recall_handle import parse_recall_handle
 from gateway.client.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.routes import TopicRoute
-from gateway.client.settings import ProducerSettings
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse

@@ -19,12 +19,14 @@ from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.queue_locks import QueueLocks
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
-from gateway.client.consumer_settings import MessageModel, PushSettings
+from gateway.client.consumer_settings import MessageModel
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from gateway.client.pop_queue import PopQueue
 from gateway.client.process_queue import ProcessQueue
+from gateway.client.push_settings import PushSettings
 from gateway.client.subscriptions import Subscription
 from gateway.client.worker_threads import WorkerThreads
 from wire.codes import RequestCode

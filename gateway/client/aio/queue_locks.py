@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.errors import RocketMQError
-from gateway.client.message import MessageQueue
+from gateway.client.message_queue import MessageQueue
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.bodies.message_queue import MessageQueue as WireQueue
 from wire.codes import RequestCode

@@ -17,7 +17,7 @@ from wire.headers.offsets import (
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
 
 
 class QueueOffsets:

@@ -13,10 +13,11 @@ from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
-from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.listener_outcome import CONSUMED
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.lite_pull_settings import LitePullSettings
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
 from gateway.client.process_queue import ProcessQueue, Turn
 from gateway.client.subscriptions import Subscription, tags_of
 from wire.codes import RequestCode

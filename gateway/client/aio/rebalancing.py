@@ -26,7 +26,7 @@ from wire.headers.groups import GetConsumerListByGroupRequest
 if TYPE_CHECKING:
     from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.aio.instance import ClientInstance
-    from gateway.client.message import MessageQueue
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.process_queue import ProcessQueue
     from gateway.client.routes import TopicRoute
 

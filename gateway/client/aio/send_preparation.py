@@ -27,7 +27,7 @@ from wire.message.properties import PropertyName
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.message import Message
-    from gateway.client.settings import ProducerSettings
+    from gateway.client.producer_settings import ProducerSettings
     from gateway.client.spans import SendSpans
     from gateway.client.unique_ids import UniqueIds
 

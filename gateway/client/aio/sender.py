@@ -37,10 +37,10 @@ from gateway.client.outgoing import (
     compressed_body,
     is_plain,
 )
+from gateway.client.producer_settings import ProducerSettings
 from gateway.client.queue_choice import BrokerFaults
 from gateway.client.results import SendResult, SendStatus, single_results
 from gateway.client.routes import TopicRoute
-from gateway.client.settings import ProducerSettings
 from gateway.client.spans import SendSpans
 from gateway.client.unique_ids import UniqueIds
 from wire.codes import RequestCode, ResponseCode

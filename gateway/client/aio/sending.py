@@ -11,7 +11,8 @@ import msgspec
 
 from gateway.client.aio.connection import BrokerConnection
 from gateway.client.errors import ProtocolError, RocketMQError, broker_error
-from gateway.client.message import Message, MessageQueue
+from gateway.client.message import Message
+from gateway.client.message_queue import MessageQueue
 from gateway.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
 from gateway.client.send_form import SendForm
 from wire.codes import RequestCode

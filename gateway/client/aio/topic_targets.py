@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from gateway.client.aio.sending import SendOptions, SendTarget
 from gateway.client.errors import ConfigurationError, RouteNotFound
-from gateway.client.message import Message, MessageQueue
+from gateway.client.message import Message
+from gateway.client.message_queue import MessageQueue
 from gateway.client.queue_choice import QueueTurns, queue_by_key
 from gateway.client.routes import TopicRoute
 

@@ -13,9 +13,10 @@ from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.consume_trace import ConsumeTrace
-from gateway.client.message import MAX_GROUP_CHARS
+from gateway.client.names import MAX_GROUP_CHARS
 from gateway.client.namespaces import without_namespace
-from gateway.client.settings import ClientSettings, ProducerSettings, TracedSettings
+from gateway.client.producer_settings import ProducerSettings
+from gateway.client.settings import ClientSettings, TracedSettings
 from gateway.client.unique_ids import UniqueIds
 
 PRODUCER: Final = "PRODUCE"

@@ -26,7 +26,8 @@ from gateway.client.aio.transaction import BegunTransaction, Transaction
 from gateway.client.aio.transaction_sender import TransactionSender
 from gateway.client.aio.transactions import Transactions
 from gateway.client.errors import ClientClosed, ConfigurationError, RocketMQError, RouteNotFound
-from gateway.client.message import Message, check_topic
+from gateway.client.message import Message
+from gateway.client.names import check_topic
 from gateway.client.namespaces import with_namespace
 from gateway.client.results import SendStatus
 from gateway.client.transaction_result import HalfNotSafe, TransactionSendResult

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from gateway.client.aio.admin_messages import AdminMessages
     from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
     from gateway.client.aio.admin_topics import AdminTopics
-    from gateway.client.message import MessageQueue, ReceivedMessage
+    from gateway.client.message import ReceivedMessage
+    from gateway.client.message_queue import MessageQueue
     from gateway.client.offset_reset import OffsetReset
     from gateway.client.routes import TopicRoute
     from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo

@@ -12,13 +12,17 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
-from gateway.client.consumer_settings import LitePullSettings
 from gateway.client.errors import ClientClosed
-from gateway.client.message import MessageQueue, ReceivedMessage
+from gateway.client.lite_pull_settings import LitePullSettings
+from gateway.client.message_queue import MessageQueue
 from gateway.client.subscriptions import Sql
+
+if TYPE_CHECKING:
+    from gateway.client.message import ReceivedMessage
 
 
 class LitePullConsumer(GroupFace):

@@ -11,12 +11,15 @@ The thin face of ``gateway.client.aio.SimpleConsumer``, which has the same metho
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
-from gateway.client.consumer_settings import SimpleSettings
-from gateway.client.popped import PoppedMessage
+from gateway.client.simple_settings import SimpleSettings
 from gateway.client.subscriptions import Sql
+
+if TYPE_CHECKING:
+    from gateway.client.popped import PoppedMessage
 
 
 class SimpleConsumer(GroupFace):

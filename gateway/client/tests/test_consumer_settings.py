@@ -6,15 +6,12 @@ from typing import Any
 
 import pytest
 
-from gateway.client.consumer_settings import (
-    ConsumerSettings,
-    LitePullSettings,
-    MessageModel,
-    PushSettings,
-    SimpleSettings,
-)
+from gateway.client.consumer_settings import MessageModel
 from gateway.client.errors import ConfigurationError
+from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.process_queue import CacheLimits
+from gateway.client.push_settings import PushSettings
+from gateway.client.simple_settings import SimpleSettings
 
 
 def test_defaults_are_those_of_the_java_client() -> None:
@@ -27,10 +24,10 @@ def test_defaults_are_those_of_the_java_client() -> None:
 
 
 def test_limits_of_a_topic_are_shared_by_its_queues() -> None:
-    settings = ConsumerSettings(pull_threshold_for_topic=100, pull_threshold_size_for_topic=10)
+    settings = PushSettings(pull_threshold_for_topic=100, pull_threshold_size_for_topic=10)
     assert settings.cache_limits(4, span=5) == CacheLimits(messages=25, mib=2, span=5)
     assert settings.cache_limits(1000, span=None) == CacheLimits(messages=1, mib=1, span=None)
-    assert ConsumerSettings().cache_limits(4, span=None) == CacheLimits(messages=1000, mib=100, span=None)
+    assert PushSettings().cache_limits(4, span=None) == CacheLimits(messages=1000, mib=100, span=None)
 
 
 @pytest.mark.parametrize(

@@ -38,13 +38,13 @@ FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("Message", 30),
+        ("Message", 20),
         ("Producer", 45),
         ("TransactionProducer", 50),
-        ("PushConsumer", 50),
-        ("LitePullConsumer", 50),
-        ("SimpleConsumer", 50),
-        ("AdminClient", 40),
+        ("PushConsumer", 30),
+        ("LitePullConsumer", 28),
+        ("SimpleConsumer", 28),
+        ("AdminClient", 15),
     ],
 )
 def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(name: str, most: int) -> None:
@@ -66,6 +66,15 @@ def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most:
     modules = loaded_with(name, "gateway.client.aio")
     assert not modules.intersection((*SELDOM, *others))
     assert len(own(modules)) <= most, sorted(own(modules))
+
+
+@pytest.mark.parametrize("name", ["PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient"])
+def test_who_only_consumes_loads_neither_messages_nor_what_other_clients_are_set_by(name: str) -> None:
+    modules = loaded_with(name)
+    assert not modules.intersection(
+        ("msgspec", "hashlib", "gateway.client.message", "gateway.client.producer_settings")
+    )
+    assert len({module for module in modules if module.endswith("_settings")}) <= 2  # its own and the consumers'
 
 
 def test_the_package_itself_loads_next_to_nothing() -> None:

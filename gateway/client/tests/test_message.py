@@ -7,7 +7,7 @@ import pytest
 
 from gateway.client.compression import compress
 from gateway.client.errors import MessageRefused, MessageTooLarge
-from gateway.client.message import Message, MessageQueue, ReceivedMessage, check_group, check_size, message_properties
+from gateway.client.message import Message, MessageQueue, ReceivedMessage, check_size, message_properties
 from wire.message.flags import SysFlag
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
@@ -55,6 +55,10 @@ def test_topics_that_java_refuses_are_refused(topic: str) -> None:
         ({"deliver_at": datetime(2026, 1, 1)}, "time zone"),
         ({"deliver_at": -5.0}, "1970"),
         ({"flag": 2**31}, "flag"),
+        ({"keys": 5}, "keys is int, not text or a sequence"),
+        ({"properties": ["a"]}, "properties is list, not a mapping"),
+        ({"delay": "5"}, "delay is str, not a timedelta"),
+        ({"deliver_at": "tomorrow"}, "deliver_at is str, not an aware datetime"),
     ],
 )
 def test_what_cannot_be_sent_cannot_be_made(changes: dict[str, Any], part: str) -> None:
@@ -104,12 +108,6 @@ def test_delays_become_properties(changes: dict[str, Any], name: str, value: str
     message = Message("t", b"x", **changes)
     assert message_properties(message)[name] == value
     assert message.is_delayed is (name != "WAIT")
-
-
-def test_a_group_may_have_255_characters() -> None:
-    check_group("g" * 255)
-    with pytest.raises(MessageRefused, match="255"):
-        check_group("g" * 256)
 
 
 def test_a_body_over_the_limit_is_refused_with_both_numbers() -> None:

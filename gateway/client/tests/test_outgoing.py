@@ -11,7 +11,7 @@ from gateway.client.outgoing import (
     plain_properties,
     split_batch,
 )
-from gateway.client.settings import ProducerSettings
+from gateway.client.producer_settings import ProducerSettings
 from wire.message.batch import build_batch
 from wire.message.properties import parse_properties
 
@@ -82,6 +82,7 @@ def test_the_limit_is_that_of_the_body_before_compression() -> None:
     ("messages", "problem"),
     [
         ([], "no messages"),
+        ((Message("t", b"x") for _ in range(2)), "generator, not a sequence: make a list"),
         ([Message("a", b"x"), Message("b", b"x")], "one topic"),
         ([Message("a", b"x", delay_level=1)], "delayed"),
         ([Message("a", b"x"), Message("a", b"x", wait_store_msg_ok=False)], "wait_store_msg_ok"),

@@ -1,7 +1,8 @@
 import pytest
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.settings import ClientSettings, ProducerSettings
+from gateway.client.producer_settings import ProducerSettings
+from gateway.client.settings import ClientSettings
 
 
 def test_defaults_are_those_of_the_java_client() -> None:
@@ -68,6 +69,24 @@ def test_one_key_without_the_other_is_refused() -> None:
 
 def test_secrets_are_not_shown() -> None:
     assert "hush" not in repr(ClientSettings(access_key="who", secret_key="hush", security_token="hush too"))
+
+
+def test_only_what_differs_from_the_defaults_is_shown() -> None:
+    assert repr(ProducerSettings(max_in_flight=5, namesrv="a:9876")) == (
+        "ProducerSettings(namesrv='a:9876', max_in_flight=5)"
+    )
+    assert repr(ClientSettings(address_map={})) == "ClientSettings()"
+
+
+def test_settings_are_equal_that_say_the_same_of_the_same_client() -> None:
+    assert ProducerSettings(max_in_flight=5) == ProducerSettings(max_in_flight=5)
+    assert ProducerSettings(max_in_flight=5) != ProducerSettings(max_in_flight=6)
+    assert ProducerSettings() != ClientSettings()
+
+
+def test_settings_cannot_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        ProducerSettings().max_in_flight = 6  # type: ignore[misc]
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

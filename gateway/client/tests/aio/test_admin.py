@@ -99,6 +99,8 @@ def test_what_cannot_be_asked_is_refused_before() -> None:
             await admin.topics.create("no spaces")
         with pytest.raises(MessageRefused):
             await admin.groups.create("no spaces")
+        with pytest.raises(ConfigurationError, match="queues is 0"):
+            await admin.topics.create("orders", queues=0)
         with pytest.raises(ConfigurationError, match="it must be a cluster the name server knows: c1"):
             await admin.topics.create("orders", cluster="c2")
         with pytest.raises(ConfigurationError, match="broker with a master"):

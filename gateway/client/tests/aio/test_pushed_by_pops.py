@@ -10,8 +10,8 @@ import pytest
 
 from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.consume_positions import ConsumeFrom
-from gateway.client.consumer_settings import PushSettings
 from gateway.client.message import ReceivedMessage
+from gateway.client.push_settings import PushSettings
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import until
 from gateway.client.tests.popping_broker import PoppingBroker

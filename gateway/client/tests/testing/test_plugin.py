@@ -9,7 +9,7 @@ from pathlib import Path
 TESTS = """
 import pytest
 from gateway.client import AdminClient, LitePullConsumer, Message, Producer
-from gateway.client.consumer_settings import LitePullSettings
+from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.consume_positions import ConsumeFrom
 
 names = []

@@ -1,0 +1,28 @@
+"""Settings of simple consumers, on top of those of every client; names and defaults are the Java client's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.errors import ConfigurationError
+from gateway.client.settings import ClientSettings, limited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class SimpleSettings(ClientSettings):
+    """Settings of ``SimpleConsumer``."""
+
+    invisible_time: float = limited(60.0, least=1.0, most=43_200.0)
+    """Seconds for which received messages are hidden from others when ``receive`` is not told."""
+    poll_time: float = limited(15.0, least=0.0, most=60.0)
+    """Seconds a broker holds a ``receive`` that finds nothing, when it is not told."""
+    consume_from_where: ConsumeFrom = ConsumeFrom.LAST_OFFSET
+    """Where a group without an offset begins: LAST_OFFSET or FIRST_OFFSET."""
+
+    def __post_init__(self) -> None:
+        ClientSettings.__post_init__(self)
+        if self.consume_from_where not in (ConsumeFrom.LAST_OFFSET, ConsumeFrom.FIRST_OFFSET):
+            raise ConfigurationError(
+                "consume_from_where", self.consume_from_where, "LAST_OFFSET or FIRST_OFFSET: pop knows no others"
+            )
