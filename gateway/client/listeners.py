@@ -39,8 +39,12 @@ class ListenerCall:
     """
 
     def __init__(self, listener: Listener | None, batch_listener: BatchListener | None) -> None:
-        if (listener is None) == (batch_listener is None):
+        if listener is None and batch_listener is None:
             raise ConfigurationError("listener", listener, "given, or batch_listener instead of it")
+        if listener is not None and batch_listener is not None:
+            raise ConfigurationError(
+                "batch_listener", batch_listener, "left out where listener is given, or the reverse"
+            )
         function = listener if listener is not None else batch_listener
         if not callable(function):
             raise ConfigurationError("listener", function, "a function or a coroutine function of one argument")

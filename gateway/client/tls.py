@@ -17,6 +17,8 @@ def tls_context(tls: bool | TlsSettings | ssl.SSLContext) -> ssl.SSLContext | No
         return tls
     if tls is False:
         return None
+    if tls is not True and not isinstance(tls, TlsSettings):
+        raise ConfigurationError("tls", tls, "True, False, TlsSettings(…) or an ssl.SSLContext")
     settings = TlsSettings() if tls is True else tls
     try:
         context = ssl.create_default_context(cafile=settings.ca_file)

@@ -8,6 +8,7 @@ come from.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import os
@@ -63,6 +64,7 @@ class ClientInstance:
         sign = _signer(settings)
         self.remoting = Remoting(settings, asked=self._asked, jitter=self.random, sign=sign.sign if sign else None)
         self.remoting.connected = self._connected
+        self.remoting.lost = self._lost
         self.name_servers = NameServers(self.remoting, settings, self.random)
         self._members: list[Member] = []
         self._routes: dict[str, TopicRoute] = {}
@@ -241,6 +243,11 @@ class ClientInstance:
         if address in self.broker_versions and not self._is_closed:
             self.spawn(self.heartbeat(), name="heartbeat to a broker that is back")
 
+    def _lost(self, address: str) -> None:
+        """A broker that knew us can ask us nothing now, neither what became of a transaction nor who is in a group."""
+        if address in self.broker_versions and not self._is_closed:
+            self.spawn(self._reconnect(address), name=f"reconnect to {address}")
+
     # --- tasks ----------------------------------------------------------------------------------------------
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str = "") -> asyncio.Task[T]:
@@ -320,6 +327,17 @@ class ClientInstance:
         else:
             refusal = broker_error(answer.code, answer.remark, address)
             _log.warning("heartbeat of %s was refused: %s", self.client_id, refusal)
+
+    async def _reconnect(self, address: str) -> None:
+        """Try until the broker is back, or the next regular heartbeat tries; not at once: it may break again."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.heartbeat_broker_interval):
+                is_back = False
+                while not is_back:
+                    await asyncio.sleep(self.settings.reconnect_backoff_max * self.random.uniform(0.5, 1.0))
+                    with contextlib.suppress(RocketMQError):
+                        await self.remoting.connect(address, self.settings.connect_timeout)
+                        is_back = True  # and ``_connected`` has greeted it
 
     async def _heartbeat_forever(self) -> None:
         while True:

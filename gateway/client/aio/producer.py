@@ -279,8 +279,8 @@ class Producer(Client):
 
         :param recall_handle: from the result of its send.
         :returns: the id of the message.
-        :raises BrokerError: it is delivered already, or the server does not recall (Apache RocketMQ from 5.3.2 on
-            does with recallMessageEnable=true).
+        :raises BrokerError: it is delivered already, or the broker does not recall: it needs recallMessageEnable=true
+            (of this gateway, or of Apache RocketMQ from 5.3.2 on).
         """
         check_topic(topic)
         instance = self._running_instance()

@@ -72,6 +72,8 @@ class Remoting:
         """Which broker name advertised an address, for the text of errors."""
         self.connected: Callable[[str], None] = lambda _address: None
         """Told of each new connection."""
+        self.lost: Callable[[str], None] = lambda _address: None
+        """Told when the connection in use to an address broke."""
 
     async def request(
         self, address: str, code: int, header: Header | None = None, body: bytes = b"", *, timeout: float
@@ -276,6 +278,8 @@ class Remoting:
         link = self._links.get(connection.address)
         if link is not None and link.connection is connection:
             link.connection = None
+            if not self._is_closed:
+                self.lost(connection.address)
 
     def _start_answering(self, connection: BrokerConnection, command: RemotingCommand) -> None:
         if len(self._answering) >= MAX_ANSWERS_AT_ONCE:

@@ -3,11 +3,18 @@
 import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 
 import gateway.client
 from gateway.client import aio
+from gateway.client.aio.admin_cluster import AdminCluster
+from gateway.client.aio.admin_groups import AdminGroups
+from gateway.client.aio.admin_messages import AdminMessages
+from gateway.client.aio.admin_offsets import AdminOffsets
+from gateway.client.aio.admin_topics import AdminTopics
+from gateway.client.blocking import admin
 
 FORBIDDEN = ("twisted", "zope", "gateway.broker", "gateway.store", "gateway.remoting", "gateway.cli")
 
@@ -43,12 +50,38 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         _ = aio.Nonsense
 
 
-@pytest.mark.parametrize("name", aio.__all__)
-def test_both_faces_have_the_same_methods(name: str) -> None:
-    blocking, asynchronous = getattr(gateway.client, name), getattr(aio, name)
-    public = {method for method, _ in inspect.getmembers(blocking, inspect.isfunction) if not method.startswith("_")}
-    missing = public - set(dir(asynchronous))
-    assert not missing, "the blocking face has methods that the other one lacks"
+ADMIN_PARTS = [
+    (admin.Topics, AdminTopics),
+    (admin.Groups, AdminGroups),
+    (admin.Offsets, AdminOffsets),
+    (admin.Messages, AdminMessages),
+    (admin.Cluster, AdminCluster),
+]
+# What the asyncio classes answer to the rest of the package, not to applications.
+INTERNAL = {"answers", "consumer_data", "producer_data", "route_changed", "topics", "subscriptions", "properties"} | {
+    "options",
+    "executed",
+    "execute_of_listener",
+}
+
+
+def methods(cls: type) -> dict[str, Callable[..., object]]:
+    return {name: method for name, method in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("blocking", "asynchronous"),
+    [*((getattr(gateway.client, name), getattr(aio, name)) for name in aio.__all__), *ADMIN_PARTS],
+)
+def test_both_faces_have_the_same_methods_with_the_same_parameters(blocking: type, asynchronous: type) -> None:
+    ours, theirs = methods(blocking), methods(asynchronous)
+    internal = INTERNAL if hasattr(asynchronous, "start") else set()
+    assert set(ours) == set(theirs) - internal
+    for name in set(ours) - {"close"}:  # its default is each class's own
+        mine, other = (inspect.signature(method).parameters for method in (ours[name], theirs[name]))
+        assert [(part.name, part.kind, part.default) for part in mine.values()] == [
+            (part.name, part.kind, part.default) for part in other.values()
+        ], name
 
 
 def test_all_names_are_listed() -> None:

@@ -117,3 +117,10 @@ def test_a_coroutine_listener_is_awaited() -> None:
 def test_exactly_one_listener_is_needed(pair: tuple[object, object]) -> None:
     with pytest.raises(ConfigurationError, match="listener"):
         ListenerCall(*pair)  # type: ignore[arg-type]
+
+
+def test_two_listeners_are_one_too_many() -> None:
+    with pytest.raises(ConfigurationError, match="left out where listener is given"):
+        ListenerCall(print, print)
+    with pytest.raises(ConfigurationError, match="must be given"):
+        ListenerCall(None, None)

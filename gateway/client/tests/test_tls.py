@@ -43,3 +43,9 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
         tls_context(TlsSettings(ca_file=str(tmp_path / "missing.pem")))
     with pytest.raises(ConfigurationError, match="PEM"):
         tls_context(TlsSettings(cert_file=str(empty)))
+
+
+@pytest.mark.parametrize("given", ["yes", None, 1, {"ca_file": "ca.pem"}])
+def test_what_says_nothing_about_encryption_is_refused(given: object) -> None:
+    with pytest.raises(ConfigurationError, match="TlsSettings"):
+        tls_context(given)  # type: ignore[arg-type]

@@ -184,6 +184,24 @@ def test_heartbeats_go_on() -> None:
     run(test())
 
 
+def test_a_broker_that_knew_us_is_greeted_again_though_nobody_has_anything_to_ask_it() -> None:
+    async def test() -> None:
+        quick = {"reconnect_backoff_min": 0.01, "reconnect_backoff_max": 0.02}
+        async with ScriptedBroker() as broker, instance_at(broker, **quick) as instance:
+            instance.join(TestMember())
+            await instance.route("t")
+            await broker.wait_for(RequestCode.HEART_BEAT)
+            while not instance.broker_versions:
+                await asyncio.sleep(0)
+            await broker.stop()
+            while instance.remoting.open_connection(broker.address) is not None:
+                await asyncio.sleep(0)
+            await broker.start()
+            await broker.wait_for(RequestCode.HEART_BEAT, 2)  # the next regular one is 30 s away
+
+    run(test())
+
+
 def test_a_refused_heartbeat_is_logged_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker, instance_at(broker) as instance:
