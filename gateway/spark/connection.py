@@ -131,7 +131,7 @@ class BlockingConnection:
             raise FrameError(f"frame length {frame_bytes} is not in {_LEAST_FRAME_BYTES} … {MAX_FRAME_BYTES}")
         left = frame_bytes - _LEAST_FRAME_BYTES
         header = self._exactly(min(mark & MAX_HEADER_BYTES, left))
-        command = parse_marked_frame(header, mark, 0, len(header))
+        command = parse_marked_frame(header, mark, 0, len(header), {})
         command.body = self._exactly(left - len(header))  # by itself, since large ones are not to be copied twice
         return command
 
