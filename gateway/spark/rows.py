@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from gateway.client.errors import MessageRefused
-from gateway.client.message import RESERVED_PROPERTIES, Message, check_topic
+from gateway.client.message import RESERVED_PROPERTIES, Message
+from gateway.client.names import check_topic
 from gateway.spark.errors import SchemaRefused
 from gateway.spark.schema import COLUMNS, ON_DEMAND
 from gateway.spark.spelling import did_you_mean

@@ -67,7 +67,7 @@ def test_a_body_that_is_an_object_is_sent_as_its_json() -> None:
         ("{}", "neither body nor body_base64"),
         ('{"body": null}', "neither body nor body_base64"),
         ('{"body_base64": "%%"}', "is not base64"),
-        ('{"body": "x", "properties": 3}', "wrong type"),
+        ('{"body": "x", "properties": 3}', "not a mapping of texts"),
         ('{"body": "x", "keys": 3}', "wrong type"),
         ('{"body": ""}', "is empty"),
         ('{"body": "x", "keys": ["a b"]}', "white space"),
