@@ -19,7 +19,6 @@ from wire.codes import ResponseCode
 
 MAX_CHANGES_CHARACTERS = 4_096
 QUEUE_TYPE, BATCH_QUEUES = "queue.type", "BatchCQ"
-"""The batches of such a topic are stored as one record each."""
 PRIORITY_FACTOR = "priority.factor"
 """Of 100 pops of a group in a topic of type PRIORITY, so many look at the highest priority first."""
 DEFAULT_PRIORITY_FACTOR = 100
@@ -101,6 +100,11 @@ def priority_factor(attributes: Mapping[str, str]) -> int:
     """A group's ``priority.factor``; what a file says that is no number counts as not said."""
     text = attributes.get(PRIORITY_FACTOR, "")
     return int(text) if _INTEGER.fullmatch(text) else DEFAULT_PRIORITY_FACTOR
+
+
+def has_batch_queues(attributes: Mapping[str, str]) -> bool:
+    """Whether batches of a topic with these attributes are stored as one record each."""
+    return attributes.get(QUEUE_TYPE) == BATCH_QUEUES
 
 
 def _of_text(changes: str) -> Iterable[tuple[str, Change]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
-from gateway.metadata.attributes import priority_factor
+from gateway.metadata.attributes import has_batch_queues, priority_factor
 from gateway.metadata.message_types import PRIORITY, type_of_topic
 from gateway.metadata.names import topic_name_fault
 from wire.codes import ResponseCode
@@ -130,6 +130,10 @@ def check_pop_place(
         raise RequestRefused(
             ResponseCode.INVALID_PARAMETER,
             f"queueId[{queue_id}] is illegal, topic[{topic}] has readQueueNums[{config.read_queue_nums}]",
+        )
+    if has_batch_queues(config.attributes):
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER, f"topic[{topic}] has batch queues (queue.type=BatchCQ): pull, do not pop"
         )
     known = groups.find(group)
     if known is None:

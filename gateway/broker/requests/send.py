@@ -20,7 +20,7 @@ from gateway.delivery.retry import (
     max_reconsume_times,
 )
 from gateway.errors import RequestRefused
-from gateway.metadata.attributes import BATCH_QUEUES, QUEUE_TYPE
+from gateway.metadata.attributes import has_batch_queues
 from gateway.metadata.message_types import PRIORITY, mismatch, priority_of, type_of_message
 from gateway.metadata.names import (
     DEAD_LETTER_TOPIC_PREFIX,
@@ -380,7 +380,7 @@ class SendMessage:
         if not messages:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
         config = self._topics_by_name.get(header.topic)
-        if config is not None and config.attributes.get(QUEUE_TYPE) == BATCH_QUEUES:
+        if config is not None and has_batch_queues(config.attributes):
             messages = [_inner_batch(messages, request.command.body, outer)]
         self._store.append_all(
             messages, lambda results: self._answer_batch(request, results, queue_id, messages), _wait_for(outer)

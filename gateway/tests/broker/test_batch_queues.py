@@ -11,6 +11,7 @@ from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.headers.pop import PopMessageRequest
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.batch import BatchPart, build_batch, parse_batch
 from wire.message.flags import PullFlag, SysFlag
@@ -104,6 +105,13 @@ def test_one_message_of_a_batch_is_sent_back_by_its_client(broker: WholeBroker) 
     header = ConsumerSendMsgBackRequest(offset=record.commit_log_offset, group="group", delay_level=0)
     answer = broker.ask(broker.connect(), RequestCode.CONSUMER_SEND_MSG_BACK, header)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_batches_cannot_be_popped(broker: WholeBroker) -> None:
+    fill(broker)
+    header = PopMessageRequest(consumer_group="group", topic="batches", max_msg_nums=8, invisible_time=60_000)
+    answer = broker.ask(broker.connect(), RequestCode.POP_MESSAGE, header)
+    assert (answer.code, "pull, do not pop" in str(answer.remark)) == (ResponseCode.INVALID_PARAMETER, True)
 
 
 def test_a_held_pull_gets_the_batch(broker: WholeBroker) -> None:
