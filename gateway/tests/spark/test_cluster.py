@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,8 @@ from gateway.client.errors import (
 )
 from gateway.spark import cluster as module
 from gateway.spark.cluster import Access, Cluster, cluster_for
+from gateway.spark.options import read_options
+from gateway.spark.planning import batch_ranges, split
 from gateway.tests.spark.messages import record
 from gateway.tests.spark.pretend_cluster import pull_answer, queue
 from wire.bodies.kv_table import KVTable
@@ -105,6 +108,23 @@ def test_queues_come_from_the_route_and_questions_go_to_the_master(network: Netw
     fields = [command.ext_fields for _, command in network.asked[1:]]
     assert fields[2]["committed"] == "true"
     assert (fields[3]["timestamp"], fields[3]["boundaryType"]) == ("77", "LOWER")
+
+
+def test_planning_fifty_million_messages_asks_for_the_ends_of_their_queues_and_nothing_else(network: Network) -> None:
+    route = TopicRouteData(queue_datas=[QueueData("broker-a", 200, 200, 6)], broker_datas=ROUTE.broker_datas)
+    network.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = success(body=route.build(standard=True))
+    network.replies[RequestCode.GET_MIN_OFFSET] = success(build_header(GetMinOffsetResponse(offset=0)))
+    network.replies[RequestCode.GET_MAX_OFFSET] = success(build_header(GetMaxOffsetResponse(offset=250_000)))
+    ranges = batch_ranges(
+        a_cluster(network), read_options({"nameServer": "a:1", "subscribe": "orders"}, is_stream=False)
+    )
+    pieces = split(ranges, min_partitions=1000, max_records=None)
+    assert (len(ranges), len(pieces)) == (200, 1000)
+    assert sum(piece.end - piece.start for piece in pieces) == 50_000_000
+    asked = Counter(command.code for _, command in network.asked)
+    routes = asked.pop(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    assert routes <= 2
+    assert asked == {RequestCode.GET_MIN_OFFSET: 200, RequestCode.GET_MAX_OFFSET: 200}
 
 
 def test_a_topic_nobody_knows_has_no_queues(network: Network) -> None:
