@@ -21,6 +21,7 @@ PAIRS = (
     ("rocketmq-5.5.0", "5.5.0"),
 )
 CONTROL_PART = 4
+pytest.register_assert_rewrite("compat_tests.python_consumers")  # its modules have tests, but no names of such
 CONTROL_RERUNS = 2
 """How often a test of Apache RocketMQ may be run again; one of the gateway never is. The control loses a little now and
 then (see docs/differences.md), and a test that passes against it once is shown to be right."""
