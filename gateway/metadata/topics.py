@@ -197,8 +197,9 @@ class Topics(SavedTable[TopicsFile]):
         """A topic for queues that recovery found in the store but not in ``topics.json``.
 
         A kill between a topic's creation and the write of the file leaves such queues; their messages were
-        acknowledged and stay readable. A topic that exists stays as it is. None for
-        a light queue; None, and a line in the log, when the name is none a topic may have.
+        acknowledged and stay readable. Its producers know a route with as many queues as a new topic gets, so it has
+        at least those. A topic that exists stays as it is. None for a light queue; None, and a line in the log, when
+        the name is none a topic may have.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -210,7 +211,9 @@ class Topics(SavedTable[TopicsFile]):
             log.warning("queues without a topic left alone", topic=topic, queues=queue_count, reason=fault)
             return None
         log.warning("topic restored from its queues", topic=topic, queues=queue_count)
-        return self.ensure(topic, queue_count, Permission.READ_WRITE)
+        is_a_groups = topic.startswith((names.RETRY_TOPIC_PREFIX, names.DEAD_LETTER_TOPIC_PREFIX))
+        least = 1 if is_a_groups else self._settings.default_topic_queue_nums
+        return self.ensure(topic, max(queue_count, least), Permission.READ_WRITE)
 
     def delete(self, topic: str) -> bool:
         """Remove a topic; False when there was none.

@@ -304,7 +304,7 @@ def test_a_topic_whose_file_was_lost_is_restored_from_its_queues(tmp_path: Path)
     for name in ("topics.json", "topics.json.bak"):
         (tmp_path / "store" / "config" / name).unlink(missing_ok=True)
     broker = WholeBroker(tmp_path / "store")
-    assert broker.parts.topics.get("orders") == TopicConfig("orders", 3, 3, 6)
+    assert broker.parts.topics.get("orders") == TopicConfig("orders", 8, 8, 6)
     answer = broker.ask(broker.connect(), RequestCode.PULL_MESSAGE, pulling(queue_id=2))
     assert answer.code == ResponseCode.SUCCESS
 

@@ -149,9 +149,14 @@ def test_without_leave_no_topic_is_created(open_topics: Open, default_topic: str
 
 def test_queues_found_in_the_store_bring_their_topic_back(open_topics: Open) -> None:
     topics = open_topics()
-    topics.adopt("orders", 4)
-    restored = open_topics().get("orders")
-    assert restored == TopicConfig("orders", 4, 4, 6)
+    for topic, found in (("orders", 12), ("%RETRY%mail", 1), ("%DLQ%mail", 2)):
+        topics.adopt(topic, found)
+        assert open_topics().get(topic) == TopicConfig(topic, found, found, 6)
+
+
+def test_restored_topics_have_the_queues_that_their_producers_know_of(open_topics: Open) -> None:
+    topics = open_topics(default_topic_queue_nums=6)
+    assert topics.adopt("orders", 1) == TopicConfig("orders", 6, 6, 6)
 
 
 def test_queues_of_a_topic_that_exists_change_nothing(open_topics: Open) -> None:
