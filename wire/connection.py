@@ -111,6 +111,8 @@ class Connection:
     def _parse_all(self, data: bytes, commands: list[RemotingCommand]) -> int:
         """Append every whole frame's command; return where the first incomplete frame starts."""
         position = 0
+        frame_bytes: int
+        mark: int
         available = len(data)
         limit = self._max_frame_bytes - _LENGTH_BYTES
         first_look = self.first_look

@@ -76,10 +76,11 @@ def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
     """
     if end - start < 4:
         raise FrameError(f"a frame of {end - start} bytes has no room for its header length")
-    return parse_marked_frame(buffer, HEADER_MARK.unpack_from(buffer, start)[0], start + 4, end, {})
+    frame = bytes(buffer[start:end])
+    return parse_marked_frame(frame, HEADER_MARK.unpack_from(frame)[0], 4, len(frame), {})
 
 
-def parse_marked_frame(buffer: Readable, mark: int, start: int, end: int, whole: WholeHeaders) -> RemotingCommand:
+def parse_marked_frame(buffer: bytes, mark: int, start: int, end: int, whole: WholeHeaders) -> RemotingCommand:
     """Read the header and body ``buffer[start:end]`` of a frame whose header mark was read before.
 
     :param whole: headers that are read in one step.
@@ -89,8 +90,8 @@ def parse_marked_frame(buffer: Readable, mark: int, start: int, end: int, whole:
     body_start = start + (mark & MAX_HEADER_BYTES)
     if body_start > end or mark >= _FIRST_UNKNOWN_MARK:
         check_header_mark(mark, 4 + end - start)
-    header = bytes(buffer[start:body_start])
-    body = bytes(buffer[body_start:end])
+    header = buffer[start:body_start]
+    body = buffer[body_start:end]
     decode = whole.get(header[:WHOLE_START_BYTES])
     if decode is not None:
         command = _parse_whole_header(decode, header, body)
