@@ -79,13 +79,13 @@ def test_copies_and_what_a_client_made_up_are_put_into_no_light_queue_again(tmp_
     put(store, named(b"a", "%LMQ%x"))
     (stored,) = read_all(store, "%LMQ%x")
     copied: dict[str, Any] = stored.property_map
-    put(store, message(b"a", topic="%RETRY%g", **copied))
+    put(store, message(b"a again", topic="%RETRY%g", **copied))
     store.close()
     shutil.rmtree(tmp_path / "consumequeue")
     for number, (settings, there) in enumerate([(LIGHT, [b"a"]), (SMALL, [])]):
         again = opened(killed(tmp_path, number), settings)
         assert bodies(again, "%LMQ%x") == there
-        assert bodies(again, "%RETRY%g") == [b"a"]
+        assert bodies(again, "%RETRY%g") == [b"a again"]
         assert bodies(again) == [b"stored before", b"a"]
 
 
