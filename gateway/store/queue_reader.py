@@ -448,6 +448,7 @@ class _Choice:
         first, end = positions[0], positions[-1] + sizes[-1]
         return (
             first >= self._log_min
+            and (not self.ranges or first >= self.ranges[-1][1])  # else the rest of a batch
             and 0 < end - first <= self._max_bytes - self.total_bytes
             and min(sizes) > 0
             and max(sizes) <= self._largest

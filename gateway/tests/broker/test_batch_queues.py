@@ -86,6 +86,17 @@ def test_a_pull_never_ends_within_a_batch_and_gives_the_whole_one(
     assert pull(broker, 2, max_msg_nums=1)[1] == 3
 
 
+def test_a_batch_is_read_once_wherever_it_lies_in_a_large_read(broker: WholeBroker) -> None:
+    for count in (62, 3, 70, 130, 1, 1, 200):
+        if count in (3, 130):
+            send_batch(broker, *[b"inner"] * count)
+        else:
+            for _ in range(count):
+                broker.send(broker.connect(), "batches", b"one")
+    offsets = [record.queue_offset for record in broker.messages("batches")]
+    assert offsets == [*range(62), 62, *range(65, 135), 135, *range(265, 467)]
+
+
 def test_a_kill_a_stop_and_lost_queues_leave_the_offsets(broker: WholeBroker, tmp_path: Path) -> None:
     fill(broker)
     for again in (broker.crash_image(tmp_path / "killed"), broker.restart()):
