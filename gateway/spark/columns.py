@@ -24,7 +24,7 @@ from gateway.client.errors import MessageRefused
 from gateway.spark.alike_pairs import AlikePairs
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import PropertyPairs, map_column, property_pairs, words_column
-from gateway.spark.records import Integers, Records, Whole, by_hosts
+from gateway.spark.records import Group, Integers, Records, Whole, by_hosts
 from gateway.spark.schema import (
     BODY_ERROR,
     MOMENT,
@@ -80,24 +80,22 @@ class ColumnReader:
         :raises RecordError: a record's parts do not add up.
         :raises BodyUnreadable: a body is damaged and that is to be an error.
         """
-        groups: list[pa.RecordBatch] = []
-        order: list[Integers] = []
-        for places, records in by_hosts(buffer, starts):
-            groups.append(self._read_alike(records))
-            if places is not None:
-                order.append(places)
-        batch = groups[0]
-        if order:
-            table = pa.Table.from_batches(groups).combine_chunks()
-            batch = table.to_batches()[0].take(pa.array(np.argsort(np.concatenate(order))))
-        return self._with_tags(batch, buffer, starts, tags) if tags else batch
+        return self.read_groups(list(by_hosts(buffer, starts)), tags)
 
-    def _with_tags(
-        self, batch: pa.RecordBatch, buffer: Whole, starts: Integers, tags: frozenset[str]
-    ) -> pa.RecordBatch:
+    def read_groups(self, groups: Sequence[Group], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+        """The same of records that were looked at already."""
+        batches = [self._read_alike(records) for _, records in groups]
+        batch = batches[0]
+        if len(groups) > 1:
+            table = pa.Table.from_batches(batches).combine_chunks()
+            order = np.concatenate([places for places, _ in groups if places is not None])
+            batch = table.to_batches()[0].take(pa.array(np.argsort(order)))
+        return self._with_tags(batch, groups, tags) if tags else batch
+
+    def _with_tags(self, batch: pa.RecordBatch, groups: Sequence[Group], tags: frozenset[str]) -> pa.RecordBatch:
         """What a broker lets pass has a tag with the right hash; the right text is for the client to look at."""
-        chosen = np.zeros(len(starts), np.bool_)
-        for places, records in by_hosts(buffer, starts):
+        chosen = np.zeros(batch.num_rows, np.bool_)
+        for places, records in groups:
             column = property_pairs(records.properties()).column(PropertyName.TAGS)
             found = pc.is_in(column, pa.array(sorted(tags))).to_numpy(zero_copy_only=False)
             chosen[slice(None) if places is None else places] = found

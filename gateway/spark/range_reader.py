@@ -114,7 +114,7 @@ class RangeReader:
             if first is None or not self._is_the_brokers(first):
                 return
             for span in sealed.spans():
-                yield columns.read(span.buffer, span.starts, self._tags), span.next_offset
+                yield columns.read_groups(span.groups, self._tags), span.next_offset
         except OSError as error:  # retention took a file, or the path is wrong
             log.warning("%s: the broker is asked for the rest, since its files cannot be read: %s", self._work, error)
         finally:

@@ -208,11 +208,12 @@ def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any]) -> NDArray[Any
     return np.ndarray((every,), f"V{dtype.itemsize}", buffer, strides=(1,))[starts].view(dtype)
 
 
-def by_hosts(buffer: Whole, starts: Integers) -> Iterator[tuple[Integers | None, Records]]:
-    """The records in groups whose heads are alike, each with the places of its records among all; mostly one group.
+Group: TypeAlias = tuple[Integers | None, Records]
+"""Records whose heads are alike, and their places among all; None stands for all of them, in their order."""
 
-    None as the places stands for all of them, in their order.
-    """
+
+def by_hosts(buffer: Whole, starts: Integers) -> Iterator[Group]:
+    """The records in groups whose heads are alike; mostly one group."""
     flags = host_flags(buffer, starts)
     kinds = np.unique(flags)
     if len(kinds) <= 1:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -24,7 +24,7 @@ import pyarrow.fs as pafs
 
 from gateway.spark.errors import SparkSourceError
 from gateway.spark.planning import QueueRange, queue_text
-from gateway.spark.records import Integers, by_hosts
+from gateway.spark.records import Group, Integers, by_hosts
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.errors import RecordError
 
@@ -44,12 +44,13 @@ _SIZE_BYTES: Final = 4
 class Span:
     """Records of a queue that lie near each other.
 
-    :param buffer: a part of a commit log file; ``starts`` are places in it.
+    :param buffer: a part of a commit log file; ``starts`` are places in it, and ``groups`` the records there.
     :param first: the queue offset of the first record; ``next_offset`` the one after the last.
     """
 
     buffer: memoryview
     starts: Integers
+    groups: Sequence[Group]
     first: int
     next_offset: int
 
@@ -168,8 +169,9 @@ class SealedRange:
         positions = units["position"].astype(np.int64)
         begin = int(positions[0])
         data = self._log.read(begin, int(positions[-1]) + int(units["size"][-1]) - begin)
-        span = Span(memoryview(data), positions - begin, first, first + len(units))
+        buffer, starts = memoryview(data), positions - begin
         try:
+            span = Span(buffer, starts, list(by_hosts(buffer, starts)), first, first + len(units))
             self._check(span, units)
         except (RecordError, ValueError, IndexError) as error:
             raise self._other(first, str(error)) from error
@@ -181,7 +183,7 @@ class SealedRange:
         :raises SparkSourceError: one is not. ``RecordError`` and others: it is no record.
         """
         queue = self._work.queue
-        for places, records in by_hosts(span.buffer, span.starts):
+        for places, records in span.groups:
             mine = units if places is None else units[places]
             offsets = np.arange(span.first, span.next_offset) if places is None else span.first + places
             for field, expected in (
