@@ -139,7 +139,7 @@ class Trial:
         try:
             assert query.awaitTermination(PATIENCE_S), "it did not end"
         except Exception as error:  # noqa: BLE001 - whatever a kill does to a query, the next run must mend
-            assert is_disturbed, self.events
+            assert is_disturbed, f"{str(error)[:500]}; {self.events}"
             self.events.append(f"query failed: {str(error)[:80]}")
 
     def _disturb(self, query: Any) -> None:

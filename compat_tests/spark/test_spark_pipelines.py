@@ -39,6 +39,13 @@ def test_an_archive_has_each_message_once_over_runs_and_few_files(table: Table) 
     assert 2 <= len(files) <= 4  # one a run; two at midnight
 
 
+def test_bodies_in_csv_become_values_and_what_is_none_keeps_its_bytes(table: Table) -> None:
+    table.fill([b"7,1.5", b"8,2.5", b"nine,1"])
+    rows = archived(table, table.folder / "archive", body_format="csv", schema="id bigint, total double").collect()
+    assert sorted((row.value.id, row.value.total) for row in rows if row.value is not None) == [(7, 1.5), (8, 2.5)]
+    assert [bytes(row.unreadBody) for row in rows if row.unreadBody is not None] == [b"nine,1"]
+
+
 def test_what_was_archived_is_sent_again(table: Table) -> None:
     table.fill([b"%d" % number for number in range(40)], tags="paid", keys=["k"], properties={"colour": "red"})
     path = table.folder / "archive"
