@@ -138,8 +138,9 @@ class Trial:
             self._disturb(query)
         try:
             assert query.awaitTermination(PATIENCE_S), "it did not end"
-        except Exception as error:  # noqa: BLE001 - whatever a kill does to a query, the next run must mend
-            assert is_disturbed, f"{str(error)[:500]}; {self.events}"
+        except Exception as error:
+            if not is_disturbed:
+                raise AssertionError(f"{str(error)[:500]}; {self.events}") from error
             self.events.append(f"query failed: {str(error)[:80]}")
 
     def _disturb(self, query: Any) -> None:
