@@ -54,7 +54,7 @@ def test_a_settled_one_has_no_next_check_and_says_who_decided(world: World) -> N
     world.end(half, ROLLBACK)
     listed = world.transactions.overview.listed(half.queue_offset)
     assert (listed.state, listed.next_check_in_ms, listed.conflicts) == (State.COMMITTED, None, 1)
-    assert listed.decided_by == "producer tool:1"
+    assert listed.decided_by == "producer 127.0.0.2:1"
 
 
 def test_of_several_with_one_key_the_newest_is_found(world: World) -> None:

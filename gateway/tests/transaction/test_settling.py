@@ -74,7 +74,7 @@ def test_who_asked_first_is_remembered_for_a_while_only(tmp_path: Path, monkeypa
         assert answer is not None
         remarks.append(answer.remark or "")
     assert "by somebody before the broker's last start, or too long ago to be remembered" in remarks[0]
-    assert "by producer tool:1" in remarks[2]
+    assert "by producer 127.0.0.2:1" in remarks[2]
 
 
 def test_what_the_broker_gave_up_is_told_with_its_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -87,7 +87,7 @@ def test_what_the_broker_gave_up_is_told_with_its_reason(tmp_path: Path, caplog:
     assert "is DISCARDED, by broker (no outcome after 3 checks); commit is refused" in (answer.remark or "")
     [facts] = [vars(record)["facts"] for record in caplog.records if record.message == "contradicting outcome refused"]
     assert facts["first_by"] == "broker (no outcome after 3 checks)"
-    assert facts["refused_by"] == "producer tool:1"
+    assert facts["refused_by"] == "producer 127.0.0.2:1"
 
 
 def test_only_outcomes_that_an_operator_decided_count_as_theirs(tmp_path: Path) -> None:

@@ -6,12 +6,16 @@ from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from typing import Any
 
+from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.flush_group import FlushGroup
 from gateway.store.put_result import PutResult
+from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.half_messages import half_of
 from gateway.transaction.limits import TransactionLimits
@@ -23,6 +27,7 @@ from gateway.transaction.state_stores.outcome_records import state_of
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand
+from wire.connection import Connection
 from wire.headers.declare import Header, build_header
 from wire.headers.transaction import CheckTransactionStateRequest, EndTransactionRequest
 from wire.message.flags import SysFlag
@@ -40,7 +45,7 @@ LIMITS = TransactionLimits(
 
 
 class Producer:
-    """A connection of a producer: remembers what it was asked, and what it was answered."""
+    """A connection of a producer: remembers what it was asked."""
 
     def __init__(self, name: str = "p1") -> None:
         self.remote = name, 1
@@ -48,7 +53,6 @@ class Producer:
         self.takes = True
         self.closed = False
         self.checks: list[tuple[CheckTransactionStateRequest, StoredMessage]] = []
-        self.answers: list[RemotingCommand] = []
 
     def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
         assert code == RequestCode.CHECK_TRANSACTION_STATE
@@ -57,8 +61,23 @@ class Producer:
             self.checks.append((header, parse_record(body)))
         return self.takes
 
-    def send(self, command: RemotingCommand) -> None:
-        self.answers.append(command)
+
+class Stranger:
+    """Somebody who sends requests; ``answers`` are all that came back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._flush_group = FlushGroup(clock)
+        self._transport = MemoryTransport(IPv4Address("TCP", "127.0.0.1", 10911), IPv4Address("TCP", "127.0.0.2", 1))
+        self.channel = Channel(self._transport, 1, flush_group=self._flush_group, reactor=clock, settings=SETTINGS)
+        self._connection = Connection()
+        self._answers: list[RemotingCommand] = []
+
+    @property
+    def answers(self) -> list[RemotingCommand]:
+        self._flush_group.flush()
+        self._answers += self._connection.receive_data(b"".join(self._transport.writes))
+        self._transport.writes.clear()
+        return self._answers
 
 
 class ProducerTable:
@@ -123,7 +142,7 @@ class World:
         self.log = MemoryLog(self.now_ms) if log is None else log
         self.offsets = Offsets() if offsets is None else offsets
         self.producers = ProducerTable() if producers is None else producers
-        self.stranger = Producer("tool")
+        self.stranger = Stranger(self.clock)
         self.transactions = Transactions(
             store=self.log,
             consumer_offsets=self.offsets,
@@ -225,13 +244,13 @@ class World:
     def request(
         self, code: RequestCode, ext_fields: dict[str, str], *, oneway: bool = False, turn: bool = True
     ) -> RemotingCommand | None:
-        asker: Any = self.stranger
-        count = len(asker.answers)
+        count = len(self.stranger.answers)
         command = RemotingCommand(code, ext_fields=ext_fields, flag=ONEWAY_FLAG if oneway else 0)
-        self.dispatch.commands(asker, [command])
+        self.dispatch.commands(self.stranger.channel, [command])
         if turn:
             self.turn()
-        return asker.answers[count] if len(asker.answers) > count else None
+        answers = self.stranger.answers
+        return answers[count] if len(answers) > count else None
 
     # -- looking
 
