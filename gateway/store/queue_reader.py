@@ -416,6 +416,9 @@ class _Choice:
         ranges = self.ranges
         start, end = ranges.pop() if ranges else (-1, -1)
         has_room = True
+        position: int
+        size: int
+        code: int
         for position, size, code in UNIT.iter_unpack(block):
             if count >= max_count or (count and size <= largest and total + size > max_bytes):
                 has_room = False
