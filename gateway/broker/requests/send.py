@@ -6,12 +6,14 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec.structs import astuple
 
+from gateway.broker.requests.batch import as_one_record, batch_messages
 from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
     after_client_retry,
@@ -36,9 +38,8 @@ from wire.answer_form import AnswerForm
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
-from wire.message.batch import parse_batch
 from wire.message.flags import Permission, SysFlag
-from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES, is_inner_batch
+from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.message_id import build_offset_message_id, build_offset_message_ids
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -376,57 +377,31 @@ class SendMessage:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be a transaction: send its messages one by one"
             )
-        messages = self._batch_messages(request, header, queue_id, outer_raw, outer)
+        born_host, store_host = request.channel.remote_host, self._store_host(request.channel)
+        batch = OutgoingMessage(
+            header.topic,
+            queue_id,
+            0,
+            _sys_flag(header.sys_flag, born_host, store_host),
+            header.born_timestamp,
+            born_host,
+            store_host,
+            header.reconsume_times or 0,
+            0,
+            request.command.body,
+            outer_raw,
+            outer,
+        )
+        check = partial(self._check_type, header.topic) if self._checks_types else None
+        messages = batch_messages(batch, check)
         if not messages:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
         config = self._topics_by_name.get(header.topic)
         if config is not None and has_batch_queues(config.attributes):
-            messages = [_inner_batch(messages, request.command.body, outer)]
+            messages = [as_one_record(batch, messages)]
         self._store.append_all(
             messages, lambda results: self._answer_batch(request, results, queue_id, messages), _wait_for(outer)
         )
-
-    def _batch_messages(
-        self,
-        request: Request,
-        header: SendMessageRequest,
-        queue_id: int,
-        outer_raw: bytes,
-        outer: Mapping[str, str],
-    ) -> list[OutgoingMessage]:
-        topic, checks_types = header.topic, self._checks_types
-        born_host, store_host = request.channel.remote_host, self._store_host(request.channel)
-        sys_flag = _sys_flag(header.sys_flag, born_host, store_host)
-        born_at_ms, reconsume_times = header.born_timestamp, header.reconsume_times or 0
-        missing_for: dict[frozenset[str], bytes] = {frozenset(): outer_raw}
-        messages = []
-        for flag, body, raw in parse_batch(request.command.body):
-            inner = parse_properties(raw)
-            if checks_types:
-                self._check_type(topic, inner)
-            if raw and not raw.endswith(b"\x02"):
-                raw += b"\x02"
-            both = frozenset(inner.keys() & outer.keys())
-            missing = missing_for.get(both)
-            if missing is None:
-                missing = missing_for[both] = _without(outer, both)
-            messages.append(
-                OutgoingMessage(
-                    topic,
-                    queue_id,
-                    flag,
-                    sys_flag,
-                    born_at_ms,
-                    born_host,
-                    store_host,
-                    reconsume_times,
-                    0,
-                    body,
-                    raw + missing,
-                    {**outer, **inner},
-                )
-            )
-        return messages
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -572,25 +547,3 @@ def _sys_flag(asked: int, born_host: bytes, store_host: bytes) -> int:
     if len(store_host) > PACKED_V4_BYTES:
         flag |= SysFlag.STORE_HOST_V6
     return flag
-
-
-def _inner_batch(messages: Sequence[OutgoingMessage], body: bytes, outer: Mapping[str, str]) -> OutgoingMessage:
-    """The messages of a batch as the one record that batch queues keep.
-
-    :raises RequestRefused: MESSAGE_ILLEGAL, they are too many.
-    """
-    if len(messages) > MAX_INNER_MESSAGES:
-        raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"the batch holds more than {MAX_INNER_MESSAGES} messages")
-    properties = {**outer, PropertyName.INNER_NUM: str(len(messages))}
-    message = messages[0]
-    message.flag = 0
-    message.sys_flag |= INNER_BATCH
-    message.body = body
-    message.properties = build_properties(properties)
-    message.property_map = properties
-    return message
-
-
-def _without(properties: Mapping[str, str], names: Collection[str]) -> bytes:
-    """Properties but some, as a property string."""
-    return build_properties({name: value for name, value in properties.items() if name not in names})
