@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         RouteNotFound,
         TooManyRequests,
         UsedAfterFork,
+        UsedOnOtherLoop,
     )
     from gateway.client.lite_pull_settings import LitePullSettings
     from gateway.client.message import Message, ReceivedMessage
@@ -78,6 +79,7 @@ _ERRORS: Final = (
     "RouteNotFound",
     "TooManyRequests",
     "UsedAfterFork",
+    "UsedOnOtherLoop",
 )
 # Public name → the module below this package that has it.
 _MODULES: Final = {
@@ -165,6 +167,7 @@ __all__ = [
     "TransactionSettings",
     "TransactionState",
     "UsedAfterFork",
+    "UsedOnOtherLoop",
     "aio",
 ]
 

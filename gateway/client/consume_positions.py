@@ -74,6 +74,6 @@ def timestamp_ms_of(when: datetime.datetime | float | None, now_ms: int) -> int:
         if when.tzinfo is None:
             raise ConfigurationError("consume_timestamp", when, "a datetime with a time zone, or epoch seconds")
         when = when.timestamp()
-    if when < 0:
-        raise ConfigurationError("consume_timestamp", when, "epoch seconds of 0 or more")
+    if not isinstance(when, int | float) or when < 0:
+        raise ConfigurationError("consume_timestamp", when, "an aware datetime, or epoch seconds of 0 or more")
     return int(when * 1000)

@@ -17,7 +17,8 @@
     ├── PartlySent               of a batch in several parts some were stored and one was not
     ├── NotCommitted             offsets that a consumer was told to commit could not be stored
     ├── ClientClosed             used before start() or after close()
-    └── UsedAfterFork            used in a child process of the one that made it
+    ├── UsedAfterFork            used in a child process of the one that made it
+    └── UsedOnOtherLoop          a client for asyncio used on another loop than the one it was started on
 
 An error holds its facts in fields; its text names the cause and what to do about it. ``retriable`` says whether
 trying the same again later may work; ``outcome_unknown`` whether the broker may have done what was asked.
@@ -428,4 +429,22 @@ class UsedAfterFork(RocketMQError):
             f"{self.what} was made before a fork and is used in the child: connections and threads do not survive a "
             f"fork. Make and start a client of its own in every worker process (gunicorn: post_fork; "
             f"multiprocessing: in the target function, or use the start method 'spawn')"
+        )
+
+
+class UsedOnOtherLoop(RocketMQError):
+    """A client for asyncio was used on another event loop than the one it was started on. Nothing was done.
+
+    :param what: the client, for people.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what} was started on another event loop, and its connections belong to that one: start it and use "
+            f"it within one asyncio.run(), reach it from elsewhere with asyncio.run_coroutine_threadsafe(), or take "
+            f"the blocking client of gateway.client, which any thread may use"
         )

@@ -340,6 +340,15 @@ def _epoch_ms(moment: datetime | float) -> int:
     return round((moment.timestamp() if isinstance(moment, datetime) else moment) * 1000)
 
 
+def check_is_message(message: object) -> None:
+    """Refuse what is not a message to be sent.
+
+    :raises MessageRefused: as a string, or a message that was received.
+    """
+    if not isinstance(message, Message):
+        raise MessageRefused("argument", f"is {type(message).__name__}, not Message: make one, as Message(topic, body)")
+
+
 def check_size(message: Message, limit_bytes: int) -> None:
     """Refuse a body over the limit.
 

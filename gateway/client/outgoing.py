@@ -10,7 +10,7 @@ from typing import Final
 
 from gateway.client.compression import FLAGS, compress
 from gateway.client.errors import MessageRefused, MessageTooLarge
-from gateway.client.message import Message, check_size, message_properties
+from gateway.client.message import Message, check_is_message, check_size, message_properties
 from gateway.client.producer_settings import ProducerSettings
 from gateway.client.send_form import json_text
 from wire.message.batch import MAX_BATCH_PARTS, MIN_PART_BYTES, BatchPart
@@ -84,6 +84,8 @@ def check_batch(messages: Sequence[Message]) -> None:
         raise MessageRefused("batch", f"is {type(messages).__name__}, not a sequence: make a list of the messages")
     if not messages:
         raise MessageRefused("batch", "has no messages")
+    for message in messages:
+        check_is_message(message)
     first = messages[0]
     for message in messages:
         if message.topic != first.topic:

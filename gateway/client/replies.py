@@ -32,6 +32,8 @@ def reply_properties(request: ReceivedMessage) -> dict[str, str]:
 
     :raises MessageRefused: the received message asks for no reply.
     """
+    if not isinstance(request, ReceivedMessage):
+        raise MessageRefused("request", f"is {type(request).__name__}, not the message that was received")
     properties = request.properties
     try:
         return {

@@ -61,6 +61,7 @@ class AdminClient(Client):
         self._check_process()
         if self._is_closed:
             return
+        self._check_loop()
         self._is_closed = True
         if self._instance is not None:
             async with asyncio.timeout(timeout):

@@ -64,7 +64,7 @@ class AdminTopics:
         :raises RequestTimeout: the brokers have it, but the name server does not know it in time.
         """
         check_topic(topic)
-        if queues < 1:
+        if not isinstance(queues, int) or queues < 1:
             raise ConfigurationError("queues", queues, "a whole number of at least 1")
         header = CreateTopicRequest(
             topic=self._calls.wire(topic),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import abc
+import asyncio
 from types import TracebackType
 from typing import ClassVar, Self
 
 from gateway.client.aio.instance import ClientInstance
-from gateway.client.errors import ClientClosed
+from gateway.client.errors import ClientClosed, UsedOnOtherLoop
 from gateway.client.lifetime import Lifetime
 
 
@@ -36,7 +37,7 @@ class Client(Lifetime, abc.ABC):
 
         :raises ClientClosed: it does not run.
         """
-        return self._running_instance().client_id
+        return self._known_instance().client_id
 
     @abc.abstractmethod
     async def start(self) -> None:
@@ -51,6 +52,27 @@ class Client(Lifetime, abc.ABC):
         return self._instance is not None
 
     def _running_instance(self) -> ClientInstance:
+        """The instance, for work on its loop.
+
+        :raises ClientClosed: it does not run; ``UsedAfterFork``, ``UsedOnOtherLoop``: it is another one's.
+        """
+        instance = self._known_instance()
+        self._check_loop()
+        return instance
+
+    def _check_loop(self) -> None:
+        """Nothing before the start, and nothing but for whoever runs on the loop of the start."""
+        instance = self._instance
+        if instance is None or instance.loop is None:
+            return
+        try:
+            is_here = asyncio.get_running_loop() is instance.loop
+        except RuntimeError:  # a thread without a loop
+            is_here = False
+        if not is_here:
+            raise UsedOnOtherLoop(self.name)
+
+    def _known_instance(self) -> ClientInstance:
         self._check_process()
         if self._instance is None or self._is_closed:
             raise ClientClosed(self.name)

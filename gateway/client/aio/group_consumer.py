@@ -46,6 +46,8 @@ class GroupConsumer(Client):
         super().__init__(f"{kind} {self.group}")
         self._subscriptions: dict[str, Subscription] = {}
         self._version_ms = 0
+        if not isinstance(subscriptions, Mapping | None):
+            raise ConfigurationError("subscriptions", subscriptions, "a mapping, as {'orders': '*'}")
         self._wanted = dict(subscriptions or {})
         for topic, wanted in self._wanted.items():
             subscription_of(topic, wanted, version_ms=0)  # refuses what cannot work before anything is started

@@ -74,12 +74,15 @@ class ClientInstance:
         self._known_addresses: set[str] = set()
         self._is_closed = False
         self._started = False
+        self.loop: asyncio.AbstractEventLoop | None = None
+        """The loop it was started on."""
 
     async def start(self) -> None:
         """Begin with polling and heartbeats. Nothing is connected before it is needed."""
         if self._started:
             return
         self._started = True
+        self.loop = asyncio.get_running_loop()
         self.spawn(self._poll_forever(), name="route polling")
         self.spawn(self._heartbeat_forever(), name="heartbeats")
 

@@ -23,6 +23,7 @@ from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.namespaces import with_namespace
+from gateway.client.queue_arguments import check_offset, check_queues
 from gateway.client.subscriptions import Sql
 from wire.bodies.consume_kinds import ConsumeType
 
@@ -87,6 +88,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         self._check_process()
         if self._is_closed:
             return
+        self._check_loop()
         self._is_closed = True
         if self._running is not None:
             await self._running.end(timeout, counts_last=counts_last)
@@ -100,19 +102,26 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
 
         :param timeout: seconds; None: ``poll_timeout`` of the settings.
         """
-        return await self._parts().poll(self.settings.poll_timeout if timeout is None else timeout)
+        return await self._parts_here().poll(self.settings.poll_timeout if timeout is None else timeout)
 
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tell the brokers what is consumed, and wait until they know.
 
         :param offsets: the next offset to consume of each queue; None: everything that ``poll`` has given.
-        :raises NotCommitted: some could not be stored.
+        :raises NotCommitted: some could not be stored; ``ConfigurationError``: that is no queue or offset.
         """
-        await self._parts().commit(offsets)
+        if offsets is not None:
+            if not isinstance(offsets, Mapping):
+                raise ConfigurationError("offsets", offsets, "a mapping of MessageQueue to the next offset")
+            for queue, offset in offsets.items():
+                check_queues([queue])
+                check_offset(offset)
+        await self._parts_here().commit(offsets)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's stored offset of a queue, None without one; raises ``RocketMQError`` when it is not known."""
-        return await self._parts().queues.store.fetch(queue)
+        check_queues([queue])
+        return await self._parts_here().queues.store.fetch(queue)
 
     def position(self, queue: MessageQueue) -> int:
         """The offset after the last message that counts as consumed; ``ConfigurationError`` for others' queues."""
@@ -133,7 +142,7 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
     async def message_queues(self, topic: str) -> list[MessageQueue]:
         """All queues of a topic, from the name server; ``RouteNotFound`` when it does not exist."""
         name = with_namespace(self.settings.namespace, topic)
-        return list((await self._parts().instance.route(name, refresh=True)).subscribe_queues)
+        return list((await self._parts_here().instance.route(name, refresh=True)).subscribe_queues)
 
     async def assign(self, queues: Iterable[MessageQueue]) -> None:
         """Read exactly these queues, whoever else does; from where the group stands.
@@ -143,39 +152,42 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
         """
         if self._wanted:
             raise ConfigurationError("assign", "queues", "used without subscriptions")
-        await self._parts().assign(set(queues))
+        await self._parts_here().assign(set(check_queues([queues] if isinstance(queues, str) else queues)))
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Read a queue from another offset; what is cached of it is thrown away.
 
         :raises ConfigurationError: the queue is not assigned, or the offset is not between its begin and end.
         """
-        await self._parts().seek(queue, offset)
+        check_queues([queue])
+        check_offset(offset)
+        await self._parts_here().seek(queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
         """Read a queue from its first stored message."""
-        parts = self._parts()
+        parts = self._parts_here()
         parts.move(parts.state(queue), await parts.queues.offsets.first(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
         """Read only what comes into a queue from now on."""
-        parts = self._parts()
+        parts = self._parts_here()
         parts.move(parts.state(queue), await parts.queues.offsets.end(queue))
 
     async def offset_for_time(self, queue: MessageQueue, when: datetime.datetime | float) -> int:
         """The offset of the first message stored then or later; an aware datetime or epoch seconds."""
-        parts = self._parts()
+        check_queues([queue])
+        parts = self._parts_here()
         return await parts.queues.offsets.at_time(queue, timestamp_ms_of(when, parts.instance.clock()))
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
         """Neither pull nor give messages of some queues until ``resume``."""
-        parts = self._parts()
+        parts = self._parts_here()
         for queue in queues:
             parts.state(queue).paused = True
 
     def resume(self, queues: Iterable[MessageQueue]) -> None:
         """Go on with paused queues."""
-        parts = self._parts()
+        parts = self._parts_here()
         for queue in queues:
             parts.resume(parts.state(queue))
 
@@ -193,4 +205,4 @@ class LitePullConsumer(QueueConsumer[ReadQueues]):
 
     async def _begin(self) -> None:
         if self._subscriptions:
-            await self._parts().begin_sharing()
+            await self._parts_here().begin_sharing()

@@ -28,7 +28,7 @@ from gateway.client.errors import (
     RocketMQError,
     broker_error,
 )
-from gateway.client.message import Message, ReceivedMessage
+from gateway.client.message import Message, ReceivedMessage, check_is_message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_group, check_topic
 from gateway.client.namespaces import with_namespace, without_namespace
@@ -118,6 +118,7 @@ class Producer(Client):
         self._check_process()
         if self._is_closed:
             return
+        self._check_loop()
         self._is_closed = True
         for future in self._replies.values():
             if not future.done():
@@ -180,7 +181,8 @@ class Producer(Client):
         if queue is not None or selector is not None or timeout is not None or accept:
             options = self.options(options, queue, selector, timeout, accept)
         sender = self._sender
-        if sender is None or self._is_closed or self._pid != process.number:
+        loop = asyncio.get_running_loop()
+        if sender is None or self._is_closed or self._pid != process.number or sender.loop is not loop:
             sender = self._running_sender()
         future = sender.start_plain(message, options)
         if future is not None:
@@ -227,6 +229,7 @@ class Producer(Client):
         :raises RequestTimeout: no reply in time; the request may have been carried out.
         :raises RocketMQError: the request could not be sent.
         """
+        check_is_message(message)
         sender = self._running_sender()
         instance = self._running_instance()
         if len(self._replies) >= MAX_REQUESTS:
@@ -321,7 +324,9 @@ class Producer(Client):
 
         :raises ClientClosed: the producer is not running; ``UsedAfterFork``: it is another process's.
         """
-        return self._running_sender()
+        self._known_instance()
+        assert self._sender is not None, "it is made together with the instance"
+        return self._sender
 
     def options(
         self,
@@ -338,7 +343,7 @@ class Producer(Client):
         if queue is None and selector is None and timeout is None and not accept:
             return plain
         wait = plain.timeout if timeout is None else timeout
-        if not wait > 0:
+        if not isinstance(wait, int | float) or not wait > 0:
             raise ConfigurationError("timeout", timeout, "a number of seconds over 0")
         return SendOptions(
             timeout=wait, retries=plain.retries, queue=queue, selector=selector, accept=frozenset(accept)
@@ -368,9 +373,8 @@ class Producer(Client):
     # --- inside ---------------------------------------------------------------------------------------------
 
     def _running_sender(self) -> Sender:
+        self._running_instance()
         sender = self._sender
-        if sender is None or self._is_closed or self._pid != process.number:
-            self._running_instance()
         assert sender is not None, "it is made together with the instance"
         return sender
 

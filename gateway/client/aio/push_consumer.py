@@ -75,6 +75,7 @@ class PushConsumer(QueueConsumer[PushedQueues]):
         self._check_process()
         if self._is_closed:
             return
+        self._check_loop()
         self._is_closed = True
         if self._running is not None:
             await self._running.end(timeout)
@@ -83,15 +84,15 @@ class PushConsumer(QueueConsumer[PushedQueues]):
 
     def suspend(self) -> None:
         """Pull nothing more until ``resume``; what is cached is still consumed."""
-        self._parts().is_suspended = True
+        self._parts_here().is_suspended = True
 
     def resume(self) -> None:
         """Pull on."""
-        self._parts().resume()
+        self._parts_here().resume()
 
     async def commit(self) -> None:
         """Tell the brokers now how far messages are consumed; happens every 5 s and at the end by itself."""
-        await self._parts().queues.persist(confirm=True)
+        await self._parts_here().queues.persist(confirm=True)
 
     # --- a member of the client instance --------------------------------------------------------------------
 

@@ -62,6 +62,7 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         self._check_usable()
         subscription_of(topic, expression, version_ms=0)
         self._wanted[topic] = expression
+        self._check_loop()
         parts = self._running
         if parts is not None:
             parts.change_subscription(self._add(parts.instance, topic, expression))
@@ -71,6 +72,7 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         """Give up a topic; nothing happens when it is not subscribed to."""
         self._check_usable()
         self._wanted.pop(topic, None)
+        self._check_loop()
         parts = self._running
         if parts is not None:
             self._subscriptions.pop(with_namespace(self.settings.namespace, topic), None)
@@ -107,6 +109,12 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         parts = self._running
         if parts is None or self._is_closed:
             raise ClientClosed(self.name)
+        return parts
+
+    def _parts_here(self) -> P:
+        """As ``_parts``, for work on the loop."""
+        parts = self._parts()
+        self._check_loop()
         return parts
 
     def _tell_subscriptions(self, parts: P) -> None:

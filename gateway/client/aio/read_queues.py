@@ -178,7 +178,7 @@ class ReadQueues:
         """The state of a queue that is assigned; ``ConfigurationError`` for others."""
         state = self.queues.states.get(queue)
         if state is None:
-            raise ConfigurationError("queue", tuple(queue), "one of the assigned queues (assignment)")
+            raise ConfigurationError("queue", queue, "one of the assigned queues (assignment)")
         return state
 
     async def assign(self, queues: set[MessageQueue]) -> None:

@@ -31,7 +31,7 @@ from gateway.client.errors import (
     RequestTimeout,
     RocketMQError,
 )
-from gateway.client.message import Message
+from gateway.client.message import Message, check_is_message
 from gateway.client.namespaces import with_namespace
 from gateway.client.outgoing import (
     compressed_body,
@@ -79,13 +79,14 @@ class Sender:
         self._instance = instance
         self._group = with_namespace(settings.namespace, group)
         self._registers = registers
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
+        """Where it works."""
         self._spans = SendSpans() if settings.enable_opentelemetry else None
         self._preparation = SendPreparation(self, instance, self._group, settings, ids, self._spans)
         self._faults = BrokerFaults() if settings.send_latency_fault_enable else None
         self._topics = KnownTopics(instance, settings, self._faults)
         self._targets = self._topics.targets
-        self._in_flight = InFlight(self._loop, settings.max_in_flight, settings.max_in_flight_bytes)
+        self._in_flight = InFlight(self.loop, settings.max_in_flight, settings.max_in_flight_bytes)
         self._compress_from = self._preparation.compress_from
         self._clock = instance.clock
         self._is_closed = False
@@ -132,6 +133,7 @@ class Sender:
 
         :raises MessageRefused: it cannot be sent as it is.
         """
+        check_is_message(message)
         if not self._in_flight.has_room:
             await self._in_flight.room()
         if len(message.body) >= _COMPRESS_ASIDE_BYTES and self.settings.compress_type != "none":
@@ -147,7 +149,7 @@ class Sender:
         :param packed: what ``compressed_body`` returned for it, when it was asked before.
         :raises MessageRefused: it cannot be sent as it is; ``ClientClosed``: the sender is closed.
         """
-        future: asyncio.Future[SendResult] = self._loop.create_future()
+        future: asyncio.Future[SendResult] = self.loop.create_future()
         self.start_with(future, message, options, packed)
         return future
 
@@ -172,6 +174,7 @@ class Sender:
         :param future: of the caller; None: there has to be room, and the future is one of this loop.
         :returns: None: it is not such a message, or there is no room. Nothing has happened then.
         """
+        check_is_message(message)
         targets = self._targets.get(message.topic)
         if targets is None or message.flag or not (self._is_plain and options.is_plain and is_plain(message)):
             return None
@@ -182,9 +185,9 @@ class Sender:
             if not self._in_flight.has_room:
                 return None
             # What create_future() returns, without going through the loop: one is made for every message.
-            future = asyncio.Future(loop=self._loop)
+            future = asyncio.Future(loop=self.loop)
         target = targets.next_in_turn()
-        now = self._loop.time()
+        now = self.loop.time()
         timeout = options.timeout
         born_at_ms = self._clock()
         msg_id = self._create_id_at(born_at_ms)
@@ -222,7 +225,7 @@ class Sender:
 
         :raises RocketMQError: the message, its route or the connection forbid it.
         """
-        sending = self._prepare(message, options, self._loop.create_future(), None)
+        sending = self._prepare(message, options, self.loop.create_future(), None)
         try:
             targets = self._targets.get(message.topic) or await self._topics.learn(message.topic)
             target = targets.choose(message, options, None)
@@ -247,7 +250,7 @@ class Sender:
         for batch in self._preparation.batches(messages, options):
             if not self._in_flight.has_room:
                 await self._in_flight.room()
-            future: asyncio.Future[SendResult] = self._loop.create_future()
+            future: asyncio.Future[SendResult] = self.loop.create_future()
             self._begin(self._preparation.batch(messages[0], batch, options, future))
             try:
                 results += single_results(await future)
@@ -314,7 +317,7 @@ class Sender:
     def stored(self, sending: Sending, result: SendResult, header: SendMessageResponse) -> None:
         """The broker took it."""
         if self._faults is not None:
-            now = self._loop.time()
+            now = self.loop.time()
             took_ms = (now - (sending.deadline - sending.timeout)) * 1000
             self._faults.answered(result.queue.broker_name, took_ms, now * 1000)
         status = result.status
@@ -339,7 +342,7 @@ class Sender:
         """A try failed: try again or give up."""
         target = sending.target
         if self._faults is not None and target is not None:
-            self._faults.failed(target.queue.broker_name, self._loop.time() * 1000)
+            self._faults.failed(target.queue.broker_name, self.loop.time() * 1000)
         sending.maybe_stored = sending.maybe_stored or error.outcome_unknown
         sending.problem = error
         if isinstance(error, BrokerError) and error.code == ResponseCode.GO_AWAY and target is not None:
@@ -356,6 +359,7 @@ class Sender:
     ) -> Sending:
         if self._is_closed:
             raise ClientClosed(f"producer {self._group}", "is closed")
+        check_is_message(message)
         return self._preparation.message(message, options, future, packed)
 
     def _begin(self, sending: Sending) -> None:
@@ -410,7 +414,7 @@ class Sender:
                 if target.queue.broker_name == failed_broker:
                     await asyncio.sleep(_SAME_BROKER_PAUSE * sending.tries)
                 sending.target = target
-                connection = await self._connection(target, sending.ends_at - self._loop.time())
+                connection = await self._connection(target, sending.ends_at - self.loop.time())
                 if connection.is_paused:
                     await connection.drained()
         except TimeoutError as error:
@@ -424,7 +428,7 @@ class Sender:
             self._fail(sending, ClientClosed(f"producer {self._group}", "was closed before the message was sent"))
             raise
         else:
-            sending.timeout = max(sending.ends_at - self._loop.time(), 0.001)
+            sending.timeout = max(sending.ends_at - self.loop.time(), 0.001)
             self._write(sending, target, connection)
 
     def _try_ended(self, sending: Sending, error: RocketMQError) -> None:
@@ -448,7 +452,7 @@ class Sender:
             return False
         if options.queue is not None or options.selector is not None or sending.message.sharding_key:
             return False
-        return self._loop.time() < sending.ends_at
+        return self.loop.time() < sending.ends_at
 
     def _send_again(self, sending: Sending, error: RocketMQError) -> None:
         broker_name = sending.target.queue.broker_name if sending.target is not None else None

@@ -71,6 +71,7 @@ class SimpleConsumer(GroupConsumer):
         self._check_process()
         if self._is_closed:
             return
+        self._check_loop()
         self._is_closed = True
         for task in self._held.values():
             task.cancel()
@@ -118,9 +119,10 @@ class SimpleConsumer(GroupConsumer):
         messages are acknowledged in one request, where the broker can.
 
         :raises BrokerError: a broker does not know such a message.
+        :raises ConfigurationError: it is not a message that ``receive`` gave.
         """
-        given = [messages] if isinstance(messages, PoppedMessage) else list(messages)
-        await self._running_pops().ack(given)
+        given = [messages] if isinstance(messages, PoppedMessage) or not isinstance(messages, Iterable) else messages
+        await self._running_pops().ack([_popped(message) for message in given])
 
     async def change_invisible_time(self, message: PoppedMessage, invisible_time: float) -> None:
         """Hide a message for another while, from now; 0 gives it to others at once.
@@ -128,7 +130,9 @@ class SimpleConsumer(GroupConsumer):
         :param invisible_time: seconds.
         :raises BrokerError: the broker does not know such a message.
         """
-        await self._running_pops().change_invisible_time(message, invisible_time)
+        if not isinstance(invisible_time, int | float) or invisible_time < 0:
+            raise ConfigurationError("invisible_time", invisible_time, "seconds of 0 or more")
+        await self._running_pops().change_invisible_time(_popped(message), invisible_time)
 
     # --- a member of the client instance --------------------------------------------------------------------
 
@@ -192,6 +196,12 @@ class SimpleConsumer(GroupConsumer):
                 next(iter(self._subscriptions)), self.settings.name_servers, "no broker has readable queues"
             )
         return sources
+
+
+def _popped(message: object) -> PoppedMessage:
+    if not isinstance(message, PoppedMessage):
+        raise ConfigurationError("message", message, "one that receive() gave")
+    return message
 
 
 async def _no_answer(_request: RemotingCommand, _address: str) -> RemotingCommand | None:

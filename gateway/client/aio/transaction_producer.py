@@ -85,6 +85,8 @@ class TransactionProducer(Producer):
 
     async def close(self, timeout: float = Producer.CLOSE_TIMEOUT) -> None:
         """As of ``Producer``; waits for outcomes that are not sent yet, too."""
+        self._check_process()
+        self._check_loop()
         transactions, self._transactions = self._transactions, None
         if transactions is not None:
             transactions.close()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
-from gateway.client.message import Message
+from gateway.client.message import Message, check_is_message
 from gateway.client.outgoing import compressed_body
 from gateway.client.results import SendResult
 
@@ -110,8 +110,8 @@ class HandOver:
         :raises MessageRefused: it cannot be sent as it is.
         """
         self._thread.refuse_current()
-        body_bytes = len(message.body)
         packed = self._packed(message)
+        body_bytes = len(message.body)
         self._room.take(body_bytes)
         future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
         future.set_running_or_notify_cancel()  # what is on its way cannot be called back
@@ -138,6 +138,7 @@ class HandOver:
 
     def _packed(self, message: Message) -> tuple[bytes, int] | None:
         """A long body compressed, in the thread that sends it."""
+        check_is_message(message)
         settings = self._sender.settings
         is_long = len(message.body) >= settings.compress_msg_body_over
         return compressed_body(message, settings) if is_long else None

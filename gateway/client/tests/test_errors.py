@@ -118,6 +118,7 @@ def test_a_batch_that_broke_off_says_where_to_go_on() -> None:
         errors.ConfigurationError("key", 1, "2"),
         errors.ClientClosed("producer"),
         errors.UsedAfterFork("producer"),
+        errors.UsedOnOtherLoop("producer"),
         errors.BrokerNotFound("b", 0),
         errors.TooManyRequests("b:1", 5),
         errors.ProtocolError("b:1", "garbage"),

@@ -11,7 +11,7 @@ import pytest
 from gateway.client import process
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume_positions import ConsumeFrom
-from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork
+from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork, UsedOnOtherLoop
 from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
@@ -257,3 +257,53 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
     monkeypatch.setattr(process, "number", -1)
     with pytest.raises(UsedAfterFork):
         consumer.subscribe("t")
+
+
+def test_what_is_no_queue_or_offset_is_refused_by_name() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker(queues=1) as broker, LitePullConsumer("g", settings(broker)) as consumer:
+            queue = broker.queue("t")
+            wrong: Any
+            for wrong in ("pb", ["pb"], 5, [("t", "broker-a", 0)]):
+                with pytest.raises(ConfigurationError, match="MessageQueue"):
+                    await consumer.assign(wrong)
+            wrong = "pb"
+            await consumer.assign([queue])
+            for work in (consumer.committed(wrong), consumer.offset_for_time(wrong, 5), consumer.seek(wrong, 0)):
+                with pytest.raises(ConfigurationError, match="MessageQueue"):
+                    await work
+            for wrong in ("x", {"x": 1}, {queue: "1"}, {queue: -1}):
+                with pytest.raises(ConfigurationError):
+                    await consumer.commit(wrong)
+            wrong = "0"
+            with pytest.raises(ConfigurationError, match="offset"):
+                await consumer.seek(queue, wrong)
+            with pytest.raises(ConfigurationError, match="epoch seconds"):
+                await consumer.offset_for_time(queue, wrong)
+
+    run(scenario())
+
+
+def test_subscriptions_are_a_mapping() -> None:
+    wrong: Any = ["orders"]
+    with pytest.raises(ConfigurationError, match="a mapping"):
+        LitePullConsumer("g", namesrv="127.0.0.1:1", subscriptions=wrong)
+
+
+def test_a_consumer_is_not_for_threads_nor_other_loops() -> None:
+    async def scenario() -> None:
+        async with (
+            ConsumingBroker(queues=1) as broker,
+            LitePullConsumer("g", settings(broker), subscriptions={"t": "*"}) as consumer,
+        ):
+            acts: tuple[Callable[[], None], ...] = (
+                lambda: consumer.pause([]),
+                lambda: consumer.unsubscribe("t"),
+                lambda: asyncio.run(consumer.commit()),
+            )
+            for act in acts:
+                with pytest.raises(UsedOnOtherLoop, match="another event loop"):
+                    await asyncio.to_thread(act)
+            assert consumer.assignment == await asyncio.to_thread(lambda: consumer.assignment)
+
+    run(scenario())

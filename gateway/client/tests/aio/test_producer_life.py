@@ -4,6 +4,8 @@ import asyncio
 import gc
 import os
 import warnings
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -14,7 +16,9 @@ from gateway.client.errors import (
     ConfigurationError,
     MessageRefused,
     UsedAfterFork,
+    UsedOnOtherLoop,
 )
+from gateway.client.message import Message
 from gateway.client.tests.aio.producing import MESSAGE, SEND, producer_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import RequestCode
@@ -132,5 +136,52 @@ def test_a_producer_that_is_forgotten_warns() -> None:
             await producer.close()
             producer.__del__()
             gc.collect()
+
+    run(test())
+
+
+def test_a_producer_of_another_loop_says_so_and_does_nothing() -> None:
+    loop = asyncio.new_event_loop()
+
+    async def began() -> tuple[ScriptedBroker, Producer]:
+        broker = await ScriptedBroker().__aenter__()
+        producer = producer_at(broker)
+        await producer.start()
+        await producer.send(MESSAGE)
+        return broker, producer
+
+    broker, producer = loop.run_until_complete(began())
+    sends = len(broker.asked(SEND))
+    for work in (
+        producer.send,
+        producer.send_async,
+        producer.send_oneway,
+        lambda message: producer.send_batch([message]),
+        lambda _: producer.close(),
+    ):
+
+        async def elsewhere(work: Callable[[Message], Awaitable[object]] = work) -> None:
+            await work(MESSAGE)
+
+        with pytest.raises(UsedOnOtherLoop, match="another event loop"):
+            asyncio.run(elsewhere())
+    assert len(broker.asked(SEND)) == sends
+    loop.run_until_complete(producer.send(MESSAGE))
+    loop.run_until_complete(producer.close())
+    loop.run_until_complete(broker.__aexit__(None, None, None))
+    loop.close()
+
+
+@pytest.mark.parametrize("wrong", ["text", None, {"topic": "t"}])
+def test_what_is_no_message_is_refused_by_its_type(wrong: Any) -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, producer_at(broker) as producer:
+            for work in (producer.send, producer.send_async, producer.send_oneway, producer.request):
+                with pytest.raises(MessageRefused, match=type(wrong).__name__):
+                    await work(wrong)
+            with pytest.raises(MessageRefused, match=type(wrong).__name__):
+                await producer.send_batch([MESSAGE, wrong])
+            with pytest.raises(MessageRefused, match=type(wrong).__name__):
+                await producer.reply(wrong, b"x")
 
     run(test())

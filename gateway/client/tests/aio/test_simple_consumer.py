@@ -214,3 +214,20 @@ def test_it_cannot_be_used_when_it_does_not_run_or_in_another_process(monkeypatc
     monkeypatch.setattr(process, "number", -1)
     with pytest.raises(UsedAfterFork):
         run(consumer.close())
+
+
+@pytest.mark.parametrize("wrong", ["x", None, ["x"]])
+def test_only_what_was_received_is_acknowledged_or_hidden(wrong: Any) -> None:
+    async def scenario() -> None:
+        async with (
+            ConsumingBroker(queues=1) as broker,
+            SimpleConsumer("g", settings(broker), subscriptions={"t": "*"}) as consumer,
+        ):
+            with pytest.raises(ConfigurationError, match=r"receive\(\)"):
+                await consumer.ack(wrong)
+            with pytest.raises(ConfigurationError, match=r"receive\(\)"):
+                await consumer.change_invisible_time(wrong, 5)
+            with pytest.raises(ConfigurationError, match="invisible_time"):
+                await consumer.change_invisible_time(wrong, -1)
+
+    run(scenario())

@@ -1,0 +1,29 @@
+"""Checks of queues and offsets that an application names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gateway.client.errors import ConfigurationError
+from gateway.client.message_queue import MessageQueue
+
+
+def check_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    """Queues that the application names.
+
+    :raises ConfigurationError: it is something else, as the name of a topic.
+    """
+    named = list(queues) if isinstance(queues, Iterable) else [queues]
+    for queue in named:
+        if not isinstance(queue, MessageQueue):
+            raise ConfigurationError("queue", queue, "a MessageQueue, as message_queues(topic) gives them")
+    return named
+
+
+def check_offset(offset: int) -> None:
+    """An offset that the application names.
+
+    :raises ConfigurationError: it is no whole number, or negative.
+    """
+    if not isinstance(offset, int) or offset < 0:
+        raise ConfigurationError("offset", offset, "a whole number of at least 0")
