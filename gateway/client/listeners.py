@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 Listener: TypeAlias = "Callable[[ReceivedMessage], Any]"
 """Gets one message; a plain function (called in a thread) or an ``async def``. It returns nothing."""
-BatchListener: TypeAlias = "Callable[[Sequence[ReceivedMessage]], Any]"
-"""Gets messages of one queue in offset order; otherwise as ``Listener``."""
+BatchListener: TypeAlias = "Callable[[list[ReceivedMessage]], Any]"
+"""Gets messages of one queue in offset order, in a list of its own; otherwise as ``Listener``."""
 
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class ListenerCall:
 
     def _call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
-            returned = self._function(messages if self.takes_batches else messages[0])
+            returned = self._function(list(messages) if self.takes_batches else messages[0])
         # Whatever the application raises means "again later"; it is logged by who asked.
         except Exception as error:  # noqa: BLE001
             return outcome_of(error, messages)
@@ -85,7 +85,7 @@ class ListenerCall:
 
     async def _call_async(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
-            awaitable: Awaitable[Any] = self._function(messages if self.takes_batches else messages[0])
+            awaitable: Awaitable[Any] = self._function(list(messages) if self.takes_batches else messages[0])
             returned = await awaitable
         except Exception as error:  # noqa: BLE001 - as above
             return outcome_of(error, messages)

@@ -27,6 +27,12 @@ def test_returning_is_acknowledging() -> None:
     assert got == [MESSAGES[0], MESSAGES]
 
 
+def test_a_listener_may_use_up_its_list() -> None:
+    held = list(MESSAGES)
+    assert ListenerCall(None, list.clear).call(held) is CONSUMED
+    assert held == MESSAGES
+
+
 def test_any_exception_means_again_later_for_all_messages() -> None:
     def fail(_: Sequence[ReceivedMessage]) -> None:
         raise ValueError("no")
