@@ -20,7 +20,7 @@ from gateway.settings.addresses import (
 from gateway.settings.declare import machine_setting, setting
 from gateway.settings.pop import PopSettings
 
-_NAME = re.compile(r"[A-Za-z0-9_.%|-]+")
+_NAME = re.compile(r"[A-Za-z0-9_.%|@-]+")
 
 
 class BrokerRole(StrEnum):
@@ -37,7 +37,7 @@ def permission_expected(text: str) -> str | None:
 
 def name_expected(text: str) -> str | None:
     """What ``brokerName`` wants instead of ``text``, or None."""
-    return None if _NAME.fullmatch(text) else "a name of letters, digits and . _ - % |"
+    return None if _NAME.fullmatch(text) else "a name of letters, digits and . _ - % | @"
 
 
 @dataclass(frozen=True, kw_only=True)

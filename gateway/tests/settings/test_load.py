@@ -106,8 +106,8 @@ def test_a_misspelt_environment_variable_is_named() -> None:
         ("aclEnable=maybe", "aclEnable='maybe' (--set): expected false"),
         ("duplicationEnable=", "duplicationEnable='' (--set): expected false"),
         ("brokerIP1=256.1.1.1", "brokerIP1='256.1.1.1' (--set): expected a host name or IP address without a port"),
-        ("brokerName=", "brokerName='' (--set): expected a name of letters, digits and . _ - % |"),
-        ("brokerName=a/b", "brokerName='a/b' (--set): expected a name of letters, digits and . _ - % |"),
+        ("brokerName=", "brokerName='' (--set): expected a name of letters, digits and . _ - % | @"),
+        ("brokerName=a/b", "brokerName='a/b' (--set): expected a name of letters, digits and . _ - % | @"),
         ("brokerRole=SLAVE", "brokerRole=SLAVE (--set): this gateway can only be a master"),
     ],
 )  # fmt: skip
