@@ -155,7 +155,7 @@ class ClientSettings:
         for variable, key in ENVIRONMENT.items():
             text = os.environ.get(variable)
             if text:
-                values[key] = text.lower() == "true" if key == "tls" else text
+                values[key] = _true_or_false(variable, text) if key == "tls" else text
         return cls(**{**values, **changes})
 
     @classmethod
@@ -219,3 +219,10 @@ def _check_address(key: str, address: str) -> None:
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[2]) < 65_536:
         raise ConfigurationError(key, address, "addresses like 'host:9876', separated by ';'")
+
+
+def _true_or_false(variable: str, text: str) -> bool:
+    """Anything else is refused: it must not switch encryption off unnoticed."""
+    if text.lower() not in ("true", "false"):
+        raise ConfigurationError(variable, text, "true or false")
+    return text.lower() == "true"

@@ -233,6 +233,8 @@ class Remoting:
         except (OSError, TimeoutError, ValueError) as error:
             link.failures += 1
             link.last_cause = _cause(error, self._settings.connect_timeout)
+            if self._tls is not None and isinstance(error, ConnectionResetError):
+                link.last_cause = "the connection was reset while TLS began (does the server speak TLS here?)"
             link.retry_at = asyncio.get_running_loop().time() + self._pause(link.failures)
             raise self._connect_error(address, link.last_cause) from error
         else:

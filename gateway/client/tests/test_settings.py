@@ -100,6 +100,14 @@ def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert settings.send_msg_timeout == 5
 
 
+def test_a_variable_that_neither_asks_for_tls_nor_against_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROCKETMQ_TLS", "1")
+    with pytest.raises(ConfigurationError, match="ROCKETMQ_TLS is '1'; it must be true or false"):
+        ProducerSettings.from_env()
+    monkeypatch.setenv("ROCKETMQ_TLS", "False")
+    assert ProducerSettings.from_env().tls is False
+
+
 def test_what_the_caller_says_beats_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "a:9876")
     assert ClientSettings.from_env(namesrv="c:9876").name_servers == ("c:9876",)

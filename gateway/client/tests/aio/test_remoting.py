@@ -283,6 +283,15 @@ def test_a_certificate_nobody_vouches_for_is_refused_with_a_hint(certificate: tu
     run(test())
 
 
+def test_a_server_without_tls_is_named_as_the_cause() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, remoting_with(ClientSettings(tls=TlsSettings(verify=False))) as remoting:
+            with pytest.raises(ConnectError, match="speak TLS here"):
+                await remoting.request(broker.address, HEARTBEAT, timeout=5)
+
+    run(test())
+
+
 def test_a_missing_certificate_file_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="tls"):
         Remoting(
