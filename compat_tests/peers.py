@@ -219,9 +219,6 @@ class ApacheContainer:
 
     `orderly` is for those who read its store afterwards: ending itself takes it nine seconds.
 
-    `advertise_port` makes it tell clients this machine's bridge address with that port, not published:
-    whoever listens there (a proxy of the test) is what the clients talk to.
-
     `ports`, broker's and name server's, are taken on this machine: clients of a `GatewayProcess` that had them go on.
     """
 
@@ -231,13 +228,12 @@ class ApacheContainer:
         *,
         version: str = "5.5.0",
         store: Path | None = None,
-        advertise_port: int | None = None,
         orderly: bool = False,
         ports: tuple[int, int] | None = None,
     ) -> None:
         self.name = f"rocketmq-{version}"
         self._orderly = orderly
-        self._port = ports[0] if ports is not None else advertise_port or 10911
+        self._port = ports[0] if ports is not None else 10911
         self._nameserver_port = 9876 if ports is None else ports[1]
         self._container = (
             DockerContainer(image("rocketmq", version))
@@ -250,7 +246,6 @@ class ApacheContainer:
             self._container.with_env("NAMESERVER_PORT", str(ports[1]))
             for port in ports:
                 self._container.with_bind_ports(port, port)
-        if advertise_port is not None or ports is not None:
             self._container.with_env("BROKER_IP", bridge_gateway())
         if store is not None:
             self._container.with_volume_mapping(str(store), "/app/store", "rw")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from compat_tests import scenarios
+from compat_tests.conftest import running
 from compat_tests.environment import bridge_gateway
 from compat_tests.faulty_proxy import (
     Fault,
@@ -20,7 +21,7 @@ from compat_tests.faulty_proxy import (
     store_a_message_twice,
 )
 from compat_tests.java_client import CLIENT_VERSIONS, JavaClient
-from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess
+from compat_tests.peers import QUICK, GatewayProcess
 from compat_tests.scenarios import Scene
 
 _MESSAGES = 300
@@ -36,28 +37,15 @@ class Bench:
     proxy: FaultyProxy
 
 
-@pytest.fixture(scope="module", params=["gateway-host", "rocketmq-5.5.0"])
-def bench(
-    request: pytest.FixtureRequest,
-    clients: Callable[[str], JavaClient],
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Bench]:
+@pytest.fixture(scope="module")
+def bench(clients: Callable[[str], JavaClient], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     proxy = FaultyProxy(0)
-    peer: GatewayProcess | ApacheContainer
+    data = tmp_path_factory.mktemp("break") / "data"
+    peer = GatewayProcess(data, QUICK, advertise=f"{bridge_gateway()}:{proxy.port}")
     try:
-        if request.param == "gateway-host":
-            data = tmp_path_factory.mktemp("break") / "data"
-            peer = GatewayProcess(data, QUICK, advertise=f"{bridge_gateway()}:{proxy.port}")
-            peer.start()
+        with running(peer):
             proxy.target = ("127.0.0.1", peer.broker_port)
-        else:
-            peer = ApacheContainer(QUICK, advertise_port=proxy.port)
-            peer.start()
-            proxy.target = peer.broker_address
-        try:
             yield Bench(Scene(peer, clients(CLIENT_VERSIONS[-1]), _MESSAGES, patience_s=_PATIENCE_S), proxy)
-        finally:
-            peer.stop()
     finally:
         proxy.close()
 

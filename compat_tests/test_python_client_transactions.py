@@ -282,7 +282,7 @@ def test_an_outcome_waits_for_a_broker_that_is_down(gateway_server: GatewayServe
 
 
 def _is_connected(producer: TransactionProducer, address: str) -> bool:
-    remoting = producer._core._running_instance().remoting
+    remoting = producer._core._known_instance().remoting
     return remoting.open_connection(address) is not None
 
 
