@@ -60,9 +60,9 @@ class QueueConsumer(GroupConsumer, Generic[P]):
         :raises ConfigurationError: the expression cannot work; ``MessageRefused``: the topic's name cannot.
         """
         self._check_usable()
+        self._check_loop()
         subscription_of(topic, expression, version_ms=0)
         self._wanted[topic] = expression
-        self._check_loop()
         parts = self._running
         if parts is not None:
             parts.change_subscription(self._add(parts.instance, topic, expression))
@@ -71,8 +71,8 @@ class QueueConsumer(GroupConsumer, Generic[P]):
     def unsubscribe(self, topic: str) -> None:
         """Give up a topic; nothing happens when it is not subscribed to."""
         self._check_usable()
-        self._wanted.pop(topic, None)
         self._check_loop()
+        self._wanted.pop(topic, None)
         parts = self._running
         if parts is not None:
             self._subscriptions.pop(with_namespace(self.settings.namespace, topic), None)

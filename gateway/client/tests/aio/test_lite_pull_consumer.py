@@ -304,6 +304,7 @@ def test_a_consumer_is_not_for_threads_nor_other_loops() -> None:
             for act in acts:
                 with pytest.raises(UsedOnOtherLoop, match="another event loop"):
                     await asyncio.to_thread(act)
+            assert consumer._wanted == {"t": "*"}  # "Nothing was done", says the refusal
             assert consumer.assignment == await asyncio.to_thread(lambda: consumer.assignment)
 
     run(scenario())
