@@ -163,7 +163,8 @@ class Appender:
         for result in results:
             if result.queue is not None:
                 result.queue.next_offset = result.queue_offset + 1
-            result.take_further(result.further)
+            for queue, offset in result.further:
+                queue.next_offset = offset + 1
         size = sum([result.size for result in results])
         commit_log.position += size
         commit_log.room -= size

@@ -91,12 +91,6 @@ class PutResult:
         self.tags_code = 0
         self.further: Places = ()
 
-    def take_further(self, places: Places) -> None:
-        """The message is in these places, too; the queues go on behind it."""
-        self.further = places
-        for queue, offset in places:
-            queue.next_offset = offset + 1
-
 
 Dispatched: TypeAlias = PutResult
 """A message that is now visible to readers, as listeners see it."""

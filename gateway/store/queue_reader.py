@@ -20,7 +20,7 @@ from gateway.store.read_check import ReadCheck, units_before
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import inner_count
+from wire.message.inner_batch import inner_offsets
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import commit_log_offset_at
 from wire.message.record_layout import FLAGS_AT
@@ -375,8 +375,7 @@ class _Choice:
         """The offset behind the last record chosen when that holds several messages, else 0: it is read once."""
         if not self.ranges or not parts[-1][FLAGS_AT + len(parts[-1]) - self.last_size] & SysFlag.INNER_BATCH:
             return 0
-        last = parse_record(parts[-1][-self.last_size :], with_body=False)
-        return last.queue_offset + inner_count(last.sys_flag, last.queue_offset, last.property_map)
+        return inner_offsets(parse_record(parts[-1][-self.last_size :], with_body=False)).stop
 
     def odd_unit(self, units: bytes) -> tuple[int, int, str] | None:
         """The first of the examined units whose size no record has and no filler: its number, where it leads, why."""

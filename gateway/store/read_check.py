@@ -14,7 +14,7 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
-from wire.message.inner_batch import inner_count
+from wire.message.inner_batch import inner_offsets
 from wire.message.light_queues import is_light_queue, named_places
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_check import first_damage
@@ -85,8 +85,7 @@ class ReadCheck:
 def is_message_of(queue: ConsumeQueue, offset: int, message: StoredMessage) -> bool:
     """Whether this is what the queue has at an offset: its own, one of a batch, or another topic's in a light queue."""
     if (message.queue_id, message.topic) == (queue.queue_id, queue.topic):
-        first = message.queue_offset
-        return first == offset or first < offset < first + inner_count(message.sys_flag, first, message.property_map)
+        return offset in inner_offsets(message)
     return is_light_queue(queue.topic) and (queue.topic, offset) in named_places(message.property_map)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gateway.metadata.offsets import LIGHT_FILE_NAME
 from gateway.store_tool.directory import StoreDirectory, data_end
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
 from wire.bodies.fastjson import parse_json
@@ -16,7 +17,7 @@ _PARSERS: Mapping[str, Callable[[bytes], object]] = {
     "topics.json": TopicsFile.parse,
     "subscriptionGroup.json": GroupsFile.parse,
     "consumerOffset.json": ConsumerOffsetsFile.parse,
-    "lmqConsumerOffset.json": ConsumerOffsetsFile.parse,
+    LIGHT_FILE_NAME: ConsumerOffsetsFile.parse,
     "delayOffset.json": DelayOffsetsFile.parse,
 }
 

@@ -20,11 +20,10 @@ from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.errors import RecordError
-from wire.message.inner_batch import inner_count
+from wire.message.inner_batch import inner_offsets
+from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 
-MULTI_QUEUE_PREFIX = "%LMQ%"
-"""Queues of other topics' messages (Apache RocketMQ's light queues): units do not name their record's topic."""
 EXTENSION_LIMIT = -(2**31) - 1
 """A tags code at or below this is the address of a unit of ``consumequeue_ext``."""
 _CHUNK_UNITS = 50_000
@@ -422,12 +421,10 @@ def _place_of(message: StoredMessage) -> str:
 
 def _is_further_unit(topic: str, queue_id: int, offset: int, message: StoredMessage) -> bool:
     """Whether a message has a unit here besides the one at its own offset: in a light queue, or for its batch."""
-    if topic.startswith(MULTI_QUEUE_PREFIX):
-        return True
-    if (message.topic, message.queue_id) != (topic, queue_id):
-        return False
-    first = message.queue_offset
-    return first < offset < first + inner_count(message.sys_flag, first, message.property_map)
+    if topic.startswith(LIGHT_QUEUE_PREFIX):
+        return True  # units do not name their record's topic
+    is_own = (message.topic, message.queue_id) == (topic, queue_id)
+    return is_own and offset in inner_offsets(message)[1:]
 
 
 def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
-from wire.message.inner_batch import INNER_BATCH, inner_count
+from wire.message.inner_batch import INNER_BATCH, inner_offsets
 from wire.message.light_queues import LIGHT_QUEUE_ID, light_places
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
 from wire.message.record import StoredMessage
@@ -211,9 +211,8 @@ class UnitCollector:
         if message.sys_flag & HIDDEN:
             return
         code = self._code_of(message.topic, message.properties, message.stored_at_ms)
-        self._collect(queue, message.queue_offset, message, code)
-        for number in range(1, inner_count(message.sys_flag, message.queue_offset, message.property_map)):
-            self._collect(queue, message.queue_offset + number, message, code)
+        for offset in inner_offsets(message):
+            self._collect(queue, offset, message, code)
         if self._light_queues:
             for name, offset in light_places(message.topic, message.property_map):
                 if offset < message.commit_log_offset + message.total_size:  # else a client wrote it, once

@@ -12,6 +12,7 @@ from typing import Final
 
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage
 
 INNER_BATCH: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
 MAX_INNER_MESSAGES: Final = 32_767
@@ -32,6 +33,14 @@ def inner_count(sys_flag: int, queue_offset: int, properties: Mapping[str, str])
     if not is_inner_batch(sys_flag) or _number(properties.get(PropertyName.INNER_BASE)) != queue_offset:
         return 1
     return max(1, min(_number(properties.get(PropertyName.INNER_NUM)), MAX_INNER_MESSAGES))
+
+
+def inner_offsets(message: StoredMessage) -> range:
+    """The queue offsets a stored record stands for: its own, and those of the other messages in it."""
+    first = message.queue_offset
+    if not is_inner_batch(message.sys_flag):  # nearly all are none: their properties need not be read for this
+        return range(first, first + 1)
+    return range(first, first + inner_count(message.sys_flag, first, message.property_map))
 
 
 def _number(text: str | None) -> int:

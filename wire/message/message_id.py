@@ -77,8 +77,7 @@ def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
 
 def build_offset_message_ids(store_host: bytes, commit_log_offsets: Iterable[int]) -> list[str]:
     """The ids of several messages of one broker."""
-    host = store_host.hex().upper()
-    return [f"{host}{offset:016X}" for offset in commit_log_offsets]
+    return [build_offset_message_id(store_host, offset) for offset in commit_log_offsets]
 
 
 def parse_offset_message_id(text: str) -> tuple[bytes, int]:
