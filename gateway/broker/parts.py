@@ -360,7 +360,7 @@ class BrokerParts:
         if self.timers is not None and WHEEL_TIMER_TOPIC in topics:
             self.timers.arrived(messages)
         self.held.arrived(messages)
-        if self.settings.enable_multi_dispatch:
+        if self.settings.fills_light_queues:
             self.held.arrived(light_arrivals(messages))
         self.pops.arrived(messages)
 
@@ -417,7 +417,7 @@ def store_settings(settings: Settings) -> StoreSettings:
     values = {
         field.name: getattr(settings, field.name) for field in fields(StoreSettings) if hasattr(settings, field.name)
     }
-    values["enable_multi_dispatch"] = settings.enable_lmq and settings.enable_multi_dispatch
+    values["enable_multi_dispatch"] = settings.fills_light_queues
     values["flush_disk_type"] = str(settings.flush_disk_type)
     values["commit_log_directory"] = str(settings.store_path_commit_log or "")
     return StoreSettings(**values)

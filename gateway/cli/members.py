@@ -15,8 +15,6 @@ from gateway.settings import Address, Settings
 from gateway.settings.declare import text_of
 from gateway.settings.load import DEFAULT, Loaded
 
-MAX_BROKERS = 64
-"""Of one command; far more than cores."""
 PORT_DISTANCE = 10
 """Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""
 MAX_PORT = 65_535

@@ -8,6 +8,9 @@ import click
 
 from gateway.cli.options import load_options, settings_options
 
+MAX_BROKERS = 64
+"""Of one command; far more than cores."""
+
 
 @click.command(
     epilog="""\b
@@ -34,7 +37,7 @@ Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
 @click.option(
     "--brokers",
     metavar="N",
-    type=click.IntRange(1, 64),
+    type=click.IntRange(1, MAX_BROKERS),
     default=1,
     help="Brokers to run, from 2 on each in a process of its own that is started again when it ends (default: 1).",
 )

@@ -204,6 +204,11 @@ class BrokerSettings(PopSettings):
         return advertised
 
     @property
+    def fills_light_queues(self) -> bool:
+        """Whether messages are put into the light queues that they name."""
+        return self.enable_lmq and self.enable_multi_dispatch
+
+    @property
     def name_server_addresses(self) -> tuple[Address, ...]:
         """The addresses of ``namesrvAddr``."""
         return parse_addresses(self.namesrv_addr)

@@ -154,7 +154,7 @@ class Sender:
         :raises RocketMQError: an earlier one could not be stored.
         """
         assert not self._options.is_transactional, "each half message is a request of its own"
-        stamp = "".join(f"{name}\x01{value}\x02" for name, value in self._stamp.items())
+        stamp = build_properties(self._stamp).decode()
         for begin in range(0, len(rows.bodies), _PLAIN_ROWS):
             now_ms = wall_clock_ms()
             bodies, tags = rows.bodies[begin : begin + _PLAIN_ROWS], rows.tags[begin : begin + _PLAIN_ROWS]

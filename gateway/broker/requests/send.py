@@ -154,9 +154,7 @@ class SendMessage:
         self._half_messages = half_messages
         self._levels = levels
         self._timed = timed
-        self._limits = limits
-        self._max_message_bytes = limits.max_message_bytes
-        self._checks_types = limits.checks_types
+        self._set_limits(limits)
         self._store_host = store_host
         self._unique_key = unique_key
         self._random_below = random_below
@@ -183,7 +181,11 @@ class SendMessage:
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
-        self._limits = limits = SendLimits.from_settings(settings)
+        self._set_limits(SendLimits.from_settings(settings))
+
+    def _set_limits(self, limits: SendLimits) -> None:
+        self._limits = limits
+        # What every message is held against.
         self._max_message_bytes = limits.max_message_bytes
         self._checks_types = limits.checks_types
 

@@ -113,10 +113,11 @@ class BrokerRequests:
     def query_data_version(self, request: Request, header: QueryDataVersionRequest) -> Answer:
         """Whether a broker has to send its topics again; if not, this counts as a sign of life."""
         theirs = DataVersion.parse(request.command.body)
-        ours = self._routes.data_version(self._address(header.broker_addr))
+        address = self._address(header.broker_addr)
+        ours = self._routes.data_version(address)
         changed = ours != theirs
         if not changed:
-            self._routes.heartbeat(self._address(header.broker_addr), self._clock_ms())
+            self._routes.heartbeat(address, self._clock_ms())
         body = b"" if ours is None else ours.build()
         return Answer(header=QueryDataVersionResponse(changed=changed), body=body)
 
