@@ -252,9 +252,11 @@ def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:
 def install_reactor() -> Any:
     """Make epoll the reactor where there is epoll, else Twisted's choice for the platform."""
     if sys.platform == "linux":
-        from twisted.internet import epollreactor
+        from twisted.internet.main import installReactor
 
-        epollreactor.install()  # type: ignore[no-untyped-call]
+        from gateway.remoting.quick_epoll import QuickEpollReactor
+
+        installReactor(QuickEpollReactor())  # type: ignore[no-untyped-call]
     # The one place that takes the real reactor; everything else is handed it.
     from twisted.internet import reactor  # noqa: TID251
 

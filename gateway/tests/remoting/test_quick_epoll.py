@@ -1,0 +1,93 @@
+"""The reactor of the servers, with sockets of this machine."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from twisted.internet.protocol import Protocol, ServerFactory, connectionDone
+from twisted.python import log
+from twisted.python.failure import Failure
+
+epoll = pytest.importorskip("select").epoll  # Linux only
+
+from gateway.remoting.quick_epoll import QuickEpollReactor  # noqa: E402
+
+DEADLINE_S = 10.0
+
+
+class Recorder(Protocol):
+    """Keeps what comes, and fails when it is asked to."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self.seen = seen
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        if data == b"fail":
+            raise RuntimeError("as asked")
+        self.seen.append(data.decode())
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        self.seen.append(type(reason.value).__name__)
+
+
+class Listening:
+    """A reactor that nobody runs, with a port."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.reactor = QuickEpollReactor()  # type: ignore[no-untyped-call]
+        factory = ServerFactory.forProtocol(lambda: Recorder(self.seen))
+        self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[no-untyped-call]
+
+    def connected(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port.getHost().port))
+
+    def run_until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < deadline, self.seen
+            self.reactor.runUntilCurrent()
+            self.reactor.doIteration(0.05)
+
+
+@pytest.fixture
+def listening() -> Iterator[Listening]:
+    made = Listening()
+    yield made
+    made.port.stopListening()
+    for selectable in made.reactor.removeAll():  # type: ignore[no-untyped-call]
+        selectable.connectionLost(connectionDone)
+    made.reactor._poller.close()
+
+
+def test_bytes_reach_their_protocol(listening: Listening) -> None:
+    with listening.connected() as one, listening.connected() as other:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        other.sendall(b"2")
+        listening.run_until(lambda: listening.seen == ["1", "2"])
+
+
+def test_the_end_of_a_connection_is_told(listening: Listening) -> None:
+    with listening.connected() as one:
+        one.sendall(b"last words")
+    listening.run_until(lambda: listening.seen == ["last words", "ConnectionDone"])
+
+
+def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listening) -> None:
+    events: list[dict[str, Any]] = []
+    log.addObserver(events.append)
+    try:
+        with listening.connected() as one, listening.connected() as other:
+            one.sendall(b"fail")
+            listening.run_until(lambda: listening.seen == ["RuntimeError"])
+            assert one.recv(1) == b""
+            other.sendall(b"still here")
+            listening.run_until(lambda: listening.seen[1:] == ["still here"])
+    finally:
+        log.removeObserver(events.append)
+    assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
