@@ -1,12 +1,13 @@
 """The question: what processor time does one request cost the broker, from the bytes of a read to those of the answer.
 
-    python -m benchmarks.request_cost                       sends, transactions, pulls, by requests in one read
+    python -m benchmarks.request_cost            sends, batches, transactions, pulls, by requests in one read
     python -m benchmarks.request_cost --rows send,pull --reads 64
 
 A whole broker with its store on disk, one connection, no socket, no reactor, no client: what is left is what the
 program does for each request. Frames are written as the stock Java client writes them. "CPU µs" is processor time of
-protocol, broker, store, dispatch, index and answers per message (a transaction: half message and outcome), of the
-quickest of ``--runs`` rounds. To see where it goes, run it under a profiler with ``--rows`` and many ``--runs``.
+protocol, broker, store, dispatch, index and answers per message (batches have 16; a transaction: half message and
+outcome), of the quickest of ``--runs`` rounds. To see where it goes, run it under a profiler with ``--rows`` and many
+``--runs``.
 """
 
 from __future__ import annotations
@@ -38,18 +39,21 @@ from gateway.settings import FlushDiskType, Settings
 from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
 from wire.command import RemotingCommand
 from wire.connection import Connection
+from wire.message.batch import BatchPart, build_batch
+from wire.message.properties import PropertyName, build_properties
 
 BODY = b"abcdefghijklmnopqrstuvwxyz" * 5
 BODY_BYTES = 128
 QUEUES = 8
 ROUND_MESSAGES = 6_000
 PULLED = 32
+BATCHED = 16
 READS = (1, 16, 64, 131)
 GROUP = "bench_p_pp9vpyqr8"
 
 _SEND = (
-    '{"code":310,"extFields":{"a":"%s","b":"Bench","c":"TBW102","d":"4","e":"%d","f":"%d","g":"%d","h":"0",'
-    '"i":"%s","j":"0","k":"false","m":"false","n":"vm"},"flag":0,"language":"JAVA","opaque":%d,'
+    '{"code":%d,"extFields":{"a":"%s","b":"Bench","c":"TBW102","d":"4","e":"%d","f":"%d","g":"%d","h":"0",'
+    '"i":"%s","j":"0","k":"false","m":"%s","n":"vm"},"flag":0,"language":"JAVA","opaque":%d,'
     '"serializeTypeCurrentRPC":"JSON","version":513}'
 )
 _PLAIN = "UNIQ_KEY\\u0001%s\\u0002WAIT\\u0001true\\u0002"
@@ -160,9 +164,30 @@ def sends(properties: str, sys_flag: int) -> Iterator[bytes]:
     """Frames of messages, to eight queues in turn."""
     body = BODY[:BODY_BYTES]
     for number in _numbers:
-        key = f"FD0000000000000000000000000000022EEB30946E096C{number:010X}"
-        header = _SEND % (GROUP, number % QUEUES, sys_flag, wall_clock_ms(), properties % key, number & 0xFFFFFF)
-        yield frame(header, body)
+        yield frame(_send_header(310, number, sys_flag, properties % _unique_key(number), "false"), body)
+
+
+def batches() -> Iterator[bytes]:
+    """Frames of batches, to eight queues in turn."""
+    for number in _numbers:
+        keys = [_unique_key(next(_numbers)) for _ in range(BATCHED)]
+        parts = [
+            BatchPart(0, BODY[:BODY_BYTES], build_properties({PropertyName.UNIQ_KEY: key, PropertyName.WAIT: "true"}))
+            for key in keys
+        ]
+        properties = _PLAIN % ",".join(keys)
+        yield frame(_send_header(320, number, 0, properties, "true"), build_batch(parts))
+
+
+def _unique_key(number: int) -> str:
+    return f"FD0000000000000000000000000000022EEB30946E096C{number:010X}"
+
+
+def _send_header(code: int, number: int, sys_flag: int, properties: str, batch: str) -> str:
+    return _SEND % (
+        *(code, GROUP, number % QUEUES, sys_flag, wall_clock_ms()),
+        *(properties, batch, number & 0xFFFFFF),
+    )
 
 
 def expect(answers: list[RemotingCommand], number: int) -> None:
@@ -173,12 +198,20 @@ def expect(answers: list[RemotingCommand], number: int) -> None:
 
 def send(broker: Broker, at_once: int) -> int:
     """Messages in reads of some frames each; how many."""
-    frames = sends(_PLAIN, 0)
-    reads = [b"".join(next(frames) for _ in range(at_once)) for _ in range(-(-ROUND_MESSAGES // at_once))]
+    return _feed(broker, sends(_PLAIN, 0), at_once, ROUND_MESSAGES)
+
+
+def batch(broker: Broker, at_once: int) -> int:
+    """Batches in reads of some frames each; how many messages."""
+    return BATCHED * _feed(broker, batches(), at_once, ROUND_MESSAGES // BATCHED)
+
+
+def _feed(broker: Broker, frames: Iterator[bytes], at_once: int, least: int) -> int:
+    reads = [b"".join(next(frames) for _ in range(at_once)) for _ in range(-(-least // at_once))]
     broker.feed(reads)
-    messages = at_once * len(reads)
-    expect(broker.answers(), messages)
-    return messages
+    requests = at_once * len(reads)
+    expect(broker.answers(), requests)
+    return requests
 
 
 def transaction(broker: Broker, at_once: int) -> int:
@@ -214,7 +247,12 @@ def pull(broker: Broker, at_once: int) -> int:
     return len(requests) * PULLED
 
 
-ROWS: dict[str, Callable[[Broker, int], int]] = {"send": send, "transaction": transaction, "pull": pull}
+ROWS: dict[str, Callable[[Broker, int], int]] = {
+    "send": send,
+    "batch": batch,
+    "transaction": transaction,
+    "pull": pull,
+}
 
 
 def measure(broker: Broker, row: Callable[[Broker, int], int], at_once: int, runs: int) -> float:

@@ -17,11 +17,10 @@ from gateway.store.dispatch import HIDDEN
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
 from gateway.store.light_queues import LightQueues
-from gateway.store.log_batch import LogBatch
 from gateway.store.put_result import Places, PutResult, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
-from wire.message.inner_batch import inner_count, is_inner_batch
+from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import OutgoingMessage, build_record
 
@@ -144,52 +143,45 @@ class Appender:
         if isinstance(packed, PutStatus):
             on_stored(_all_refused(packed, messages))
             return
-        if sum(result.size for result, _ in packed) > commit_log.room:
+        if packed.size > commit_log.room:
             commit_log.roll(batch)
             packed = self._packed(messages, commit_log.position)
             assert not isinstance(packed, PutStatus), "the same messages were fine a moment ago"
         elif not batch.writes:
             commit_log.begin_write(batch)
-        results = self._take(batch, packed)
+        batch.buffers += packed.records
+        batch.end = commit_log.position = commit_log.position + packed.size
+        commit_log.room -= packed.size
+        for queue, next_offset in packed.next_offsets.items():
+            queue.next_offset = next_offset
+        results = packed.results
+        batch.results += results
         batch.waiters.append((on_stored, results, wait_for))
         if wait_for is _WRITE:
             batch.has_hasty = True
         self._group.wake()
 
-    def _take(self, batch: LogBatch, packed: Sequence[tuple[PutResult, bytes]]) -> list[PutResult]:
-        commit_log = self._log
-        results = [result for result, _ in packed]
-        batch.buffers += [record for _, record in packed]
-        for result in results:
-            if result.queue is not None:
-                result.queue.next_offset = result.queue_offset + 1
-            for queue, offset in result.further:
-                queue.next_offset = offset + 1
-        size = sum([result.size for result in results])
-        commit_log.position += size
-        commit_log.room -= size
-        batch.end = commit_log.position
-        batch.results += results
-        return results
-
-    def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> list[tuple[PutResult, bytes]] | PutStatus:
+    def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> _Packed | PutStatus:
         """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""
+        packed = _Packed()
+        next_offsets = packed.next_offsets
         stored_at_ms = self._now_ms()
-        next_offsets: dict[ConsumeQueue, int] = {}
-        further: Places | None
-        packed = []
+        has_light = self._light is not None
         start = position
         for message in messages:
             queue = None
             queue_offset = 0
-            further = ()
+            further: Places | None = ()
             if not message.sys_flag & HIDDEN:
-                queue = self._queues.make(message.topic, message.queue_id)
+                queue = self._queues.by_name.get((message.topic, message.queue_id)) or self._queues.make(
+                    message.topic, message.queue_id
+                )
                 queue_offset = next_offsets.get(queue, queue.next_offset)
                 next_offsets[queue] = queue_offset + 1
-                further = self._further(message, queue, next_offsets)
-                if further is None:
-                    return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
+                if has_light or message.sys_flag & INNER_BATCH == INNER_BATCH:  # few are either
+                    further = self._further(message, queue, next_offsets)
+                    if further is None:
+                        return PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
             try:
                 record = build_record(message, queue_offset, position, stored_at_ms)
             except LocalError:
@@ -197,11 +189,14 @@ class Appender:
             size = len(record)
             if size > self.max_append_bytes:
                 return PutStatus.MESSAGE_ILLEGAL
-            result = PutResult(PutStatus.PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
-            result.further = further
-            packed.append((result, record))
+            result = PutResult(_PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
+            if further:
+                result.further = further
+            packed.results.append(result)
+            packed.records.append(record)
             position += size
-        if position - start > self._log.largest_append:
+        packed.size = position - start
+        if packed.size > self._log.largest_append:
             return PutStatus.MESSAGE_ILLEGAL
         return packed
 
@@ -227,6 +222,18 @@ class Appender:
             return self.last_stored_ms
         self.last_stored_ms = now_ms
         return now_ms
+
+
+class _Packed:
+    """Messages that are appended together, and the offsets their queues go on with. A plain class: hot."""
+
+    __slots__ = ("next_offsets", "records", "results", "size")
+
+    def __init__(self) -> None:
+        self.results: list[PutResult] = []
+        self.records: list[bytes] = []
+        self.next_offsets: dict[ConsumeQueue, int] = {}
+        self.size = 0
 
 
 def _illegal(message: OutgoingMessage) -> PutStatus:

@@ -25,6 +25,8 @@ HIDDEN: Final = SysFlag.TRANSACTION_PREPARED
 
 MAX_LEVEL_DIGITS = 9
 
+_pack: Final = UNIT.pack
+
 DelayOf: TypeAlias = Callable[[int], int | None]
 """The delay of a level in milliseconds; None for a level that is not known."""
 
@@ -49,28 +51,28 @@ class Dispatch:
         """
         units_of: dict[ConsumeQueue, list[bytes]] = {}
         first_of: dict[ConsumeQueue, int] = {}
-        pack = UNIT.pack
+        queue: ConsumeQueue | None = None
+        units: list[bytes] = []
         for result in results:
-            queue = result.queue
-            if queue is None:
+            if result.queue is None:
                 continue
             properties = result.message.property_map
             if PropertyName.TAGS in properties or result.topic == SCHEDULE_TOPIC:
                 code = result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
             else:
                 code = 0
-            unit = pack(result.commit_log_offset, result.size, code)
-            units = units_of.get(queue)
-            if units is None:
-                units_of[queue] = [unit]
-                first_of[queue] = result.queue_offset
-            else:
-                units.append(unit)
+            unit = _pack(result.commit_log_offset, result.size, code)
+            if result.queue is not queue:  # neighbours are mostly of one batch, or alternate
+                queue = result.queue
+                if queue not in first_of:
+                    first_of[queue] = result.queue_offset
+                units = units_of.setdefault(queue, [])
+            units.append(unit)
             for light, offset in result.further:
                 first_of.setdefault(light, offset)
                 units_of.setdefault(light, []).append(unit)
-        for queue, units in units_of.items():
-            self._queues.write(queue, first_of[queue], b"".join(units))
+        for written, units in units_of.items():
+            self._queues.write(written, first_of[written], b"".join(units))
 
     def unit_code(self, topic: str, properties: Mapping[str, str], stored_at_ms: int) -> int:
         """What the unit of a message keeps beside its place: the hash of its tag, or when it is to be delivered."""

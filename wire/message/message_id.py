@@ -11,7 +11,7 @@ applications see. Nothing in an id tells which of the two it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from ipaddress import ip_address
 from typing import Final
 
@@ -73,11 +73,6 @@ def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
             _host_texts.clear()
         host = _host_texts[store_host] = store_host.hex().upper()
     return "%s%016X" % (host, commit_log_offset)  # noqa: UP031 - compiled, an f-string formats through two calls
-
-
-def build_offset_message_ids(store_host: bytes, commit_log_offsets: Iterable[int]) -> list[str]:
-    """The ids of several messages of one broker."""
-    return [build_offset_message_id(store_host, offset) for offset in commit_log_offsets]
 
 
 def parse_offset_message_id(text: str) -> tuple[bytes, int]:

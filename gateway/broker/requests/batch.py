@@ -5,11 +5,11 @@ Upstream: ``MessageExtEncoder.encode`` for batches, which makes the records, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
-from wire.message.batch import parse_batch
+from wire.message.batch import split_batch
 from wire.message.inner_batch import INNER_BATCH, MAX_INNER_MESSAGES
 from wire.message.properties import PropertyName, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -24,18 +24,21 @@ def batch_messages(
     :raises BodyError: the body is no row of messages.
     """
     outer = batch.property_map
-    missing_for: dict[frozenset[str], bytes] = {frozenset(): batch.properties}
+    missing_of: dict[tuple[str, ...], tuple[dict[str, str], bytes]] = {}
+    """What messages with these properties lack; the messages of one producer mostly have the same ones."""
     messages = []
-    for flag, body, raw in parse_batch(batch.body):
-        inner = parse_properties(raw)
+    for flag, body, raw in split_batch(batch.body):
+        properties = parse_properties(raw)
         if check is not None:
-            check(inner)
+            check(properties)
         if raw and not raw.endswith(b"\x02"):
             raw += b"\x02"
-        both = frozenset(inner.keys() & outer.keys())
-        missing = missing_for.get(both)
+        names = tuple(properties)
+        missing = missing_of.get(names)
         if missing is None:
-            missing = missing_for[both] = _without(outer, both)
+            lacks = {name: value for name, value in outer.items() if name not in properties}
+            missing = missing_of[names] = (lacks, build_properties(lacks))
+        properties.update(missing[0])
         messages.append(
             OutgoingMessage(
                 batch.topic,
@@ -48,8 +51,8 @@ def batch_messages(
                 batch.reconsume_times,
                 0,
                 body,
-                raw + missing,
-                {**outer, **inner},
+                raw + missing[1],
+                properties,
             )
         )
     return messages
@@ -67,8 +70,3 @@ def as_one_record(batch: OutgoingMessage, messages: Sequence[OutgoingMessage]) -
     batch.properties = build_properties(properties)
     batch.property_map = properties
     return batch
-
-
-def _without(properties: Mapping[str, str], names: Collection[str]) -> bytes:
-    """Properties but some, as a property string."""
-    return build_properties({name: value for name, value in properties.items() if name not in names})

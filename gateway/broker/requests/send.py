@@ -40,7 +40,7 @@ from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
-from wire.message.message_id import build_offset_message_id, build_offset_message_ids
+from wire.message.message_id import build_offset_message_id
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
 
@@ -495,9 +495,8 @@ class SendMessage:
         if not status.is_stored:
             request.send(command.response(ANSWER_OF[status], remark_of(status, self._store.refusal), ext))
             return
-        ext["msgId"] = ",".join(
-            build_offset_message_ids(messages[0].store_host, [result.commit_log_offset for result in results])
-        )
+        store_host = messages[0].store_host
+        ext["msgId"] = ",".join([build_offset_message_id(store_host, result.commit_log_offset) for result in results])
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(results[0].queue_offset)
         if is_inner_batch(messages[0].sys_flag):

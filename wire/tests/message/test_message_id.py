@@ -12,7 +12,6 @@ from wire.message.message_id import (
     UNIQUE_KEY_TAIL,
     UniqueKeys,
     build_offset_message_id,
-    build_offset_message_ids,
     pack_host,
     parse_offset_message_id,
     unpack_host,
@@ -39,7 +38,6 @@ def test_an_id_with_an_ipv6_address_is_longer() -> None:
 def test_offset_ids_come_back(host: bytes, offset: int) -> None:
     text = build_offset_message_id(host, offset)
     assert parse_offset_message_id(text) == (host, offset)
-    assert build_offset_message_ids(host, [offset, 7]) == [text, build_offset_message_id(host, 7)]
     assert PORT_AND_OFFSET.unpack_from(bytes.fromhex(text), len(host) - 4)[1] == offset
 
 
