@@ -3,7 +3,7 @@
     python -m benchmarks.clients [--server gateway] [--rounds 3] [--seconds 5] [--no-cpp]
 
 Messages of 128 B. The two clients take turns, so that whatever else the machine does hits both; medians count. Goals
-are those of docs/performance.md. CPU time is that of the client's process for each message.
+are those of docs/python-client/performance.md. CPU time is that of the client's process for each message.
 """
 
 from __future__ import annotations

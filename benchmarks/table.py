@@ -40,7 +40,7 @@ def _of_row(row: Row, measured: dict[Kind, list[Measured]]) -> list[tuple[str, .
 
 
 def _of_value(row: Row, name: str, measured: dict[Kind, list[Measured]]) -> tuple[str, ...]:
-    theirs, ours = (_median(measured.get(kind, []), name) for kind in KINDS)
+    theirs, ours = (median(measured.get(kind, []), name) for kind in KINDS)
     found = ratios(measured, name)
     ratio = statistics.median(found) if found else None
     shown = [f"{value:.2f}" for value in (statistics.median(found), found[0], found[-1])] if found else ["", "", ""]
@@ -52,15 +52,17 @@ def _of_value(row: Row, name: str, measured: dict[Kind, list[Measured]]) -> tupl
         sign = f"{'≥' if least else '≤'} {goal:g}" + (" itself" if name in row.own_goals else "")
     if goal is not None and judged is not None:
         verdict = "ok" if (judged >= goal if least else judged <= goal) else "MISSED"
-    return row.name, name, _number(theirs), _number(ours), *shown, sign, verdict
+    return row.name, name, number(theirs), number(ours), *shown, sign, verdict
 
 
-def _median(runs: list[Measured], name: str) -> float | None:
+def median(runs: list[Measured], name: str) -> float | None:
+    """Of the rounds that have such a value; None when none has."""
     values = [one.values[name] for one in runs if name in one.values]
     return statistics.median(values) if values else None
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
+    """A value for people."""
     if value is None:
         return "-"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
