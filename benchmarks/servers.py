@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,6 +52,7 @@ class Server:
     launched_at_ms: int
     broker_port: int = 0
     flush: Flush = "ASYNC_FLUSH"
+    settings: Mapping[str, str] = field(default_factory=dict)
     processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property
@@ -96,15 +97,17 @@ def launched(
     flush: Flush,
     ports: tuple[int, int] | None = None,
     prepare: Callable[[Path], None] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
     """A server from before it is ready to after it has ended; its store is removed.
 
+    :param settings: of the broker, by the names that both servers have for them.
     :param prepare: told the directory before the launch; the store is ``store`` in it.
     """
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=CACHE))
     nameserver, broker = ports or (free_port(), free_port())
-    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0, broker, flush)
+    server = Server(kind, f"127.0.0.1:{nameserver}", directory, 0, broker, flush, settings or {})
     try:
         if prepare is not None:
             prepare(directory)
@@ -117,10 +120,14 @@ def launched(
 
 @contextmanager
 def serving(
-    kind: Kind, flush: Flush = "ASYNC_FLUSH", *, prepare: Callable[[Path], None] | None = None
+    kind: Kind,
+    flush: Flush = "ASYNC_FLUSH",
+    *,
+    prepare: Callable[[Path], None] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """A server that is ready for clients; ``prepare`` as for ``launched``."""
-    with launched(kind, flush, prepare=prepare) as server:
+    """A server that is ready for clients; parameters as of ``launched``."""
+    with launched(kind, flush, prepare=prepare, settings=settings) as server:
         _wait_until_ready(server)
         yield server
 
@@ -160,6 +167,7 @@ def _launch_apache(server: Server, nameserver: int) -> None:
     conf = _BROKER_CONF + f"listenPort={broker}\nnamesrvAddr={server.nameserver}\nflushDiskType={server.flush}\n"
     conf += f"storePathRootDir={store}\nstorePathCommitLog={store}/commitlog\n"
     conf += f"haListenPort={free_port()}\n"  # its own port 10912 may be another broker's
+    conf += "".join(f"{name}={value}\n" for name, value in server.settings.items())
     (home / "broker.conf").write_text(conf)
     (home / "ns.conf").write_text(f"listenPort={nameserver}\n")
     common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", "-cp", f"{jars('rocketmq')}/*"]
@@ -204,6 +212,8 @@ def _gateway() -> list[str]:
 def _launch_gateway(server: Server, nameserver: int) -> None:
     command = [*_gateway(), "serve", "--data", str(server.directory / "store"), "--port", str(server.broker_port)]
     command += ["--nameserver-port", str(nameserver), "--set", f"flushDiskType={server.flush}"]
+    for name, value in server.settings.items():
+        command += ["--set", f"{name}={value}"]
     _start(server, "broker.log", command)
 
 
