@@ -374,8 +374,6 @@ class KeyIndex:
             self._last_flush_ms = self._clock_ms()
             changed = [file for file in self.index_files if file.dirty]
             snapshots = [IndexSnapshot(file) for file in changed]
-            for file in changed:
-                file.dirty = set()
             last = self.index_files[-1] if self.index_files else None
             mark = IndexMark(
                 scanned=self.scanned,
@@ -404,7 +402,7 @@ class KeyIndex:
         """
         self._save_names(flush.names)
         for snapshot in flush.snapshots:
-            snapshot.write()
+            snapshot.write(self._lock)
             with self._lock:
                 snapshot.file.written(snapshot)
         self._save_names(flush.names_after)
@@ -425,7 +423,7 @@ class KeyIndex:
         """A snapshot did not reach the disk, or not all of it: the next one has its pages again."""
         with self._lock:
             for snapshot in flush.snapshots:
-                snapshot.file.dirty |= set(snapshot.pages)
+                snapshot.file.thaw_pages(snapshot.pages)
 
     def remove_expired(self, log_min: int) -> int:
         """Delete files that only know deleted messages, never the newest; how many."""
@@ -436,10 +434,11 @@ class KeyIndex:
                 for file in self.index_files[:-1]
                 if file.end_offset < log_min and not file.dirty and file not in needed
             ]
-            for file in expired:
-                self._files.unlink(file.path)
+        for file in expired:
+            self._files.unlink(file.path)  # without the lock: a large file takes a while on some file systems
+            with self._lock:
                 self.index_files.remove(file)
-            return len(expired)
+        return len(expired)
 
 
 def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMessage], bool]:

@@ -12,7 +12,7 @@ import mmap
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from operator import itemgetter
 from pathlib import Path
@@ -39,6 +39,10 @@ PAGE_SLOTS = 1024
 PAGE_BYTES = PAGE_SLOTS * SLOT_BYTES
 LOAD_BYTES = 256 * PAGE_BYTES
 """Slots read at a time when a file is taken over."""
+SLICE_PAGES = 64
+"""Pages of slots written at a time: whoever adds keys waits for no more than that to be copied."""
+SLICE_ENTRIES = 10_000
+"""The same of entries."""
 BLOCK_ENTRIES = 512
 """Entries read at a time: the entries of a key that many messages have lie close to each other."""
 NEWEST_FILES = 16
@@ -47,33 +51,40 @@ _SWAP = sys.byteorder == "little"
 
 
 class IndexSnapshot:
-    """What one flush writes: taken under the lock, written without it. A plain class: fields filled once."""
+    """What one flush of a file writes: taken under the lock and written without it, one at a time.
 
-    __slots__ = ("entries", "file", "first_entry", "head", "pages")
+    Nothing is copied when it is taken, as tens of megabytes would keep everyone waiting: entries are only added behind
+    it, and a page of slots is kept as it was when it changes before it is written.
+    """
+
+    __slots__ = ("entry_count", "file", "first_entry", "head", "pages")
 
     def __init__(self, file: IndexFile) -> None:
         self.file = file
         self.first_entry = file.pending_first
-        self.entries = bytes(file.pending)
+        self.entry_count = file.pending_count
         self.head = file.head()
-        self.pages: Mapping[int, bytes] = {page: file.page(page) for page in sorted(file.dirty)}
+        self.pages: Sequence[int] = file.freeze_pages()
 
-    @property
-    def entry_count(self) -> int:
-        """How many entries it brings to the disk."""
-        return len(self.entries) // ENTRY_BYTES
+    def write(self, lock: AbstractContextManager[object]) -> None:
+        """Entries and header, sync, slots, sync. Blocks; for any thread.
 
-    def write(self) -> None:
-        """Entries and header, sync, slots, sync. Blocks; for any thread."""
+        :param lock: of the file's changes; held for slices.
+        """
         file = self.file
-        files, fd = file.files, file.open().fd
-        if self.entries:
-            files.pwrite(fd, self.entries, file.shape.entry_position(self.first_entry))
+        files, fd, end = file.files, file.open().fd, self.first_entry + self.entry_count
+        for first in range(self.first_entry, end, SLICE_ENTRIES):
+            with lock:
+                entries = file.pending_entries(first, min(first + SLICE_ENTRIES, end))
+            files.pwrite(fd, entries, file.shape.entry_position(first))
         files.pwrite(fd, self.head.build(), 0)
         files.fdatasync(fd)
         file.name_durably()
         if self.pages:
-            file.write_pages(self.pages)
+            for run in _runs(self.pages):
+                with lock:
+                    slots = file.frozen_pages(run)
+                files.pwrite(fd, _swapped(slots).tobytes(), file.shape.slot_position(run[0] * PAGE_SLOTS))
             files.fdatasync(fd)
 
 
@@ -82,6 +93,7 @@ class IndexFile:
 
     __slots__ = (
         "_forgotten",
+        "_frozen",
         "_is_named",
         "_open",
         "_slots",
@@ -108,6 +120,8 @@ class IndexFile:
         self._forgotten = b""  # entries between ``roll_back`` and ``load_slots``
         self._is_named = True
         self.dirty: set[int] = set()
+        # Pages of a flush that are not written yet; with what they held then, once they have changed.
+        self._frozen: dict[int, bytes | None] = {}
         self.pending = bytearray()
         self.take(IndexHead())
 
@@ -225,9 +239,10 @@ class IndexFile:
         """
         fd = self.open().fd
         if self.dirty:
-            self.write_pages({page: self.page(page) for page in sorted(self.dirty)})
+            for run in _runs(self.freeze_pages()):
+                slots = _swapped(self.frozen_pages(run))
+                self.files.pwrite(fd, slots.tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
             self.files.fdatasync(fd)
-            self.dirty = set()
         self.files.pwrite(fd, self.head().build(), 0)
         self.files.fdatasync(fd)
 
@@ -255,16 +270,19 @@ class IndexFile:
             self.begin_ms = min(stored_at_ms)
             self.begin_offset = min(offsets)
         count = len(key_hashes)
-        if key_hashes[0] == key_hashes[-1] and key_hashes.count(key_hashes[0]) == count:  # a tag, mostly
-            numbers = [key_hashes[0] % slot_count]
+        is_one = key_hashes[0] == key_hashes[-1] and key_hashes.count(key_hashes[0]) == count  # a tag, mostly
+        numbers = [key_hash % slot_count for key_hash in (key_hashes[:1] if is_one else key_hashes)]
+        pages = {slot // PAGE_SLOTS for slot in numbers}
+        if self._frozen:
+            self._keep(pages)
+        if is_one:
             previous: Sequence[int] = [slots[numbers[0]], *range(first, first + count - 1)]
             slots[numbers[0]] = first + count - 1
         else:
-            numbers = [key_hash % slot_count for key_hash in key_hashes]
             previous = self._chained(slots, numbers)
         self.pending += build_entries(key_hashes, offsets, self._seconds(stored_at_ms), previous)
         self.used_slots += previous.count(NO_ENTRY)
-        self.dirty.update([slot // PAGE_SLOTS for slot in numbers])
+        self.dirty |= pages
         self.next_entry = first + count
         self.end_offset = max(offsets)
         self.end_ms = max(self.end_ms, max(stored_at_ms))
@@ -290,15 +308,41 @@ class IndexFile:
             return [entry_seconds(begin_ms, moment) for moment in stored_at_ms]
         return [(moment - begin_ms) // 1000 for moment in stored_at_ms]
 
-    def page(self, number: int) -> bytes:
+    def _page(self, number: int) -> bytes:
         """One page of slots as it is in memory, in the machine's byte order."""
         assert self._slots is not None
         return self._slots[number * PAGE_SLOTS : (number + 1) * PAGE_SLOTS].tobytes()
 
-    def write_pages(self, pages: Mapping[int, bytes]) -> None:
-        """Write pages of slots; not synced."""
-        for first, data in _runs(pages):
-            self.files.pwrite(self.open().fd, _swapped(data).tobytes(), self.shape.slot_position(first * PAGE_SLOTS))
+    # --- flushing ------------------------------------------------------------------------------------------------
+
+    def freeze_pages(self) -> Sequence[int]:
+        """The numbers of the changed pages, in order. Until they are asked for they are kept as they are now."""
+        pages = sorted(self.dirty)
+        self._frozen = dict.fromkeys(pages)
+        self.dirty = set()
+        return pages
+
+    def _keep(self, pages: set[int]) -> None:
+        """Pages are about to change."""
+        frozen = self._frozen
+        for page in pages:
+            if page in frozen and frozen[page] is None:
+                frozen[page] = self._page(page)
+
+    def frozen_pages(self, numbers: Sequence[int]) -> bytes:
+        """Some pages as they were frozen; they are let go."""
+        frozen = self._frozen
+        return b"".join([frozen.pop(number) or self._page(number) for number in numbers])
+
+    def thaw_pages(self, numbers: Sequence[int]) -> None:
+        """Frozen pages were not all written: they are changed pages again."""
+        self._frozen = {}
+        self.dirty.update(numbers)
+
+    def pending_entries(self, first: int, end: int) -> bytearray:
+        """Entries that are in memory."""
+        at = self.pending_first
+        return self.pending[(first - at) * ENTRY_BYTES : (end - at) * ENTRY_BYTES]
 
     def written(self, snapshot: IndexSnapshot) -> None:
         """Forget what a snapshot brought to the disk and nothing has changed since."""
@@ -393,16 +437,10 @@ def _swapped(data: bytes) -> array[int]:
     return slots
 
 
-def _runs(pages: Mapping[int, bytes]) -> Iterator[tuple[int, bytes]]:
-    """Neighbouring pages as one write: (first page, bytes)."""
-    first = last = -2
-    parts: list[bytes] = []
-    for number, data in pages.items():
-        if number != last + 1:
-            if parts:
-                yield first, b"".join(parts)
-            first, parts = number, []
-        parts.append(data)
-        last = number
-    if parts:
-        yield first, b"".join(parts)
+def _runs(pages: Sequence[int]) -> Iterator[Sequence[int]]:
+    """Neighbouring pages, to be written at once; ``SLICE_PAGES`` of them at most."""
+    first = 0
+    for n in range(1, len(pages) + 1):
+        if n == len(pages) or pages[n] != pages[n - 1] + 1 or n - first == SLICE_PAGES:
+            yield pages[first:n]
+            first = n

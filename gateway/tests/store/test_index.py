@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 from gateway.store import index
 from gateway.store.checkpoint import MARKS_AT
 from gateway.store.errors import StoreError
-from gateway.store.files import RealFiles
+from gateway.store.files import Buffer, RealFiles
 from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE, KeyIndex
 from gateway.store.index_entries import KeyKind
-from gateway.store.index_file import IndexFile
+from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.message_store import MessageStore
 from gateway.store.paths import StorePaths
 from gateway.store.put_result import PutResult, PutStatus
@@ -485,6 +486,81 @@ def test_hundreds_of_thousands_of_keys_roll_over_files_and_are_found_after_a_res
             assert list(asked.find("T", f"7F000001{number:024X}", 0, EVER)) == [number * 100]
         assert list(asked.find("T", f"7F000001{messages:024X}", 0, EVER)) == []
     assert loaded.scanned == messages * 100
+
+
+class BusyFiles(RealFiles):
+    """Files whose sync takes so long that keys are added meanwhile; how large the writes are."""
+
+    def __init__(self) -> None:
+        self.meanwhile: list[Callable[[], None]] = []
+        self.written: list[int] = []
+
+    def fdatasync(self, fd: int) -> None:
+        if self.meanwhile:
+            self.meanwhile.pop()()
+        super().fdatasync(fd)
+
+    def pwrite(self, fd: int, data: Buffer, offset: int) -> None:
+        self.written.append(len(data))
+        super().pwrite(fd, data, offset)
+
+
+def _add(file: IndexFile, numbers: Iterable[int]) -> None:
+    hashes = [number * 37 for number in numbers]
+    file.add_all(hashes, hashes, [START_MS] * len(hashes))
+
+
+def _offsets(file: IndexFile, number: int) -> list[int]:
+    return [found[0] for found in file.find(number * 37, RLock()) if found is not None]
+
+
+def test_a_flush_writes_what_was_there_when_it_began_and_the_next_one_the_rest(tmp_path: Path) -> None:
+    files, shape, path = BusyFiles(), IndexShape(5_000, 20_000), tmp_path / "20260101000000000"
+    file = IndexFile(files, path, shape)
+    file.make()
+    _add(file, range(1_000))
+    files.meanwhile.append(lambda: _add(file, range(500, 1_500)))  # changes pages that are not written yet
+    snapshot = IndexSnapshot(file)
+    snapshot.write(RLock())
+    file.written(snapshot)
+    cut = read_head(RealFiles(), path, shape)
+    assert cut is not None
+    assert cut.next_entry == 1_001
+    assert [_offsets(cut, number) for number in range(1_000)] == [[number * 37] for number in range(1_000)]
+    assert _offsets(cut, 1_499) == []
+    assert len(_offsets(file, 700)) == 2
+    snapshot = IndexSnapshot(file)
+    snapshot.write(RLock())
+    file.written(snapshot)
+    whole = read_head(RealFiles(), path, shape)
+    assert whole is not None
+    assert [len(_offsets(whole, number)) for number in range(1_500)] == [1] * 500 + [2] * 500 + [1] * 500
+    assert file.pending_count == 0
+
+
+def test_pages_of_a_flush_that_failed_are_written_by_the_next_one(tmp_path: Path) -> None:
+    shape, path = IndexShape(5_000, 20_000), tmp_path / "20260101000000000"
+    file = IndexFile(RealFiles(), path, shape)
+    file.make()
+    _add(file, range(1_000))
+    snapshot = IndexSnapshot(file)
+    _add(file, range(500, 1_500))
+    file.thaw_pages(snapshot.pages)
+    IndexSnapshot(file).write(RLock())
+    whole = read_head(RealFiles(), path, shape)
+    assert whole is not None
+    assert [len(_offsets(whole, number)) for number in range(1_500)] == [1] * 500 + [2] * 500 + [1] * 500
+
+
+def test_nobody_waits_for_more_than_a_slice_of_a_flush(tmp_path: Path) -> None:
+    files = BusyFiles()
+    file = IndexFile(files, tmp_path / "20260101000000000", IndexShape(200 * 1024, 50_000))
+    file.make()
+    _add(file, range(0, 200 * 1024, 7))
+    snapshot = IndexSnapshot(file)
+    assert len(snapshot.pages) == 200
+    snapshot.write(RLock())
+    assert max(files.written) <= 64 * 4096
 
 
 def test_neighbouring_messages_whose_keys_end_a_file_are_all_found(tmp_path: Path) -> None:
