@@ -7,6 +7,7 @@ the same disk), and the rounds that an operator asked for.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 ASKED_ROUNDS = 20
 """What one DELETE_EXPIRED_COMMITLOG grants (upstream ``DefaultMessageStore.executeDeleteFilesManually``)."""
+
+QUEUES_AT_ONCE = 2_000
+"""Whose begin is moved in one turn of the reactor; requests are answered in between."""
 
 
 class Expiry:
@@ -68,7 +72,12 @@ class Expiry:
             self._asked_rounds -= 1
         survey = await thread_result(self._in_thread, deletion.survey(self._clock_ms(), asked=asked))
         store.look_at_space(survey.space)
-        deletion.detach(survey)
+        if deletion.still_holds(survey):
+            for first in range(0, len(survey.minima), QUEUES_AT_ONCE):
+                if first:
+                    await self._next_turn()
+                deletion.begin_queues(survey.minima[first : first + QUEUES_AT_ONCE])
+            deletion.detach(replace(survey, minima=()))
         # Also what an earlier round could not remove.
         while deletion.has_log_files and not self._hurries:
             if not await thread_result(self._in_thread, lambda: deletion.remove_log_file(self._clock_ms())):
@@ -82,6 +91,11 @@ class Expiry:
         """Remove queue and index files that only know deleted messages."""
         if self._store.deletion.has_other_files:
             await thread_result(self._in_thread, self._store.deletion.remove_other_files)
+
+    async def _next_turn(self) -> None:
+        waiting: Deferred[None] = Deferred()
+        self._reactor.callLater(0, waiting.callback, None)
+        await waiting
 
     async def _wait(self) -> None:
         if not self._hurries:

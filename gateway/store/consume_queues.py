@@ -27,10 +27,11 @@ class ConsumeQueues:
         )
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
-        self._dirty: set[tuple[ConsumeQueue, int]] = set()
+        # Without values, in place of sets: their order is the same in every run, and so what a crash leaves.
+        self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
+        self._changed: dict[ConsumeQueue, None] = {}  # in memory only, and not listed yet
+        self._unlisted: dict[ConsumeQueue, None] = {}  # on disk and not listed yet
         self._new_directories: set[Path] = set()
-        self._changed: set[ConsumeQueue] = set()  # in memory only, and not listed yet
-        self._unlisted: set[ConsumeQueue] = set()  # on disk and not listed yet
         self.journal = QueueJournal(files, paths)
         self.lost: dict[tuple[str, int], int] = {}
         """Found damaged when loaded, to be rebuilt by recovery: with the end that was listed, 0 when none was."""
@@ -65,7 +66,7 @@ class ConsumeQueues:
                     self._new_directories.add(queue.directory)
         with self._lock:
             for start in touched:
-                self._dirty.add((queue, start))
+                self._dirty[queue, start] = None
 
     def correct(self, queue: ConsumeQueue, offset: int, unit: bytes) -> None:
         """Replace one unit and remember to sync it; for any thread.
@@ -74,7 +75,7 @@ class ConsumeQueues:
         """
         start = queue.correct_unit(offset, unit)
         with self._lock:
-            self._dirty.add((queue, start))
+            self._dirty[queue, start] = None
 
     def begin(self, queue: ConsumeQueue, offset: int) -> None:
         """Let a queue without files go on at an offset, and remember to sync that.
@@ -84,7 +85,7 @@ class ConsumeQueues:
         start = queue.begin_at(offset)
         with self._lock:
             self._new_directories.add(queue.directory)
-            self._dirty.add((queue, start))
+            self._dirty[queue, start] = None
 
     # --- opening -------------------------------------------------------------------------------------------------
 
@@ -141,7 +142,7 @@ class ConsumeQueues:
         except NotADirectoryError:
             del self.by_name[queue.topic, queue.queue_id]
             return [f"{queue.directory} is not a consume queue and was left alone"]
-        self._changed.add(queue)
+        self._changed[queue] = None
         if queue.is_damaged:
             self.lost[queue.topic, queue.queue_id] = 0
         return found
@@ -221,7 +222,7 @@ class ConsumeQueues:
         """The messages of a queue below an offset are deleted."""
         queue.min_offset = minimum
         with self._lock:
-            self._changed.add(queue)
+            self._changed[queue] = None
 
     def forget(self, name: tuple[str, int]) -> None:
         """A queue is of a deleted topic: remove what is left of it."""
@@ -235,7 +236,8 @@ class ConsumeQueues:
         for name in names:
             queue = self.by_name.pop(name)
             with self._lock:
-                self._dirty.difference_update([(queue, start) for start in queue.starts])
+                for start in queue.starts:
+                    self._dirty.pop((queue, start), None)
                 self._new_directories.discard(queue.directory)
             queue.let_go()
         return len(names)
@@ -259,17 +261,16 @@ class ConsumeQueues:
     def sync(self) -> None:
         """Return when units written before the call are on disk, and those erased are not; blocks, for any thread."""
         with self._lock:
-            dirty, self._dirty = self._dirty, set()
+            dirty, self._dirty = self._dirty, {}
             directories, self._new_directories = self._new_directories, set()
             erased, self._shared.erased = self._shared.erased, []
             removed, self._shared.removed = self._shared.removed, []
-            changed, self._changed = self._changed, set()
-        dirty.update(erased)
-        changed.update(removed)
+            changed, self._changed = self._changed, {}
+        dirty.update(dict.fromkeys(erased))
+        changed.update(dict.fromkeys(removed))
         directories.update(queue.directory for queue in removed)
         try:
-            # In one order, the same in every run: what a crash leaves can be played again.
-            for queue, start in sorted(dirty, key=lambda file: (_name(file[0]), file[1])):
+            for queue, start in dirty:
                 self._sync_file(queue.path(start))
             for directory in _with_parents(directories, self._directory):
                 self._sync_directory(directory)
@@ -280,7 +281,7 @@ class ConsumeQueues:
                 self._changed |= changed
             raise
         self._unlisted |= changed
-        self._unlisted.update(queue for queue, _ in dirty)
+        self._unlisted.update(dict.fromkeys([queue for queue, _ in dirty]))
 
     def list_changed(self, commit_log_end: int) -> None:
         """Note how the queues are that changed, after their ``sync``; blocks, in the thread that synced.
@@ -290,11 +291,11 @@ class ConsumeQueues:
         """
         journal = self.journal
         if journal.is_current:
-            unlisted = sorted(self._unlisted, key=_name)
+            unlisted = list(self._unlisted)
             journal.add(commit_log_end, lambda: self._known(unlisted, commit_log_end))
         else:
             journal.write_all(commit_log_end, self._shared.file_bytes, lambda: self._known(self, commit_log_end))
-        self._unlisted = set()
+        self._unlisted = {}
 
     def _known(self, queues: Iterable[ConsumeQueue], commit_log_end: int) -> list[KnownTopic]:
         by_topic: dict[str, list[tuple[int, ...]]] = {}
@@ -337,7 +338,3 @@ def _with_parents(directories: Iterable[Path], top: Path) -> list[Path]:
     if found:
         found |= {directory.parent for directory in found} | {top, top.parent}
     return sorted(found)
-
-
-def _name(queue: ConsumeQueue) -> tuple[str, int]:
-    return queue.topic, queue.queue_id

@@ -134,19 +134,29 @@ class Deletion:
 
     def detach(self, survey: Survey) -> int:
         """Take what goes out of everybody's sight; how many commit log files. On the reactor's thread."""
-        log_files, keep_from = self._log.files, self._kept_from()
-        count = len(survey.files)
-        if not count or log_files.list[:count] != list(survey.files):
+        if not self.still_holds(survey):
             return 0
-        if keep_from is not None and survey.files[-1].start_offset + survey.files[-1].size > keep_from:
-            return 0
-        for _ in range(count):
-            self._log_files.append(log_files.take_first())
-        for queue, minimum in survey.minima:
+        for _ in survey.files:
+            self._log_files.append(self._log.files.take_first())
+        self.begin_queues(survey.minima)
+        return len(survey.files)
+
+    def still_holds(self, survey: Survey) -> bool:
+        """Whether all that was found may go. On the reactor's thread."""
+        files, keep_from = survey.files, self._kept_from()
+        if not files or self._log.files.list[: len(files)] != list(files):
+            return False
+        return keep_from is None or files[-1].start_offset + files[-1].size <= keep_from
+
+    def begin_queues(self, minima: Sequence[tuple[ConsumeQueue, int]]) -> None:
+        """Take messages that go out of sight, queue by queue. On the reactor's thread.
+
+        With very many queues to be called for some at a time, before ``detach`` of a survey that still holds.
+        """
+        for queue, minimum in minima:
             if self._queues.find((queue.topic, queue.queue_id)) is queue and queue.min_offset < minimum:
                 self._queues.begins_at(queue, minimum)
                 self._other_files.extend(queue.take_expired())
-        return count
 
     def detach_queue_files(self) -> int:
         """Take all queue files that only know deleted messages out of sight; how many. On the reactor's thread."""

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.broker import expiry
 from gateway.broker.expiry import ASKED_ROUNDS
+from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.files import DiskSpace
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.codes import RequestCode, ResponseCode
@@ -112,6 +116,31 @@ def test_the_reactor_looks_at_no_file(tmp_path: Path) -> None:
         assert before - after in (0, 1)
         broker.wait(0.25)
     assert rounds < 100
+
+
+def test_the_begin_of_many_queues_is_moved_some_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "QUEUES_AT_ONCE", 2)
+    broker = broker_in(tmp_path)
+    client = broker.connect()
+    topics = [f"topic-{number}" for number in range(5)]
+    for topic in topics:
+        assert broker.send(client, topic).code == ResponseCode.SUCCESS
+    fill(broker, 2)
+    make_old(tmp_path)
+    deletion = broker.parts.store.deletion
+    moved: list[int] = []
+    begin_queues = deletion.begin_queues
+
+    def counting(minima: Sequence[tuple[ConsumeQueue, int]]) -> None:
+        moved.append(len(minima))
+        begin_queues(minima)
+
+    monkeypatch.setattr(deletion, "begin_queues", counting)
+    ask_for_deletion(broker)
+    broker.wait(11)
+    assert log_files(tmp_path) == 1
+    assert moved == [2, 2, 2, 0], "five topics, one more, and what the round itself takes out of sight"
+    assert [broker.parts.store.min_offset(topic, 0) for topic in topics] == [1] * 5
 
 
 def test_a_pending_half_message_outlives_its_time_until_it_is_decided(tmp_path: Path) -> None:
