@@ -346,7 +346,7 @@ def _text(value: Any, java_form: bool, newline: str | None, depth: int) -> str:
         return repr(value) if math.isfinite(value) else "null"
     if depth > MAX_DEPTH:
         raise LocalError(f"value is nested deeper than {MAX_DEPTH}")
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         return _object_text(value, java_form, newline, depth)
     if isinstance(value, Set):
         value = sorted(value)
@@ -371,8 +371,8 @@ def _object_text(value: Mapping[Any, Any], java_form: bool, newline: str | None,
 
 
 def _numbered_text(value: Mapping[int, Any], keys: list[int], newline: str | None, depth: int) -> str:
-    if all(type(item) is int for item in value.values()):  # offsets by queue: a broker has many of them
-        return ",".join([f"{key}:{value[key]}" for key in keys])
+    if {*map(type, value.values())} == {int}:  # offsets by queue: a broker has many of them
+        return repr({key: value[key] for key in keys})[1:-1].replace(" ", "")
     return ",".join([f"{key}:{_text(value[key], True, newline, depth + 1)}" for key in keys])
 
 
