@@ -95,12 +95,15 @@ def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) 
 
 
 def build_registration(
-    announcement: Announcement, reached_at: str, *, compressed: bool
+    announcement: Announcement, reached_at: str, *, compressed: bool, body: bytes | None = None
 ) -> tuple[RegisterBrokerRequest, bytes]:
-    """Header and body of REGISTER_BROKER."""
-    body = RegisterBrokerBody(data_version=announcement.data_version, topic_config_table=announcement.topics).build(
-        compressed
-    )
+    """Header and body of REGISTER_BROKER.
+
+    :param body: as it was built for the same topics; None: to be built.
+    """
+    if body is None:
+        topics = RegisterBrokerBody(data_version=announcement.data_version, topic_config_table=announcement.topics)
+        body = topics.build(compressed)
     header = RegisterBrokerRequest(
         broker_name=announcement.broker_name,
         broker_addr=announcement.address(reached_at),
@@ -151,6 +154,7 @@ class RemoteNameServer:
         self.name = str(address)
         self.lost: Callable[[], None] = _nothing
         self._watched: Channel | None = None
+        self._built: tuple[DataVersion, bytes] | None = None  # ten thousand topics take a while: once each change
         self._address = address
         self._client = client
         self._settings = settings
@@ -161,7 +165,12 @@ class RemoteNameServer:
         reached_at = channel.local[0]
         if not self._settings.force_register and not await self._has_changed(announcement, reached_at):
             return None
-        header, body = build_registration(announcement, reached_at, compressed=self._settings.compressed_register)
+        version, known = announcement.data_version, None
+        if self._built is not None and self._built[0] == version:
+            known = self._built[1]
+        compressed = self._settings.compressed_register
+        header, body = build_registration(announcement, reached_at, compressed=compressed, body=known)
+        self._built = version, body
         answer = await channel.call(
             RequestCode.REGISTER_BROKER, header, body, self._settings.register_broker_timeout_ms / 1_000
         )

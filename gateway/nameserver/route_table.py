@@ -94,6 +94,8 @@ class RouteTable:
         self._groups: dict[str, _BrokerGroup] = {}
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._live: dict[BrokerAddress, LiveBroker] = {}
+        # Of brokers in this process, by name: what they told last, unless somebody else changed their topics since.
+        self._taken: dict[str, Mapping[str, TopicConfig]] = {}
 
     # Brokers come and go
 
@@ -217,6 +219,7 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, of one cluster's brokers or of all; masters bring it back if they still have it."""
+        self._taken.clear()
         queues = self._topics.get(topic, {})
         for name in list(queues):
             group = self._groups.get(name)
@@ -227,6 +230,7 @@ class RouteTable:
 
     def add_queues(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV); others are ignored."""
+        self._taken.clear()
         for queue in queues:
             if queue.broker_name in self._groups:
                 self._topics.setdefault(topic, {})[queue.broker_name] = queue
@@ -289,8 +293,13 @@ class RouteTable:
         if live is not None and live.data_version == registration.data_version:
             return
         name = registration.broker_name
+        taken = self._taken.get(name, {})
         for topic, config in registration.topics.items():
-            self._topics.setdefault(topic, {})[name] = _queue_data(name, config)
+            if taken.get(topic) is not config:
+                self._topics.setdefault(topic, {})[name] = _queue_data(name, config)
+        if registration.channel_id is None:
+            # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
+            self._taken[name] = registration.topics
         if self._forget_unlisted_topics:
             for topic in [topic for topic, queues in self._topics.items() if name in queues]:
                 if topic not in registration.topics:
@@ -310,6 +319,7 @@ class RouteTable:
 
     def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
         changed = 0
+        self._taken.pop(broker_name, None)
         for queues in self._topics.values():
             queue = queues.get(broker_name)
             if queue is not None:
@@ -318,6 +328,7 @@ class RouteTable:
         return changed
 
     def _drop_broker_from_topics(self, broker_name: str) -> None:
+        self._taken.pop(broker_name, None)
         for topic in [topic for topic, queues in self._topics.items() if broker_name in queues]:
             self._drop_queue(topic, broker_name)
 

@@ -177,6 +177,26 @@ def test_it_registers_again_every_period() -> None:
         server.send(request.response(0))
 
 
+def test_the_body_is_built_once_for_each_change_of_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[bytes] = []
+    build = RegisterBrokerBody.build
+
+    def counting(body: RegisterBrokerBody, compressed: bool) -> bytes:
+        built.append(build(body, compressed))
+        return built[-1]
+
+    monkeypatch.setattr(RegisterBrokerBody, "build", counting)
+    broker = Broker(server_channel_max_idle_time_seconds=86_400)
+    server = broker.started()
+    for _ in range(2):
+        (request,) = broker.take(server, 30)
+        assert request.body == built[0]
+        server.send(request.response(0))
+    broker.topics.add("bills")
+    (request,) = broker.take(server)
+    assert [request.body] == built[1:]
+
+
 def test_topic_changes_register_at_once_and_once_a_turn() -> None:
     broker = Broker()
     server = broker.started()

@@ -91,6 +91,36 @@ def test_topics_are_taken_again_only_with_another_data_version() -> None:
     assert perms(table, "orders") == {"broker-a": 4}
 
 
+def test_of_a_broker_of_this_process_only_topics_that_changed_are_taken_again() -> None:
+    told = topics("orders", "bills")
+    table = table_of(registration(topics=told))
+    before = route_of(table, "orders").queue_datas[0]
+    told = {**told, **topics("bills", perm=4), "orders": told["orders"]}
+    table.register(registration(topics=told, counter=2), 0)
+    assert route_of(table, "orders").queue_datas[0] is before
+    assert perms(table, "bills") == {"broker-a": 4}
+
+
+@pytest.mark.parametrize("change", ["delete", "wipe", "add", "leave", "wipe and tell"])
+def test_what_somebody_else_changed_is_taken_again_from_a_broker_of_this_process(change: str) -> None:
+    told = topics("orders")
+    table = table_of(registration(topics=told))
+    if change == "delete":
+        table.delete_topic("orders")
+    elif change == "add":
+        table.add_queues("orders", [QueueData("broker-a", 1, 1, 2)])
+    elif change == "leave":
+        table.unregister("broker-a", 0, "192.0.2.1:10911")
+    else:
+        table.wipe_write_permission("broker-a")
+    if change == "wipe and tell":
+        table.register(registration(topics=told), 0)
+        assert perms(table, "orders") == {"broker-a": 4}, "the same version changes nothing"
+    table.register(registration(topics=dict(told), counter=2), 0)
+    assert perms(table, "orders") == {"broker-a": 6}
+    assert route_of(table, "orders").queue_datas[0].read_queue_nums == told["orders"].read_queue_nums
+
+
 def test_unlisted_topics_stay_unless_the_setting_says_otherwise() -> None:
     kept = table_of(registration("orders", "old"), registration("orders", counter=2))
     assert kept.route("old", HERE) is not None

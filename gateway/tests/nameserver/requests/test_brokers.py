@@ -12,6 +12,7 @@ from gateway.tests.nameserver.running import RunningNameServer, register
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
+from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ClusterInfo, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -92,6 +93,32 @@ def test_a_near_broker_is_found_where_each_client_reached_the_name_server(tmp_pa
     leaving = UnRegisterBrokerRequest(broker_id=0, **near)
     broker.ask(RequestCode.UNREGISTER_BROKER, leaving)
     assert route_code(server.connect(), "orders") == ResponseCode.TOPIC_NOT_EXIST
+
+
+def test_a_registration_that_says_the_same_again_is_not_read_again(
+    server: RunningNameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    parse = RegisterBrokerBody.parse
+
+    def counting(raw: bytes, compressed: bool, version: int) -> RegisterBrokerBody:
+        read.append(raw)
+        return parse(raw, compressed, version)
+
+    monkeypatch.setattr(RegisterBrokerBody, "parse", counting)
+    broker = server.connect()
+    for _ in range(3):
+        assert register(broker, "orders").code == ResponseCode.SUCCESS
+        server.advance(100)
+    assert len(read) == 1
+    assert route_code(server.connect(), "orders") == ResponseCode.SUCCESS, "each of them is a sign of life"
+    register(broker, "orders", broker_name="broker-b")
+    assert len(read) == 2, "the same from another broker"
+    broker.leave()
+    assert route_code(server.connect(), "orders") == ResponseCode.TOPIC_NOT_EXIST
+    register(server.connect(), "orders", broker_name="broker-b")
+    assert len(read) == 3, "it was forgotten meanwhile"
+    assert route_code(server.connect(), "orders") == ResponseCode.SUCCESS
 
 
 def test_a_body_that_was_changed_on_the_way_is_refused(server: RunningNameServer) -> None:
