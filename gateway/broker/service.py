@@ -42,6 +42,8 @@ log = EventLog("broker")
 
 REGISTRATION_PATIENCE_S = 3.0
 """The time of a client's call: by then a name server that is there has answered."""
+LATENESS = "rocketmq_gateway_lateness_seconds"
+LATENESS_BOUNDS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5)
 VIP_PORT_DISTANCE = 2
 """The VIP channel of clients is listenPort - 2: never change, clients compute it themselves."""
 
@@ -111,7 +113,10 @@ class BrokerService:
         self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
         self._registration = self._make_registration(name_server)
-        self._upkeep = Upkeep(reactor, jobs(self._parts))
+        lateness = self._parts.registry.histogram(
+            LATENESS, "Seconds by which periodic jobs were late", LATENESS_BOUNDS_S
+        )
+        self._upkeep = Upkeep(reactor, jobs(self._parts), lateness.of().observe)
         self._metrics = self._make_metrics()
         self._started = False
 

@@ -1,7 +1,8 @@
 """The broker's periodic jobs: flushing, persisting, expiring.
 
 A job is a name, an interval and a function. Jobs never overlap with themselves, a failing one is logged and
-runs again next time, and stopping waits for those that are running.
+runs again next time, and stopping waits for those that are running. A job that is called late was kept waiting as
+requests are: how late jobs are called tells of the pauses of the process.
 """
 
 from __future__ import annotations
@@ -34,15 +35,22 @@ class Job:
 @dataclass(slots=True)
 class _Running:
     job: Job
+    due_s: float = 0.0
     call: IDelayedCall | None = None
     done: Deferred[None] | None = field(default=None)
 
 
 class Upkeep:
-    """Runs the jobs from ``start`` to ``stop``."""
+    """Runs the jobs from ``start`` to ``stop``.
 
-    def __init__(self, reactor: IReactorTime, jobs: Sequence[Job]) -> None:
+    :param late: told by how many seconds a job was called late, each time.
+    """
+
+    def __init__(
+        self, reactor: IReactorTime, jobs: Sequence[Job], late: Callable[[float], None] = lambda _: None
+    ) -> None:
         self._reactor = reactor
+        self._late = late
         self._jobs = [_Running(job) for job in jobs]
         self._started = False
 
@@ -65,10 +73,13 @@ class Upkeep:
 
     def _schedule(self, running: _Running) -> None:
         if self._started:
-            running.call = self._reactor.callLater(running.job.interval_ms / 1000, self._run, running)
+            interval_s = running.job.interval_ms / 1000
+            running.due_s = self._reactor.seconds() + interval_s
+            running.call = self._reactor.callLater(interval_s, self._run, running)
 
     def _run(self, running: _Running) -> None:
         running.call = None
+        self._late(max(self._reactor.seconds() - running.due_s, 0.0))
         done: Deferred[None] = Deferred()
         running.done = done
 

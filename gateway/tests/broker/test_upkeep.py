@@ -21,6 +21,15 @@ def test_a_job_runs_every_interval_until_stopped() -> None:
     assert clock.getDelayedCalls() == []
 
 
+def test_it_is_told_by_how_much_a_job_is_called_late() -> None:
+    clock, late = Clock(), list[float]()
+    upkeep = Upkeep(clock, [Job(name="job", interval_ms=1_000, run=lambda: None)], late.append)
+    upkeep.start()
+    clock.advance(1.0)
+    clock.advance(1.25)
+    assert late == [0.0, 0.25]
+
+
 def test_a_failing_round_is_logged_and_the_next_one_runs(caplog: pytest.LogCaptureFixture) -> None:
     clock, runs = Clock(), []
 
