@@ -1,0 +1,206 @@
+"""The question: how much more do two broker processes on this machine than one.
+
+    python -m benchmarks.brokers                            `serve --brokers 1` and 2 in turn, three rounds: 2 minutes
+    python -m benchmarks.brokers --rounds 1 --seconds 5
+    python -m benchmarks.brokers --java                     the load from a stock Java client as well
+
+The same load in each case: 64 connections with 16 messages under way each, over all brokers in turn, prepared
+beforehand so that the client needs little (`benchmarks.prepared_load`). Processor time is of all processes of the
+command: name server, supervisor and brokers. The client runs beside them: "cores" in use of all that there are says
+whether the machine is the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks import chart, prepared_load, table
+from benchmarks.java_tools import CACHE, BenchmarkError, run_program
+from benchmarks.servers import free_port
+from compat_tests.peers import gateway_command
+
+TOPIC = "brokers"
+QUEUES = 8
+CONNECTIONS = 64
+IN_FLIGHT = 16
+FRAMES = 2_000
+WARM_UP_S = 3.0
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A running command."""
+
+    nameserver: str
+    ports: list[int]
+    pids: list[int]
+
+    def cpu_s(self) -> float:
+        """Processor time of all its processes so far."""
+        return sum(cpu_s(pid) for pid in self.pids)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run."""
+
+    load: str
+    brokers: int
+    flush: str
+    messages_per_s: float
+    server_cpu_us: float
+    client_cpu_us: float
+    cores_used: float
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+@contextmanager
+def cluster(brokers: int, flush: str) -> Iterator[Cluster]:
+    """`serve --brokers N` from ready to stopped."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    directory = Path(tempfile.mkdtemp(prefix="brokers-", dir=CACHE))
+    command = [*gateway_command(), "serve", "--data", str(directory / "store"), "--brokers", str(brokers)]
+    command += ["--port", str(free_port()), "--nameserver-port", str(free_port())]
+    with (directory / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--set", f"flushDiskType={flush}"], stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        assert server.stdout is not None
+        line = server.stdout.readline().split()
+        if line[:1] != ["ready"]:
+            raise BenchmarkError((directory / "log").read_text()[-2_000:])
+        addresses = [word.partition("=")[2] for word in line[1:]]
+        children = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        ports = [int(address.rpartition(":")[2]) for address in addresses[1:]]
+        yield Cluster(addresses[0], ports, [server.pid, *map(int, children)])
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait(60)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def prepared(running: Cluster, brokers: int, flush: str, seconds: float) -> Measured:
+    """The prepared load."""
+    for port in running.ports:
+        prepared_load.prepare(port, [TOPIC])
+    frames = prepared_load.sends([TOPIC], QUEUES, FRAMES)
+    load = {"connections": CONNECTIONS, "in_flight": IN_FLIGHT}
+    prepared_load.run(running.ports, frames, **load, seconds=WARM_UP_S)
+    before, idle = running.cpu_s(), _idle_s()
+    found = prepared_load.run(running.ports, frames, **load, seconds=seconds)
+    used_s, idle = running.cpu_s() - before, _idle_s() - idle
+    return Measured(
+        "prepared",
+        brokers,
+        flush,
+        found.per_s,
+        used_s / found.answers * 1e6,
+        found.client_cpu_s / found.answers * 1e6,
+        (os.cpu_count() or 1) - idle / found.seconds,
+    )
+
+
+def java(running: Cluster, brokers: int, flush: str, seconds: float) -> Measured:
+    """64 threads of a stock Java producer, which find the brokers through the name server."""
+    pids = ",".join(map(str, running.pids))
+    idle = _idle_s()
+    arguments = ("-n", running.nameserver, "-t", "Bench", "--create", str(QUEUES), "--pid", pids, "-w", "64")
+    found = run_program("SendLoad", *arguments, "-u", "5", "-d", str(round(seconds)))
+    idle = _idle_s() - idle
+    if found["failed"]:
+        raise BenchmarkError(f"sends failed: {found['errors']}")
+    cores = os.cpu_count() or 1
+    return Measured(
+        "java, 64 threads",
+        brokers,
+        flush,
+        found["tps"],
+        found["server_cpu_us"],
+        found["client_cpu_us"],
+        found["tps"] * (found["server_cpu_us"] + found["client_cpu_us"]) / 1e6 if cores else 0.0,
+    )
+
+
+def _idle_s() -> float:
+    """What all processors did not do so far."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()
+    return (int(fields[4]) + int(fields[5])) / TICKS
+
+
+def report(found: list[Measured]) -> Iterator[str]:
+    """A line for each case, medians of the rounds."""
+    yield f"{'load':18}{'flush':13}{'brokers':>8}{'messages/s':>12}{'to one':>8}{'CPU µs':>8}{'client':>8}{'cores':>7}"
+    first: dict[tuple[str, str], float] = {}
+    for load, flush, brokers in sorted({(one.load, one.flush, one.brokers) for one in found}):
+        runs = [one for one in found if (one.load, one.flush, one.brokers) == (load, flush, brokers)]
+        rate, server, client, cores = (
+            statistics.median(getattr(one, name) for one in runs)
+            for name in ("messages_per_s", "server_cpu_us", "client_cpu_us", "cores_used")
+        )
+        one = first.setdefault((load, flush), rate)
+        numbers = f"{rate:>12,.0f}{rate / one:>8.2f}{server:>8.1f}{client:>8.1f}{cores:>7.2f}"
+        yield f"{load:18}{flush:13}{brokers:>8}{numbers}"
+
+
+def panels(found: list[Measured]) -> list[chart.Panel]:
+    """Rate by brokers."""
+    drawn = []
+    for load in sorted({one.load for one in found}):
+        lines = {}
+        for flush in sorted({one.flush for one in found}):
+            points: dict[int, list[float]] = {}
+            for one in found:
+                if (one.load, one.flush) == (load, flush):
+                    points.setdefault(one.brokers, []).append(one.messages_per_s)
+            lines[flush] = [(brokers, statistics.median(rates)) for brokers, rates in sorted(points.items())]
+        drawn.append(chart.Panel(f"{load}: messages a second", "broker processes", lines))
+    return drawn
+
+
+def main() -> None:
+    """Measure, print, draw."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.brokers", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--brokers", default="1,2", help="numbers of them, comma-separated")
+    parser.add_argument("--flush", default="ASYNC_FLUSH,SYNC_FLUSH")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--java", action="store_true", help="the load of a Java client as well")
+    parser.add_argument("--output", type=Path, default=CACHE / "results" / "brokers")
+    options = parser.parse_args()
+    found = []
+    for _ in range(options.rounds):
+        for flush in options.flush.split(","):
+            for brokers in map(int, options.brokers.split(",")):
+                for measure in (prepared, java) if options.java else (prepared,):
+                    with cluster(brokers, flush) as running:
+                        found.append(measure(running, brokers, flush, options.seconds))
+    lines = [str(table.machine()), *report(found)]
+    options.output.parent.mkdir(parents=True, exist_ok=True)
+    options.output.with_suffix(".txt").write_text("\n".join([*lines, ""]))
+    options.output.with_suffix(".json").write_text(json.dumps([asdict(one) for one in found], indent=1))
+    options.output.with_suffix(".svg").write_text(chart.page("Broker processes on one machine", panels(found)))
+    print("\n".join([*lines, str(options.output.with_suffix(".txt"))]))
+
+
+if __name__ == "__main__":
+    main()
