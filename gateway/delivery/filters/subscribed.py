@@ -42,14 +42,14 @@ def compiled(expression_type: str | None, expression: str | None) -> Sql92Filter
 
 
 def check_expression_type(expression_type: str | None) -> None:
-    """Only tags, because ``enableSql92Filter`` is off.
+    """Only tags, because ``enablePropertyFilter`` is off.
 
     :raises RequestRefused: SYSTEM_ERROR: an expression of another type.
     """
     if not is_tag_type(expression_type):
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type} (enableSql92Filter=false)",
+            f"The broker does not support consumer to filter message by {expression_type} (enablePropertyFilter=false)",
         )
 
 
