@@ -30,6 +30,7 @@ from gateway.store.store_lock import StoreLock
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress
 from gateway.transaction.settling import Settling
+from wire.disk import unit_collector
 
 Patch = Callable[[object, str, object], None]
 """Sets an attribute until the end of a test, as ``pytest.MonkeyPatch.setattr``."""
@@ -285,6 +286,16 @@ def deliveries_not_looked_for(patch: Patch) -> None:
     patch(TimerRecovery, "_stored_already", lambda self: frozenset())
 
 
+def light_queues_not_found_in_the_log(patch: Patch) -> None:
+    """A start that makes queues anew from the log forgets the light queues that messages are in."""
+    patch(unit_collector, "light_places", lambda topic, properties: [])
+
+
+def a_batch_found_in_the_log_counts_once(patch: Patch) -> None:
+    """A start that makes queues anew from the log takes a batch for one message."""
+    patch(unit_collector, "inner_offsets", lambda message: range(message.queue_offset, message.queue_offset + 1))
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
     "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
@@ -319,5 +330,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000),
     "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
+    "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),
+    "a batch found in the log counts once": Mutant(a_batch_found_in_the_log_counts_once, "inner-batch", 1000),
     "write error ignored": Mutant(write_error_ignored, "disk-errors", 1000),
 }

@@ -14,6 +14,7 @@ from gateway.store.message_store import MessageStore
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
+from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
 from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import Clock, SmallBroker
 from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
@@ -22,7 +23,7 @@ from gateway.transaction.settling import Reply
 from gateway.transaction.states import OPEN_STATES, State
 from wire.codes import ResponseCode
 from wire.errors import RecordError
-from wire.message.properties import PropertyName
+from wire.message.inner_batch import is_inner_batch
 from wire.message.record import StoredMessage, parse_records
 
 KEYS_ASKED = 3
@@ -107,9 +108,10 @@ def read_queue(store: MessageStore, topic: str, queue_id: int) -> list[StoredMes
         if result.status is not GetStatus.FOUND:
             raise Violation(f"{topic}/{queue_id} offset {offset} of {end} cannot be read: {result.status.name}")
         try:
-            messages = parse_records(b"".join(result.parts))
+            records = parse_records(b"".join(result.parts))
         except RecordError as error:
             raise Violation(f"{topic}/{queue_id} offset {offset}: {error}") from error
+        messages = [message for record in records for message in as_in_queue((topic, queue_id), record)]
         for message in messages:
             if (message.topic, message.queue_id, message.queue_offset) != (topic, queue_id, offset):
                 raise Violation(
@@ -164,7 +166,7 @@ class Oracle:
         repeated = {waiting.shown.body for waiting in self._ledger.waiting.values()}
         allowed = self._ledger.allowed.get(queue, set())
         for message in messages:
-            if message.commit_log_offset <= place:
+            if message.commit_log_offset < place + (not is_inner_batch(message.sys_flag)):
                 raise Violation(f"{queue} offset {message.queue_offset} lies before the one before it")
             place = message.commit_log_offset
             if queue[0] == OP_HALF_TOPIC:
@@ -340,9 +342,8 @@ def rebased(found: Recovered, ledger: Ledger) -> Ledger:
     """What is promised from now on by a broker that goes on from an image: all that it shows, and nothing else."""
     after = Ledger(ledger.now_ms)
     for queue, message in _all(found):
-        key = message.property_map.get(PropertyName.KEYS, "")
         end = message.commit_log_offset + message.total_size
-        shown = Shown(message.body, message.commit_log_offset, end, key)
+        shown = Shown(message.body, message.commit_log_offset, end, key_in_queue(queue, message))
         after.allow(queue, message.body)
         after.show(queue, message.queue_offset, shown)
         if queue[0] == HALF_TOPIC:

@@ -14,11 +14,12 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from gateway.broker.requests.batch import as_one_record
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import placed_timed
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.put_result import Dispatched, PutResult
+from gateway.store.put_result import Dispatched, PutResult, WaitFor
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Fact, Half, Ledger, OffsetKey, Outcome, QueueName, Shown, Waiting
 from gateway.tests.crash.recording import Change, Image, RecordingFiles
@@ -29,7 +30,10 @@ from gateway.transaction.settling import Reply
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
+from wire.message.batch import BatchPart, build_batch, parse_batch
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import is_inner_batch
+from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
@@ -43,7 +47,10 @@ SMALL = StoreSettings(
     max_message_size=4096,
 )
 ROLLING = replace(SMALL, mapped_file_size_commit_log=8_192, mapped_file_size_consume_queue=160, max_index_num=24)
+LIGHT = replace(ROLLING, enable_multi_dispatch=True)
+LIGHT_QUEUES = ("%LMQ%x",), ("%LMQ%y",), ("%LMQ%x", "%LMQ%y"), ("%LMQ%y", "other", "%LMQ%x", "%LMQ%y")
 SIZES = (0, 1, 30, 300, 300, 600, 1500)
+SHORT = (0, 1, 30, 300)
 FEW = 3
 
 
@@ -154,6 +161,26 @@ class Run:
             self._allow(message)
         self._broker.store.append_all(messages, self._all_stored)
 
+    def _light(self) -> None:
+        """One that names light queues besides its own."""
+        message, names = self._message(self._random.choice(QUEUES)), self._random.choice(LIGHT_QUEUES)
+        properties = {**message.property_map, PropertyName.INNER_MULTI_DISPATCH: ",".join(names)}
+        message.properties, message.property_map = build_properties(properties), properties
+        self._allow(message)
+        for name in filter(is_light_queue, names):
+            self._allow(message, (name, LIGHT_QUEUE_ID))
+        self._broker.store.append(message, self._stored)
+
+    def _inner_batch(self) -> None:
+        """Several as one record, as batch queues keep them."""
+        queue = self._random.choice(QUEUES)
+        messages = [self._message(queue) for _ in range(self._random.randint(1, 5))]
+        for message in messages:
+            self._allow(message)
+        body = build_batch([BatchPart(0, message.body, b"") for message in messages])
+        batch = as_one_record(_outgoing(queue, body, self._clock(), messages[0].property_map), messages)
+        self._broker.store.append_all([batch], self._all_stored, WaitFor.DISK)
+
     def _stored(self, result: PutResult) -> None:
         if result.status.is_stored:
             self._show(result)
@@ -171,11 +198,16 @@ class Run:
     def _show(self, result: PutResult) -> None:
         if result.queue is None:
             return  # evidence of an outcome, in no queue
-        queue = result.topic, result.queue_id
-        key = result.message.property_map.get(PropertyName.KEYS, "")
-        place = result.commit_log_offset
-        shown = Shown(result.message.body, place, place + result.size, key)
-        self._fact(partial(_show, queue, result.queue_offset, shown))
+        message, place = result.message, result.commit_log_offset
+        bodies = [message.body] * (1 + len(result.further))
+        if is_inner_batch(message.sys_flag):
+            bodies = [part.body for part in parse_batch(message.body)]
+        key = message.property_map.get(PropertyName.KEYS, "")
+        places = (result.queue, result.queue_offset), *result.further
+        for (queue, offset), body in zip(places, bodies, strict=True):
+            shown = Shown(body, place, place + result.size, key)
+            self._fact(partial(_show, (queue.topic, queue.queue_id), offset, shown))
+            key = ""  # only the first is found by it
 
     # --- threads and flushes -------------------------------------------------------------------------------------
 
@@ -560,6 +592,19 @@ _SYNC = (
     ),
     Workload(
         "disk-errors", {"append": 8, "append_all": 3, **_COMMON, "flush": 1, "fail_write": 1, "fail_sync": 1}, ROLLING
+    ),
+    Workload(
+        "light",
+        {"light": 10, "append": 3, "half": 1, "end": 1, "age": 1, "delete_expired": 1, **_COMMON, "reopen": 1},
+        LIGHT,
+        steps=90,
+    ),
+    Workload(
+        "inner-batch",
+        {"inner_batch": 10, "append": 3, "append_all": 1, "age": 1, "delete_expired": 1, **_COMMON, "reopen": 1},
+        ROLLING,
+        steps=80,
+        sizes=SHORT,
     ),
     Workload("reopen", {"append": 6, "append_all": 2, "half": 1, "end": 1, **_COMMON, "reopen": 2}, ROLLING),
     Workload("everything", {**_ALL, **_COMMON, "flush": 1, "age": 1, "delete_expired": 1, "progress": 1}, ROLLING),
