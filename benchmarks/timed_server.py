@@ -235,7 +235,7 @@ def _follow_jobs(events: Events) -> None:
         timed = [replace(job, run=events.timed(f"job: {job.name}", job.run)) for job in jobs]
         make(upkeep, reactor, timed, *rest)
 
-    Upkeep.__init__ = make_timed  # type: ignore[method-assign]
+    Upkeep.__init__ = make_timed  # type: ignore[assignment, method-assign]
 
 
 def _follow_garbage(events: Events) -> None:

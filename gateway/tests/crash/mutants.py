@@ -150,7 +150,7 @@ def a_queue_missing_in_the_list(patch: Patch) -> None:
 
     def forgetful(self: ConsumeQueues, commit_log_end: int) -> None:
         if len(self._unlisted) > 1:
-            self._unlisted.remove(min(self._unlisted, key=lambda queue: (queue.topic, queue.queue_id)))
+            del self._unlisted[min(self._unlisted, key=lambda queue: (queue.topic, queue.queue_id))]
         honest(self, commit_log_end)
 
     patch(ConsumeQueues, "list_changed", forgetful)
