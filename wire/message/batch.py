@@ -36,7 +36,7 @@ _PROPERTIES_BYTES: Final = _properties_bytes.size
 MIN_PART_BYTES: Final = _HEAD_BYTES + _PROPERTIES_BYTES
 _sizes: Final = PART_HEAD.picker(("total_size", "flag", "body_bytes")).unpack_from
 
-MAX_BATCH_PARTS: Final = 32_768
+MAX_BATCH_PARTS = 32_768
 """Messages in one batch; a limit of ours. A body of 4 MiB of useful messages has fewer."""
 
 

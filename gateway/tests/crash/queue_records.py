@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from gateway.tests.crash.ledger import QueueName
 from wire.message.batch import parse_batch
 from wire.message.inner_batch import inner_offsets, is_inner_batch
@@ -35,6 +33,9 @@ def key_in_queue(queue: QueueName, message: StoredMessage) -> str:
 
 
 def _moved(record: StoredMessage, topic: str, queue_id: int, queue_offset: int, body: bytes) -> StoredMessage:
-    moved = copy(record)
-    moved.topic, moved.queue_id, moved.queue_offset, moved.body = topic, queue_id, queue_offset, body
-    return moved
+    head = (
+        *(record.total_size, record.magic, record.body_crc, queue_id, record.flag, queue_offset),
+        *(record.commit_log_offset, record.sys_flag, record.born_at_ms, record.born_host, record.stored_at_ms),
+        *(record.store_host, record.reconsume_times, record.prepared_transaction_offset, len(body)),
+    )
+    return StoredMessage(head, body, topic, record.properties)
