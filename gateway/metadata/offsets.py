@@ -84,6 +84,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._clock_ms = clock_ms
         self._max_offsets = max_offsets
         self._table: dict[str, dict[int, int]] = {}
+        self._own: set[str] = (
+            set()
+        )  # whose queues are in no copy of the table; those of others are replaced, not changed
         self.resets: dict[tuple[str, str, int], int] = {}
         """Queues set back whose consumer does not know it yet: group, topic and queue to offset."""
         self.applied_end = 0
@@ -122,7 +125,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
                     f"the broker keeps {self._max_offsets} consumer offsets, the limit",
                 )
             self._count += 1
-            queues = self._table.setdefault(key, {})
+        if queues is None or key not in self._own:
+            queues = self._table[key] = {} if queues is None else queues.copy()
+            self._own.add(key)
         queues[queue_id] = offset
         self._writer.dirty = True
 
@@ -180,7 +185,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
 
     def _frozen(self) -> Callable[[], bytes]:
         self._version = next_version(self._version, self._clock_ms())
-        table = {key: queues.copy() for key, queues in self._table.items()}
+        table, self._own = self._table.copy(), set()  # of a hundred thousand only those are copied that change later
         extra = {**self._extra, APPLIED_END: self.applied_end}
         if self._light_queues:
             light = [key for key in table if is_light_queue(key.partition(SEPARATOR)[2])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -53,6 +54,32 @@ def test_offsets_survive_a_restart_once_they_are_persisted(open_offsets: Open) -
     offsets.commit("g", "t", 0, 11)
     offsets.persist_now()
     assert open_offsets().query("g", "t", 0) == 11
+
+
+def test_what_is_committed_while_offsets_are_saved_is_not_in_that_file_but_in_the_next(tmp_path: Path) -> None:
+    works: list[tuple[Callable[[], Any], Callable[[Any], None]]] = []
+    path = tmp_path / "consumerOffset.json"
+    offsets = ConsumerOffsets(path=path, clock_ms=lambda: 1_000, in_thread=lambda *work: works.append(work))
+
+    def save() -> dict[str, dict[str, int]]:
+        work, done = works.pop()
+        done(work())
+        return dict(parse_json(path.read_bytes())["offsetTable"])
+
+    for queue_id in range(2):
+        offsets.commit("g", "old", queue_id, 10)
+    offsets.persist()
+    offsets.commit("g", "old", 0, 11)
+    offsets.commit("g", "old", 0, 12)
+    offsets.commit("g", "new", 0, 1)
+    offsets.remove_group("other")
+    assert save() == {"old@g": {"0": 10, "1": 10}}
+    offsets.persist()
+    offsets.remove_topic("old")
+    offsets.commit("g", "old", 1, 1)
+    assert save() == {"new@g": {"0": 1}, "old@g": {"0": 12, "1": 10}}
+    offsets.persist()
+    assert save() == {"new@g": {"0": 1}, "old@g": {"1": 1}}
 
 
 def test_nothing_is_written_when_nothing_changed(open_offsets: Open) -> None:
