@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks import chart, prepared_load, table
 from benchmarks.java_tools import CACHE, BenchmarkError, run_program
-from benchmarks.servers import free_port
+from benchmarks.servers import free_port, server_environment
 from compat_tests.peers import gateway_command
 
 TOPIC = "brokers"
@@ -79,9 +79,8 @@ def cluster(brokers: int, flush: str) -> Iterator[Cluster]:
     command = [*gateway_command(), "serve", "--data", str(directory / "store"), "--brokers", str(brokers)]
     command += ["--port", str(free_port()), "--nameserver-port", str(free_port())]
     with (directory / "log").open("wb") as log:
-        server = subprocess.Popen(
-            [*command, "--set", f"flushDiskType={flush}"], stdout=subprocess.PIPE, stderr=log, text=True
-        )
+        command += ["--set", f"flushDiskType={flush}"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=server_environment())
     try:
         assert server.stdout is not None
         line = server.stdout.readline().split()

@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 from benchmarks import chart, table
 from benchmarks.java_tools import CACHE
 from benchmarks.paced_load import QUEUES, Load
-from benchmarks.servers import free_port
+from benchmarks.servers import free_port, server_environment
 from gateway.clock import wall_clock_ms
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import ConsumerOffsetsFile, TopicsFile
@@ -108,19 +108,19 @@ def prepare(directory: Path, topics: int) -> None:
     (config / "consumerOffset.json").write_bytes(ConsumerOffsetsFile(offsets, version).build())
 
 
-def run(flush: str, rate: int, seconds: float, topics: int) -> Found:
-    """A server from start to stop, under load for so long."""
+def run(flush: str, rate: int, seconds: float, topics: int, options: Sequence[str] = ()) -> Found:
+    """A server from start to stop, under load for so long; ``options`` as for `benchmarks.timed_server`."""
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="pauses-", dir=CACHE))
     try:
         prepare(directory / "store", topics)
         port = free_port()
-        command = [sys.executable, "-m", "benchmarks.timed_server", str(directory / "found.json")]
+        command = [sys.executable, "-m", "benchmarks.timed_server", str(directory / "found.json"), *options]
         command += ["--data", str(directory / "store"), "--port", str(port), "--nameserver-port", str(free_port())]
         for key, value in {**SETTINGS, "flushDiskType": flush}.items():
             command += ["--set", f"{key}={value}"]
         with (directory / "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+            server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=server_environment())
         try:
             load = _loaded(server, port, rate, seconds)
         except BaseException:
@@ -245,12 +245,14 @@ def main() -> None:
     parser.add_argument("--rate", type=int, default=1_500, help="messages a second")
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--topics", type=int, default=1_000)
+    parser.add_argument("--switch-interval-ms", type=float, help="of the server's threads, instead of its own")
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "pauses")
     options = parser.parse_args()
+    rest = [] if options.switch_interval_ms is None else [f"--switch-interval-ms={options.switch_interval_ms}"]
     modes = ("ASYNC_FLUSH", "SYNC_FLUSH") if options.flush == "both" else (options.flush,)
     lines, panels = [f"{options.rate} messages a second, {options.topics} topics; {table.machine()}"], []
     for flush in modes:
-        found = run(flush, options.rate, options.seconds, options.topics)
+        found = run(flush, options.rate, options.seconds, options.topics, rest)
         lines += ["", *report(flush, found)]
         panels.append(panel(flush, found))
     options.output.parent.mkdir(parents=True, exist_ok=True)

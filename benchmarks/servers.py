@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -76,6 +77,13 @@ class Server:
             fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
             ticks += int(fields[11]) + int(fields[12])
         return ticks / 100.0
+
+
+def server_environment() -> dict[str, str]:
+    """For a gateway that is started as ``-m``, or starts processes so: it takes the code that PYTHONPATH names, not
+    that of the working directory.
+    """
+    return {**os.environ, "PYTHONSAFEPATH": "1"}
 
 
 def free_port() -> int:

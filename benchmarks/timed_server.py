@@ -1,6 +1,6 @@
 """`rocketmq-gateway serve` in this process, with everything timed that could keep its reactor from answering.
 
-    python -m benchmarks.timed_server FOUND.json --data DIR --port 0 ...      the options of `serve`
+    python -m benchmarks.timed_server FOUND.json [--switch-interval-ms=X] --data DIR ...      the options of `serve`
 
 For `benchmarks.pauses`. A *turn* is what the reactor does between two waits; while one lasts nobody is answered. What
 else happens meanwhile, in whatever thread, is noted with begin and end: files made, synced and deleted, tables saved,
@@ -175,6 +175,8 @@ class Watch:
 def main() -> None:
     """Serve until the signal; then write what was found."""
     output = Path(sys.argv.pop(1))
+    if sys.argv[1].startswith("--switch-interval-ms="):
+        run.SWITCH_INTERVAL_S = float(sys.argv.pop(1).partition("=")[2]) / 1000
     events = Events()
     _follow_tables(events)
     _follow_jobs(events)
@@ -235,7 +237,7 @@ def _follow_jobs(events: Events) -> None:
         timed = [replace(job, run=events.timed(f"job: {job.name}", job.run)) for job in jobs]
         make(upkeep, reactor, timed, *rest)
 
-    Upkeep.__init__ = make_timed  # type: ignore[assignment, method-assign]
+    Upkeep.__init__ = make_timed  # type: ignore[method-assign, assignment]
 
 
 def _follow_garbage(events: Events) -> None:
