@@ -17,6 +17,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 
+from gateway.metadata.known_texts import KnownTexts
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.pending import CallFailed
@@ -154,7 +155,8 @@ class RemoteNameServer:
         self.name = str(address)
         self.lost: Callable[[], None] = _nothing
         self._watched: Channel | None = None
-        self._built: tuple[DataVersion, bytes] | None = None  # ten thousand topics take a while: once each change
+        self._texts = KnownTexts(None)
+        self._built: tuple[DataVersion, bytes] | None = None
         self._address = address
         self._client = client
         self._settings = settings
@@ -165,12 +167,9 @@ class RemoteNameServer:
         reached_at = channel.local[0]
         if not self._settings.force_register and not await self._has_changed(announcement, reached_at):
             return None
-        version, known = announcement.data_version, None
-        if self._built is not None and self._built[0] == version:
-            known = self._built[1]
         compressed = self._settings.compressed_register
-        header, body = build_registration(announcement, reached_at, compressed=compressed, body=known)
-        self._built = version, body
+        body = self._body(announcement, compressed)
+        header, body = build_registration(announcement, reached_at, compressed=compressed, body=body)
         answer = await channel.call(
             RequestCode.REGISTER_BROKER, header, body, self._settings.register_broker_timeout_ms / 1_000
         )
@@ -180,6 +179,14 @@ class RemoteNameServer:
             self._watched = channel
             channel.on_close(lambda _: self.lost())
         return None
+
+    def _body(self, announcement: Announcement, compressed: bool) -> bytes:
+        """All topics; of ten thousand the text would take a third of a second, in which nobody is answered."""
+        version, topics = announcement.data_version, announcement.topics
+        if self._built is None or self._built[0] != version:
+            table = topics if compressed else self._texts.of(topics)
+            self._built = version, RegisterBrokerBody(version, table).build(compressed)
+        return self._built[1]
 
     async def unregister(self, announcement: Announcement) -> None:
         """Send UNREGISTER_BROKER."""

@@ -20,6 +20,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
+from gateway.metadata.known_texts import KnownTexts
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.topics import DataVersion
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_OFFSETS = 2_000_000
 """Offsets kept: groups times the queues they consume."""
+FILE_DEPTH = 2
+"""Of the offsets of a topic and group in the file: in a table in an object."""
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
@@ -84,9 +87,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._clock_ms = clock_ms
         self._max_offsets = max_offsets
         self._table: dict[str, dict[int, int]] = {}
-        self._own: set[str] = (
-            set()
-        )  # whose queues are in no copy of the table; those of others are replaced, not changed
+        self._texts = KnownTexts(FILE_DEPTH)
+        # Keys whose queues are in no copy of the table and may be changed; those of others are replaced.
+        self._own: set[str] = set()
         self.resets: dict[tuple[str, str, int], int] = {}
         """Queues set back whose consumer does not know it yet: group, topic and queue to offset."""
         self.applied_end = 0
@@ -184,13 +187,13 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._count = sum(map(len, self._table.values()))
 
     def _frozen(self) -> Callable[[], bytes]:
-        self._version = next_version(self._version, self._clock_ms())
+        self._version = version = next_version(self._version, self._clock_ms())
         table, self._own = self._table.copy(), set()  # of a hundred thousand only those are copied that change later
         extra = {**self._extra, APPLIED_END: self.applied_end}
         if self._light_queues:
             light = [key for key in table if is_light_queue(key.partition(SEPARATOR)[2])]
             extra[LIGHT_TABLE] = {key: table.pop(key).get(LIGHT_QUEUE_ID, 0) for key in light}
-        return ConsumerOffsetsFile(table, self._version, extra).build
+        return lambda: ConsumerOffsetsFile(self._texts.of(table), version, extra).build()
 
     def _keys(self) -> list[tuple[str, str]]:
         """(topic, group) of every key."""

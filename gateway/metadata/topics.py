@@ -17,6 +17,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
+from gateway.metadata.known_texts import KnownTexts
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
@@ -34,6 +35,8 @@ MAX_TOPICS = 100_000
 """Topics of one broker, retry and dead-letter topics included."""
 MAX_QUEUES = 65_536
 """Queues of one topic; upstream has no limit, its tools offer up to a few thousand."""
+FILE_DEPTH = 2
+"""Of a configuration in ``topics.json``: in a table in an object."""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
 SCHEDULE_QUEUES = 18
@@ -68,6 +71,7 @@ class Topics(SavedTable[TopicsFile]):
         self._table: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
+        self._texts = KnownTexts(FILE_DEPTH)
         self._listeners: list[Changed] = []
         self._own_system_topics = _own_system_topics(settings)
 
@@ -248,7 +252,8 @@ class Topics(SavedTable[TopicsFile]):
         self._extra = content.extra
 
     def _frozen(self) -> Callable[[], bytes]:
-        return TopicsFile(dict(self._table), self._version, self._extra).build
+        configs, version, extra = dict(self._table), self._version, self._extra
+        return lambda: TopicsFile(self._texts.of(configs), version, extra).build()
 
     def _with_kept(self, config: TopicConfig) -> TopicConfig:
         """A new configuration with the members of other versions that the present one carries."""

@@ -46,6 +46,12 @@ class ObjectKey(str):
     __slots__ = ()
 
 
+class PreparedText(str):
+    """A value that is JSON text already, made by ``prepared_text`` for the place it goes to."""
+
+    __slots__ = ()
+
+
 def parse_json(
     raw: Readable | str, *, max_bytes: int = MAX_JSON_BYTES, max_lenient_bytes: int = MAX_LENIENT_BYTES
 ) -> Any:
@@ -331,13 +337,22 @@ def build_pretty_json(value: Any) -> bytes:
     return _text(value, True, "\n", 0).encode("utf-8", "replace")
 
 
+def prepared_text(value: Any, *, depth: int | None) -> PreparedText:
+    """The text of a part of a larger value, in Java's form: to be used in its place, again and again.
+
+    :param depth: within a pretty text, how many objects are around the part; None: for a text on one line.
+    :raises LocalError: as ``build_json``.
+    """
+    return PreparedText(_text(value, True, None if depth is None else "\n" + "\t" * depth, depth or 0))
+
+
 def _escape(match: re.Match[str]) -> str:
     return json.dumps(match.group())[1:-1]
 
 
 def _text(value: Any, java_form: bool, newline: str | None, depth: int) -> str:
     if isinstance(value, str):
-        return encode_basestring(value)
+        return value if type(value) is PreparedText else encode_basestring(value)
     if value is None or value is True or value is False:
         return "null" if value is None else "true" if value else "false"
     if isinstance(value, int):
