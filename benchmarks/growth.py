@@ -17,7 +17,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -30,7 +29,7 @@ from pathlib import Path
 from benchmarks import chart, prepared_load, table
 from benchmarks.brokers import cpu_s
 from benchmarks.java_tools import CACHE, BenchmarkError
-from benchmarks.pending_transactions import fill as fill_transactions
+from benchmarks.pending_transactions import message as half_message
 from benchmarks.scale import BATCH, messages
 from benchmarks.servers import free_port
 from compat_tests.peers import gateway_command
@@ -95,7 +94,7 @@ def names(count: int) -> list[str]:
 
 @contextmanager
 def serving(directory: Path) -> Iterator[Server]:
-    """A gateway from ready to stopped."""
+    """A gateway from ready to its end."""
     port, begin = free_port(), prepared_load.now()
     command = [*gateway_command(), "serve", "--data", str(directory), "--port", str(port)]
     command += ["--nameserver-port", str(free_port()), "--set", "flushDiskType=ASYNC_FLUSH"]
@@ -109,8 +108,8 @@ def serving(directory: Path) -> Iterator[Server]:
             raise BenchmarkError(directory.with_suffix(".log").read_text()[-2_000:])
         yield Server(server.pid, port, prepared_load.now() - begin)
     finally:
-        server.send_signal(signal.SIGTERM)
-        server.wait(120)
+        server.kill()  # its directory goes: bringing forty thousand files to the disk would be for nothing
+        server.wait()
 
 
 def measure(row: str, amount: int, directory: Path, load: Load, *, backlog: int = 0) -> Point:
@@ -183,6 +182,17 @@ def fill_backlog(directory: Path, count: int) -> None:
     store.close()
 
 
+def fill_pending(directory: Path, count: int) -> None:
+    """Half messages of a moment ago."""
+    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", disk_measured_bytes=0)
+    store = MessageStore(directory, settings, wall_clock_ms)
+    store.open()
+    for first in range(0, count, BATCH):
+        halves = [half_message(number, is_half=True) for number in range(first, min(first + BATCH, count))]
+        store.append_all(halves, lambda _: None)
+    store.close()
+
+
 def fill_sparse(directory: Path, gib: int) -> None:
     """A log with as many files as so many GiB have, nearly all of it holes."""
     file_bytes = StoreSettings().mapped_file_size_commit_log
@@ -233,7 +243,7 @@ def of_pending(directory: Path, *, full: bool) -> Iterator[Point]:
     """More and more half messages without an outcome, whose producers are gone."""
     for count in (0, 10_000, 100_000) if not full else (0, 1_000_000):
         if count:
-            elsewhere(fill_transactions, directory / str(count), count)
+            elsewhere(fill_pending, directory / str(count), count)
         yield measure("pending", count, directory / str(count), Load())
 
 
