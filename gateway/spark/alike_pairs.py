@@ -1,19 +1,21 @@
-"""Property strings of many messages that differ in values of the same lengths only, as pairs, by column.
+"""Property strings of many messages that have the same names in the same order, as pairs, by column.
 
-What one program sends mostly looks like that: the names, their order and the lengths are the same from message to
-message. Such strings are a table of bytes: every name and every value stands in the same columns of each row.
+What one program sends mostly looks like that. When the values are of the same lengths too, strings are a table of
+bytes: every name and every value stands in the same columns of each row. Else the values' places are told by what
+separates them.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gateway.spark.records import Integers
+from gateway.spark.byte_tables import repeated, repeated_row, texts_column, texts_of
+from gateway.spark.records import Integers, slices
 
 _NAME_END: Final = 1
 _PAIR_END: Final = 2
@@ -26,12 +28,14 @@ class AlikePairs:
     """The pairs of property strings that are alike; the same columns as ``PropertyPairs``.
 
     :param table: a row of bytes for each message.
-    :param names: of the pairs; ``spans`` says where in a row their values begin and end.
+    :param spans: the names of the pairs, and where in a row their values begin and end.
+    :param varies: of each byte of a row, whether it is another one in some row.
     """
 
-    def __init__(self, table: NDArray[np.uint8], names: list[str], spans: list[tuple[int, int]]) -> None:
+    def __init__(self, table: NDArray[np.uint8], spans: dict[str, tuple[int, int]], varies: NDArray[np.bool_]) -> None:
         self._table = table
-        self._spans = dict(zip(names, spans, strict=True))
+        self._spans = spans
+        self._varies = varies
 
     def column(self, name: str) -> pa.Array:
         """The values of one name: a text for each message, null where it has none."""
@@ -39,7 +43,9 @@ class AlikePairs:
         if name not in self._spans:
             return pa.nulls(count, pa.string())
         begin, end = self._spans[name]
-        return _texts(self._table[:, begin:end].tobytes(), _bounds((end - begin,), count))
+        if self._varies[begin:end].any():
+            return texts_column(self._table[:, begin:end])
+        return repeated((self._table[0, begin:end].tobytes().decode(),), count)
 
     @cached_property
     def offsets(self) -> Integers:
@@ -49,83 +55,129 @@ class AlikePairs:
     @cached_property
     def names(self) -> pa.Array:
         """The names of all messages one after the other."""
-        return _repeated(tuple(self._spans), len(self._table))
+        return repeated(tuple(self._spans), len(self._table))
 
     @cached_property
     def values(self) -> pa.Array:
         """The values of all messages one after the other."""
-        sizes = tuple(end - begin for begin, end in self._spans.values())
-        data = np.empty((len(self._table), sum(sizes)), np.uint8)
+        spans = self._spans.values()
+        first = self._table[0]
+        # What is the same in all rows is there already, when the batch before was of the same kind and size.
+        parts = [first[begin:end] * ~self._varies[begin:end] for begin, end in spans]
+        data = repeated_row(np.concatenate(parts).tobytes(), len(self._table))
         at = 0
-        for (begin, end), size in zip(self._spans.values(), sizes, strict=True):
-            data[:, at : at + size] = self._table[:, begin:end]
-            at += size
-        return _texts(data, _bounds(sizes, len(self._table)))
+        for begin, end in spans:
+            if self._varies[begin:end].any():
+                data[:, at : at + end - begin] = self._table[:, begin:end]
+            at += end - begin
+        return texts_of(data, tuple(end - begin for begin, end in spans), len(self._table))
 
 
-def alike_pairs(data: pa.Buffer, bounds: NDArray[np.signedinteger[Any]]) -> AlikePairs | None:
-    """The pairs of strings, None when these are not alike or not as every client writes them.
+class NamedAlikePairs:
+    """The same of strings whose values have different lengths.
+
+    :param data: what the strings lie in.
+    :param names: of the pairs; ``begins`` says where each value of each message begins, ``sizes`` how long it is.
+    """
+
+    def __init__(self, data: pa.Buffer, names: list[str], begins: Integers, sizes: Integers) -> None:
+        self._data = data
+        self._places = {name: place for place, name in enumerate(names)}
+        self._begins = begins
+        self._sizes = sizes
+
+    def column(self, name: str) -> pa.Array:
+        """The values of one name: a text for each message, null where it has none."""
+        place = self._places.get(name)
+        if place is None:
+            return pa.nulls(len(self._begins), pa.string())
+        return slices(self._data, self._begins[:, place], self._sizes[:, place], pa.string())
+
+    @cached_property
+    def offsets(self) -> Integers:
+        """Where the pairs of each message begin; one more than there are messages."""
+        return np.arange(len(self._begins) + 1, dtype=np.int64) * len(self._places)
+
+    @cached_property
+    def names(self) -> pa.Array:
+        """The names of all messages one after the other."""
+        return repeated(tuple(self._places), len(self._begins))
+
+    @cached_property
+    def values(self) -> pa.Array:
+        """The values of all messages one after the other."""
+        return slices(self._data, self._begins.reshape(-1), self._sizes.reshape(-1), pa.string())
+
+
+def alike_pairs(table: NDArray[np.uint8]) -> AlikePairs | None:
+    """The pairs of strings of one length, None when these are not alike or not as every client writes them.
+
+    :param table: a row of bytes for each string, at least one.
+    """
+    cut = _cut(table[0].tobytes())
+    in_value = np.zeros(table.shape[1], np.bool_)
+    for _, begin, end in cut:
+        in_value[begin:end] = True
+    lowest, highest = np.minimum.reduce(table, axis=0), np.maximum.reduce(table, axis=0)
+    varies = lowest != highest
+    if not cut or varies[~in_value].any():
+        return None
+    if (lowest[in_value] < _PLAIN_FROM).any() or (highest[in_value] >= _PLAIN_END).any():
+        return None
+    return AlikePairs(table, {name: (begin, end) for name, begin, end in cut}, varies)
+
+
+def named_alike_pairs(data: pa.Buffer, bounds: NDArray[np.signedinteger[Any]]) -> NamedAlikePairs | None:
+    """The pairs of strings of any lengths, None when these do not have the same names, or are odd.
 
     :param bounds: where each string begins in ``data``, and where the last one ends.
     """
     count = len(bounds) - 1
-    size = int(bounds[1] - bounds[0]) if count else 0
-    if not size or (np.diff(bounds) != size).any():
+    begin, end = int(bounds[0]), int(bounds[-1])
+    text = np.frombuffer(data, np.uint8)[:end]
+    cut = _cut(text[begin : int(bounds[1])].tobytes()) if count else []
+    if not cut or text[begin:].max() >= _PLAIN_END:
         return None
-    table = np.frombuffer(data, np.uint8)[int(bounds[0]) : int(bounds[-1])].reshape(count, size)
-    cut = _cut(table[0].tobytes())
-    if cut is None:
+    names = [name for name, _, _ in cut]
+    found = np.flatnonzero(text[begin:] <= _PAIR_END) + begin
+    if len(found) != 2 * len(names) * count:
         return None
-    names, spans = cut
-    in_value = np.zeros(size, np.bool_)
-    for begin, end in spans:
-        in_value[begin:end] = True
-    differs = np.bitwise_or.reduce(table ^ table[0], axis=0)
-    if differs[~in_value].any():
+    ends = found.reshape(count, 2 * len(names))
+    # When the last one of each string ends it, the others lie within, as many as in the first string.
+    if (ends[:, -1] + 1 != bounds[1:]).any() or (text[ends] != [_NAME_END, _PAIR_END] * len(names)).any():
         return None
-    # Numbers below the first plain byte become the largest ones.
-    highest = np.maximum.reduce(table - np.uint8(_PLAIN_FROM), axis=0)
-    if (highest[in_value] >= _PLAIN_END - _PLAIN_FROM).any():
+    begins = np.empty_like(ends)
+    begins[:, 0] = bounds[:-1]
+    begins[:, 1:] = ends[:, :-1] + 1
+    sizes = ends - begins
+    if not _have_names(text, begins[:, 0::2], sizes[:, 0::2], names) or (sizes[:, 1::2] <= 0).any():
         return None
-    return AlikePairs(table, names, spans)
+    return NamedAlikePairs(data, names, begins[:, 1::2], sizes[:, 1::2])
 
 
-def _cut(text: bytes) -> tuple[list[str], list[tuple[int, int]]] | None:
-    """Names, and where their values lie; None for a string that is odd."""
+def _have_names(text: NDArray[np.uint8], begins: Integers, sizes: Integers, names: list[str]) -> bool:
+    """Whether the names at these places are these names, in each row."""
+    if (sizes != [len(name) for name in names]).any():
+        return False
+    for place, name in enumerate(names):
+        every = np.ndarray((len(text) - len(name) + 1,), f"V{len(name)}", text, strides=(1,))
+        if every[begins[:, place]].tobytes() != name.encode() * len(begins):
+            return False
+    return True
+
+
+def _cut(text: bytes) -> list[tuple[str, int, int]]:
+    """Names, and where their values begin and end; nothing for a string that is odd."""
     if not text.isascii():
-        return None
-    names: list[str] = []
-    spans: list[tuple[int, int]] = []
+        return []
+    found: list[tuple[str, int, int]] = []
     at = 0
     while at < len(text):
         name_end = text.find(_NAME_END, at)
         end = text.find(_PAIR_END, at)
         end = len(text) if end < 0 else end
         if not at < name_end < end - 1:
-            return None
-        names.append(text[at:name_end].decode())
-        spans.append((name_end + 1, end))
+            return []
+        found.append((text[at:name_end].decode(), name_end + 1, end))
         at = end + 1
-    return (names, spans) if len(set(names)) == len(names) else None
-
-
-@lru_cache(maxsize=8)
-def _repeated(texts: tuple[str, ...], count: int) -> pa.Array:
-    """The same texts for each of ``count`` rows; batches of one size need the same again and again."""
-    encoded = [text.encode() for text in texts]
-    return _texts(b"".join(encoded) * count, _bounds(tuple(map(len, encoded)), count))
-
-
-@lru_cache(maxsize=8)
-def _bounds(sizes: tuple[int, ...], count: int) -> NDArray[np.int32]:
-    """Where texts of these sizes begin, for each of ``count`` rows of them, and where the last one ends."""
-    width = sum(sizes)
-    bounds = np.empty(count * len(sizes) + 1, np.int32)
-    within = np.cumsum((0, *sizes[:-1]), dtype=np.int32)
-    np.add.outer(np.arange(count, dtype=np.int32) * width, within, out=bounds[:-1].reshape(count, len(sizes)))
-    bounds[-1] = count * width
-    return bounds
-
-
-def _texts(data: bytes | NDArray[np.uint8], bounds: NDArray[np.int32]) -> pa.Array:
-    return pa.Array.from_buffers(pa.string(), len(bounds) - 1, [None, pa.py_buffer(bounds), pa.py_buffer(data)])
+    return found if len({name for name, _, _ in found}) == len(found) else []

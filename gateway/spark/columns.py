@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused
-from gateway.spark.alike_pairs import AlikePairs
+from gateway.spark.byte_tables import repeated, texts_column
 from gateway.spark.errors import BodyUnreadable
-from gateway.spark.property_pairs import PropertyPairs, map_column, property_pairs, words_column
+from gateway.spark.property_pairs import Pairs, map_column, pairs_of, words_column
 from gateway.spark.records import Group, Integers, Records, Whole, by_hosts
 from gateway.spark.schema import (
     BODY_ERROR,
@@ -96,7 +96,7 @@ class ColumnReader:
         """What a broker lets pass has a tag with the right hash; the right text is for the client to look at."""
         chosen = np.zeros(batch.num_rows, np.bool_)
         for places, records in groups:
-            column = property_pairs(records.properties()).column(PropertyName.TAGS)
+            column = pairs_of(records).column(PropertyName.TAGS)
             found = pc.is_in(column, pa.array(sorted(tags))).to_numpy(zero_copy_only=False)
             chosen[slice(None) if places is None else places] = found
         return batch if chosen.all() else batch.filter(pa.array(chosen))
@@ -110,7 +110,7 @@ class ColumnReader:
     def _array(self, rows: _Rows, column: Column) -> pa.Array:
         same = self._same.get(column.name)
         if same is not None:
-            return pa.repeat(pa.scalar(same), len(rows.records))
+            return repeated((same,), len(rows.records))
         return _MAKERS[column.name](rows, column)
 
 
@@ -128,18 +128,18 @@ class _Rows:
         return self.records.integers("sys_flag")
 
     @cached_property
-    def pairs(self) -> PropertyPairs | AlikePairs:
-        return property_pairs(self.records.properties())
+    def pairs(self) -> Pairs:
+        return pairs_of(self.records)
 
     @cached_property
     def offset_ids(self) -> pa.Array:
         """Address, port and commit log offset of each record in hexadecimal."""
         hosts = self.records.hosts("store_host")
         offsets = self.records.integers("commit_log_offset").astype(">i8").view(np.uint8).reshape(-1, 8)
-        digits = _HEX.take(np.concatenate((hosts, offsets), axis=1))
-        width = 2 * (hosts.shape[1] + 8)
-        bounds = np.arange(len(hosts) + 1, dtype=np.int32) * width
-        return pa.Array.from_buffers(pa.string(), len(hosts), [None, pa.py_buffer(bounds), pa.py_buffer(digits)])
+        digits = np.empty((len(hosts), hosts.shape[1] + 8), np.uint16)
+        digits[:, :-8] = _HEX[hosts[:1] if (hosts == hosts[:1]).all() else hosts]
+        digits[:, -8:] = _HEX[offsets]
+        return texts_column(digits.view(np.uint8))
 
     @cached_property
     def bodies(self) -> tuple[pa.Array, pa.Array | None]:
@@ -238,6 +238,8 @@ def _host(field: str) -> Callable[[_Rows, Column], pa.Array]:
 
 def _host_texts(hosts: NDArray[np.uint8]) -> pa.Array:
     """Hosts as ``address:port``; there are few different ones in a batch."""
+    if len(hosts) and (hosts == hosts[0]).all():
+        return repeated((_host_text(hosts[0].tobytes()),), len(hosts))
     if hosts.shape[1] == HOST_V4_BYTES:
         encoded = pa.array(hosts.view(np.uint64).reshape(-1)).dictionary_encode()
         texts = [_host_text(number.to_bytes(8, "little")) for number in encoded.dictionary.to_pylist()]

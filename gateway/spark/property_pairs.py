@@ -7,15 +7,16 @@ numpy; the odd ones are written anew by that module first, so that both readers 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gateway.spark.alike_pairs import AlikePairs, alike_pairs
-from gateway.spark.records import Integers, slices
+from gateway.spark.alike_pairs import AlikePairs, NamedAlikePairs, alike_pairs, named_alike_pairs
+from gateway.spark.byte_tables import is_visible_ascii
+from gateway.spark.records import Integers, Records, slices
 from wire.message.properties import build_properties, parse_properties
 
 _NAME_END: Final = 1
@@ -73,11 +74,22 @@ class PropertyPairs:
         return self._rows
 
 
-def property_pairs(raw: pa.Array) -> PropertyPairs | AlikePairs:
+Pairs: TypeAlias = PropertyPairs | AlikePairs | NamedAlikePairs
+"""They have the same columns."""
+
+
+def pairs_of(records: Records) -> Pairs:
+    """The pairs of the properties of records."""
+    table = records.property_table()
+    alike = None if table is None else alike_pairs(table)
+    return property_pairs(records.properties()) if alike is None else alike
+
+
+def property_pairs(raw: pa.Array) -> Pairs:
     """The pairs of property strings, given as an Arrow array of bytes without nulls."""
     _, offsets, data = raw.buffers()
     if data is not None:
-        alike = alike_pairs(data, np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1])
+        alike = named_alike_pairs(data, np.frombuffer(offsets, np.int32)[raw.offset : raw.offset + len(raw) + 1])
         if alike is not None:
             return alike
     try:
@@ -167,7 +179,7 @@ def _odd_rows(at: Integers, kinds: NDArray[np.uint8], firsts: Integers, bounds: 
     return np.union1d(bad, np.flatnonzero(counts & 1))
 
 
-def map_column(pairs: PropertyPairs | AlikePairs, kind: pa.MapType) -> pa.Array:
+def map_column(pairs: Pairs, kind: pa.MapType) -> pa.Array:
     """The pairs as one map for each message."""
     return pa.MapArray.from_arrays(pa.array(pairs.offsets.astype(np.int32)), pairs.names, pairs.values, type=kind)
 
@@ -178,6 +190,8 @@ def words_column(texts: pa.Array, kind: pa.ListType) -> pa.Array:
     if not pc.any(present).as_py():
         empty = pa.array(np.zeros(len(texts) + 1, np.int32))
         return pa.ListArray.from_arrays(empty, pa.array([], pa.string()), type=kind)
+    if not texts.null_count and is_visible_ascii(texts) and pc.min(pc.binary_length(texts)).as_py():
+        return pa.ListArray.from_arrays(pa.array(np.arange(len(texts) + 1, dtype=np.int32)), texts, type=kind)
     trimmed = pc.utf8_trim_whitespace(texts.fill_null(""))
     words = pc.utf8_split_whitespace(trimmed)
     counts = np.where(pc.equal(trimmed, "").to_numpy(zero_copy_only=False), 0, pc.list_value_length(words).to_numpy())

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from gateway.spark.byte_tables import bytes_column
 from wire.errors import RecordError
 from wire.fixed_layout import FixedLayout
 from wire.message.flags import SysFlag
@@ -33,8 +34,8 @@ _MOST_RUNS: Final = 32
 """Runs of records of one size that are followed in a buffer."""
 
 
-def _dtype(layout: FixedLayout) -> np.dtype[Any]:
-    """The numpy form of a head."""
+def numpy_layout(layout: FixedLayout) -> np.dtype[Any]:
+    """The numpy form of a layout."""
     formats: list[Any] = []
     for name in layout.names:
         packer = layout.packer(name)
@@ -43,7 +44,7 @@ def _dtype(layout: FixedLayout) -> np.dtype[Any]:
     return np.dtype({"names": list(layout.names), "formats": formats, "offsets": offsets, "itemsize": layout.size})
 
 
-_HEADS: Final = {flags: _dtype(layout) for flags, layout in HEADS.items()}
+_HEADS: Final = {flags: numpy_layout(layout) for flags, layout in HEADS.items()}
 
 
 def record_starts(buffer: Whole) -> Integers:
@@ -120,7 +121,9 @@ class Records:
 
     __slots__ = (
         "_buffer",
+        "_distance",
         "_heads",
+        "_properties_bytes",
         "_topic_at",
         "_topic_bytes",
         "body_at",
@@ -137,7 +140,8 @@ class Records:
         dtype = _HEADS[host_flags]
         if len(starts) and int(starts[-1]) + dtype.itemsize > len(buffer):
             parse_record(buffer, int(starts[-1]))
-        self._heads = _heads(buffer, starts, dtype)
+        self._distance = _distance(starts)
+        self._heads = _heads(buffer, starts, dtype, self._distance)
         self._find_parts(dtype.itemsize)
 
     def __len__(self) -> int:
@@ -154,12 +158,25 @@ class Records:
 
     def bodies(self) -> pa.Array:
         """The bodies as they travelled."""
-        return slices(self.buffer, self.body_at, self.body_bytes)
+        table = self._table(self.body_at, self.body_bytes)
+        return slices(self.buffer, self.body_at, self.body_bytes) if table is None else bytes_column(table)
 
     def properties(self) -> pa.Array:
         """The property strings, as bytes."""
-        ends = self.starts + self.integers("total_size")
-        return slices(self.buffer, self.properties_at, ends - self.properties_at)
+        return slices(self.buffer, self.properties_at, self._properties_bytes)
+
+    def property_table(self) -> NDArray[np.uint8] | None:
+        """The same as rows of bytes where they lie, when they are of one length and as far apart as the records."""
+        return self._table(self.properties_at, self._properties_bytes)
+
+    def _table(self, at: Integers, sizes: Integers) -> NDArray[np.uint8] | None:
+        """Pieces of one length, at the same place in every record, as they lie in the buffer."""
+        if not self._distance or (at - at[0] != self.starts - self.starts[0]).any():
+            return None
+        size = int(sizes[0])
+        if not size or (sizes != size).any():
+            return None
+        return np.ndarray((len(at), size), np.uint8, self.buffer, int(at[0]), (self._distance, 1))
 
     def all_of_topic(self, name: bytes) -> bool:
         """Whether every record is of this topic."""
@@ -187,6 +204,7 @@ class Records:
         self._refuse(self.properties_at > ends)
         stated = self._buffer[length_at].astype(np.int64) << 8 | self._buffer[length_at + 1]
         self._refuse(self.properties_at + stated != ends)
+        self._properties_bytes = stated
 
     def _refuse(self, bad: NDArray[np.bool_]) -> None:
         """Raise what the careful reader says of the first bad record."""
@@ -196,12 +214,18 @@ class Records:
             raise RecordError(f"the parts of the record at {at} do not add up")
 
 
-def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any]) -> NDArray[Any]:
+def _distance(starts: Integers) -> int:
+    """How far apart all neighbours are; 0 when some are farther than others, or there are none."""
+    if len(starts) < 2:
+        return len(starts)
+    distance = int(starts[1] - starts[0])
+    return distance if distance > 0 and (np.diff(starts) == distance).all() else 0
+
+
+def _heads(buffer: Whole, starts: Integers, dtype: np.dtype[Any], distance: int) -> NDArray[Any]:
     """The heads at some places: where they lie when their distances are the same, else a copy."""
-    if len(starts) > 1:
-        distance = int(starts[1] - starts[0])
-        if distance > 0 and (np.diff(starts) == distance).all():
-            return np.ndarray((len(starts),), dtype, buffer, int(starts[0]), (distance,))
+    if distance:
+        return np.ndarray((len(starts),), dtype, buffer, int(starts[0]), (distance,))
     # A head can begin at any byte: an array of all of them, of which those that are one are taken.
     every = max(len(buffer) - dtype.itemsize + 1, 0)
     # As opaque bytes first: numpy copies a structure field by field.
@@ -215,11 +239,10 @@ Group: TypeAlias = tuple[Integers | None, Records]
 def by_hosts(buffer: Whole, starts: Integers) -> Iterator[Group]:
     """The records in groups whose heads are alike; mostly one group."""
     flags = host_flags(buffer, starts)
-    kinds = np.unique(flags)
-    if len(kinds) <= 1:
-        yield None, Records(buffer, starts, int(kinds[0]) if len(kinds) else 0)
+    if not len(flags) or (flags == flags[0]).all():
+        yield None, Records(buffer, starts, int(flags[0]) if len(flags) else 0)
         return
-    for kind in kinds:
+    for kind in np.unique(flags):
         places = np.flatnonzero(flags == kind)
         yield places, Records(buffer, starts[places], int(kind))
 
@@ -244,10 +267,11 @@ def queue_offsets(buffer: Whole, starts: Integers) -> Integers:
 
 
 _MOST_SLICED_BYTES: Final = 2**31 - 1
+_BYTES: Final = pa.binary()
 
 
-def slices(buffer: Whole | pa.Buffer, at: Integers, sizes: Integers) -> pa.Array:
-    """Pieces of a buffer, in rising order and without overlap, as one Arrow array of bytes.
+def slices(buffer: Whole | pa.Buffer, at: Integers, sizes: Integers, kind: pa.DataType = _BYTES) -> pa.Array:
+    """Pieces of a buffer, in rising order and without overlap, as one Arrow array of bytes, or of texts.
 
     Pieces and the gaps between them are first seen as one array without copying anything; then Arrow takes every
     second one.
@@ -259,5 +283,5 @@ def slices(buffer: Whole | pa.Buffer, at: Integers, sizes: Integers) -> pa.Array
     bounds[0:-1:2] = at
     bounds[1::2] = at + sizes
     bounds[-1] = whole.size
-    pieces_and_gaps = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(bounds), whole])
+    pieces_and_gaps = pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(bounds), whole])
     return pieces_and_gaps.take(pa.array(np.arange(0, 2 * count, 2)))

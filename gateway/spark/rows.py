@@ -18,8 +18,10 @@ import pyarrow.compute as pc
 from gateway.client.errors import MessageRefused
 from gateway.client.message import RESERVED_PROPERTIES, Message
 from gateway.client.names import check_topic
+from gateway.spark.byte_tables import is_visible_ascii
 from gateway.spark.errors import SchemaRefused
-from gateway.spark.schema import COLUMNS, ON_DEMAND
+from gateway.spark.plain_parts import PlainRows
+from gateway.spark.schema import COLUMNS, ON_DEMAND, WORDS
 from gateway.spark.spelling import did_you_mean
 from wire.message.properties import PropertyName
 
@@ -37,8 +39,10 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "deliverAt": ("timestamp",),
 }
 """Columns that are written, and their types in Spark's words."""
-_PLAIN_TAG: Final = r"\A[A-Za-z0-9_.:-]*\z"
 _PLAIN_BYTES: Final = 1024 * 1024
+_PLAIN_TEXT_BYTES: Final = 4096
+_PLAIN_COLUMNS: Final = frozenset({"body", "tags", "keys", "topic"})
+"""Of messages that are made many at a time, with bodies, tags and keys of this size at most."""
 _IGNORED: Final = frozenset(column.name for column in (*COLUMNS, *ON_DEMAND)) - frozenset(_TYPES)
 
 
@@ -49,15 +53,6 @@ class RowToSend:
     message: Message
     queue_id: int | None = None
     broker_name: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PlainRows:
-    """Messages that are a body and a tag, empty where there is none."""
-
-    topic: str
-    bodies: Sequence[bytes]
-    tags: Sequence[str]
 
 
 class RowReader:
@@ -93,24 +88,24 @@ class RowReader:
         self._topic = topic
 
     def plain(self, batch: pa.RecordBatch) -> PlainRows | None:
-        """The messages of a batch when all are to go anywhere and have bodies and usual tags only; else None.
+        """The messages of a batch when all may go anywhere and have bodies and usual tags and keys only; else None.
 
         :raises MessageRefused: the topic has no name that is allowed.
         """
-        if self._topic is None or not self._columns.keys() <= {"body", "tags", "topic"}:
+        if self._topic is None or not self._columns.keys() <= _PLAIN_COLUMNS:
             return None
         check_topic(self._topic)
         bodies = batch.column(self._columns["body"])
         sizes = pc.min_max(pc.binary_length(bodies)).as_py()
         if bodies.null_count or not batch.num_rows or not 0 < sizes["min"] <= sizes["max"] <= _PLAIN_BYTES:
             return None
-        tags: Sequence[str] = ("",) * batch.num_rows
-        if "tags" in self._columns:
-            column = batch.column(self._columns["tags"]).fill_null("")
-            if not pc.all(pc.match_substring_regex(column, _PLAIN_TAG)).as_py():
+        texts: dict[str, pa.Array] = {}
+        for name in self._columns.keys() & {"tags", "keys"}:
+            found = _plain_texts(batch.column(self._columns[name]))
+            if found is None:
                 return None
-            tags = column.to_pylist()
-        return PlainRows(self._topic, bodies.cast(pa.binary()).to_pylist(), tags)
+            texts[name] = found
+        return PlainRows(self._topic, bodies.cast(pa.binary()), **texts)
 
     def rows(self, batch: pa.RecordBatch) -> Iterator[RowToSend]:
         """The messages of a batch, in its order.
@@ -148,3 +143,17 @@ class RowReader:
             flag=values.get("flag") or 0,
         )
         return RowToSend(message, values.get("queueId"), values.get("brokerName"))
+
+
+def _plain_texts(column: pa.Array) -> pa.Array | None:
+    """A text for each message, empty where there is none; None when one is unusual. Words are joined by a space."""
+    is_list = pa.types.is_list(column.type) or pa.types.is_large_list(column.type)
+    texts = column.cast(WORDS if is_list else pa.string())
+    words = texts.flatten() if is_list else texts.fill_null("")
+    if words.null_count or not is_visible_ascii(words):
+        return None
+    if is_list:
+        if pc.min(pc.binary_length(words)).as_py() == 0:
+            return None
+        words = pc.binary_join(texts, " ").fill_null("")
+    return words if pc.max(pc.binary_length(words)).as_py() <= _PLAIN_TEXT_BYTES else None

@@ -10,8 +10,9 @@ import pytest
 from gateway.client.errors import MessageRefused
 from gateway.client.message import Message
 from gateway.spark.errors import SchemaRefused
-from gateway.spark.rows import PlainRows, RowReader, RowToSend
-from gateway.spark.schema import COLUMNS, TEXTS
+from gateway.spark.plain_parts import PlainRows
+from gateway.spark.rows import RowReader, RowToSend
+from gateway.spark.schema import COLUMNS, TEXTS, WORDS
 
 BODY = ("body", "binary")
 
@@ -110,10 +111,16 @@ def plain(fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | No
     return RowReader(fields, topic).plain(batch)
 
 
-def test_bodies_and_usual_tags_are_plain() -> None:
+def test_bodies_and_usual_tags_and_keys_are_plain() -> None:
     tagged = plain([("body", "string"), ("tags", "string")], [pa.array(["ü", "b"]), pa.array(["new-1", None])])
-    assert tagged == PlainRows("orders", ["ü".encode(), b"b"], ["new-1", ""])
-    assert plain([BODY], [pa.array([b"a"])]) == PlainRows("orders", [b"a"], ("",))
+    assert tagged == PlainRows("orders", pa.array(["ü".encode(), b"b"]), pa.array(["new-1", ""]))
+    assert plain([BODY], [pa.array([b"a"])]) == PlainRows("orders", pa.array([b"a"]))
+    body = pa.array([b"a", b"b", b"c"])
+    for keys in (pa.array([["k", "l"], None, []], WORDS), pa.array([["k", "l"], None, []], pa.large_list(pa.string()))):
+        found = plain([BODY, ("keys", "array<string>")], [body, keys])
+        assert found == PlainRows("orders", body, keys=pa.array(["k l", "", ""]))
+    found = plain([BODY, ("keys", "string")], [body, pa.array(["k", None, ""], pa.large_string())])
+    assert found == PlainRows("orders", body, keys=pa.array(["k", "", ""]))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +133,11 @@ def test_bodies_and_usual_tags_are_plain() -> None:
         ([BODY, ("queueId", "int")], [pa.array([b"a"]), pa.array([1])], "orders"),
         ([BODY, ("tags", "string")], [pa.array([b"a"]), pa.array(["a\x01b"])], "orders"),
         ([BODY, ("tags", "string")], [pa.array([b"a"]), pa.array(["a\n"])], "orders"),
+        ([BODY, ("tags", "string")], [pa.array([b"a"]), pa.array(["x" * 5000])], "orders"),
+        ([BODY, ("keys", "string")], [pa.array([b"a"]), pa.array(["a b"])], "orders"),
+        ([BODY, ("keys", "array<string>")], [pa.array([b"a"]), pa.array([["a", ""]], WORDS)], "orders"),
+        ([BODY, ("keys", "array<string>")], [pa.array([b"a"]), pa.array([["a", None]], WORDS)], "orders"),
+        ([BODY, ("keys", "array<string>")], [pa.array([b"a"]), pa.array([["ü"]], WORDS)], "orders"),
     ],
 )
 def test_other_rows_are_looked_at_one_by_one(

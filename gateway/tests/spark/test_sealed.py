@@ -75,13 +75,38 @@ def test_spans_end_with_their_file_and_have_so_many_records_and_bytes(
     store: StoreFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = read(store, broker_of(store), 0, 100)
-    monkeypatch.setattr(sealed, "SPAN_BYTES", 700)
+    monkeypatch.setattr(sealed, "MAPPED_SPAN_BYTES", 700)
     monkeypatch.setattr(sealed, "UNITS_READ", 5)
     assert read(store, broker_of(store), 0, 100) == expected
     part = SealedRange(str(store.root), QueueRange(MessageQueue("orders", BROKER, 0), 0, 100))
     sizes = [len(span.buffer) for span in part.spans(most_records=3)]
     assert max(sizes) < 700 + FILE_BYTES / 4
     assert len(sizes) > UNITS_IN_FILE
+    monkeypatch.setattr(sealed, "MAPPED_SPAN_BYTES", FILE_BYTES)
+    whole = [span.next_offset - span.first for span in part.spans()]
+    monkeypatch.setattr(sealed, "SPAN_BYTES", 300)
+    assert read(store, broker_of(store), 0, 100) == expected
+    assert len(list(part.spans())) > 2 * len(whole)
+
+
+@pytest.mark.parametrize("least", [1000, 4])
+def test_neighbours_are_brought_together_and_give_the_same_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(sealed, "LEAST_NEIGHBOURS", least)
+    files = StoreFiles(tmp_path)
+    for number in range(40):
+        files.fill([OTHERS], b"half" * 3)
+        for place in range(6):
+            files.fill([ORDERS], b"%02d/%d" % (number, place))
+    part = SealedRange(str(tmp_path), QueueRange(MessageQueue("orders", BROKER, 0), 0, 240))
+    spans = [(bytes(span.buffer), span.starts[-1], span.next_offset) for span in part.spans()]
+    assert any(b"half" in buffer for buffer, _, _ in spans) == (least > 4)
+    mine = files.records[ORDERS]
+    assert all(len(buffer) == last + len(mine[end - 1]) for buffer, last, end in spans)
+    if least == 4:
+        assert b"".join(buffer for buffer, _, _ in spans) == b"".join(mine[: spans[-1][2]])
+    assert read(files, broker_of(files), 0, 240) == read(files, broker_of(files), 0, 240, storePath="")
 
 
 def test_tags_are_looked_at_in_files_too(store: StoreFiles) -> None:

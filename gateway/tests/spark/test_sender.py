@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from gateway.client.errors import BrokerError, ConnectionLost, MessageRefused, RequestTimeout, RouteNotFound
 from gateway.client.message import Message
 from gateway.client.queue_choice import queue_by_key
 from gateway.client.routes import TopicRoute
+from gateway.spark import sender as sender_module
 from gateway.spark.options import write_options
-from gateway.spark.rows import PlainRows, RowToSend
+from gateway.spark.plain_parts import PlainRows
+from gateway.spark.rows import RowToSend
 from gateway.spark.sender import Sender
 from gateway.tests.spark.messages import HOST
 from gateway.tests.spark.pretend_cluster import queue
@@ -251,15 +254,18 @@ def test_a_half_message_cannot_be_delayed(brokers: PretendBrokers) -> None:
 
 
 @pytest.mark.parametrize("batch_bytes", ["1", "1000", "100000"])
-def test_plain_rows_are_sent_as_rows_are_sent(batch_bytes: str) -> None:
-    tags = ["A", "", "b-1"] * 5
+@pytest.mark.parametrize("some_without", [False, True])
+def test_plain_rows_are_sent_as_rows_are_sent(batch_bytes: str, some_without: bool) -> None:
+    tags = ["A", "" if some_without else "B", "b-1"] * 5
+    keys = [("k",), ("k", "l"), () if some_without else ("m",)] * 5
     bodies = [b"%d" % number * 50 for number in range(15)]
     plain, each = PretendBrokers(), PretendBrokers()
     quick, slow = a_sender(plain, batchBytes=batch_bytes), a_sender(each, batchBytes=batch_bytes)
-    quick.send_plain(PlainRows("orders", bodies[:7], tags[:7]))
-    quick.send_plain(PlainRows("orders", bodies[7:], tags[7:]))
-    for body, tag in zip(bodies, tags, strict=True):
-        slow.send(RowToSend(Message("orders", body, tags=tag)))
+    rows = PlainRows("orders", pa.array(bodies), pa.array(tags), pa.array(map(" ".join, keys)))
+    quick.send_plain(rows.part(0, 7))
+    quick.send_plain(rows.part(7, 8))
+    for body, tag, words in zip(bodies, tags, keys, strict=True):
+        slow.send(RowToSend(Message("orders", body, tags=tag, keys=words)))
     assert quick.finish() == slow.finish() == 15
     assert plain.bodies == each.bodies == bodies
     ids = {found["UNIQ_KEY"] for found in plain.properties()}
@@ -270,3 +276,27 @@ def test_plain_rows_are_sent_as_rows_are_sent(batch_bytes: str) -> None:
     assert [(header.topic, len(parts)) for header, parts in plain.stored] == [
         (header.topic, len(parts)) for header, parts in each.stored
     ]
+
+
+def test_plain_rows_go_on_with_the_batch_that_rows_began(brokers: PretendBrokers) -> None:
+    sender = a_sender(brokers)
+    sender.send(RowToSend(Message("orders", b"first")))
+    sender.send_plain(PlainRows("orders", pa.array([b"second", b"third"])))
+    sender.send(RowToSend(Message("orders", b"last")))
+    assert sender.finish() == 4
+    assert [[part.body for part in parts] for _, parts in brokers.stored] == [[b"first", b"second", b"third", b"last"]]
+    assert [found["SPARK_SEQ"] for found in brokers.properties()] == ["0", "1", "2", "3"]
+
+
+def test_plain_rows_keep_below_what_brokers_take_and_below_the_parts_of_a_batch(
+    brokers: PretendBrokers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sender = a_sender(brokers, batchBytes="4000000")
+    sender.send_plain(PlainRows("orders", pa.array([b"x" * 1_500_000] * 4)))
+    sender.finish()
+    assert [len(parts) for _, parts in brokers.stored] == [2, 2]
+    brokers.stored.clear()
+    monkeypatch.setattr(sender_module, "MAX_PARTS", 3)
+    sender.send_plain(PlainRows("orders", pa.array([b"x"] * 8)))
+    sender.finish()
+    assert [len(parts) for _, parts in brokers.stored] == [3, 3, 2]

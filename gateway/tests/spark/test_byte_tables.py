@@ -1,0 +1,47 @@
+"""Columns of values of one length."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from gateway.spark import byte_tables
+from gateway.spark.byte_tables import bytes_column, is_visible_ascii, repeated, repeated_row, texts_column
+
+TABLE = np.frombuffer(b"abcdefghijkl", np.uint8).reshape(3, 4)
+
+
+def test_rows_of_a_table_are_values_wherever_they_lie() -> None:
+    assert bytes_column(TABLE).to_pylist() == [b"abcd", b"efgh", b"ijkl"]
+    assert texts_column(TABLE[:, 1:3]).to_pylist() == ["bc", "fg", "jk"]
+    for column in (bytes_column(TABLE), texts_column(TABLE[:, 1:3])):
+        column.validate(full=True)
+
+
+@pytest.mark.parametrize("most_kept", [0, 1000])
+def test_texts_are_repeated(most_kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(byte_tables, "MOST_KEPT_BYTES", most_kept)
+    assert repeated(("a", "üb"), 2).to_pylist() == ["a", "üb", "a", "üb"]
+    assert repeated(("a",), 0).to_pylist() == []
+    rows = repeated_row(b"ab", 2)
+    rows[0, 0] = ord("x")
+    assert (rows.tobytes(), repeated_row(b"ab", 2).tobytes()) == (b"xbab", b"abab")
+    assert (repeated(("a",), 3) is repeated(("a",), 3)) == (most_kept > 0)
+
+
+@pytest.mark.parametrize(
+    ("texts", "visible"),
+    [
+        (pa.array(["a", "", "~!"]), True),
+        (pa.array([], pa.string()), True),
+        (pa.array(["", ""]), True),
+        (pa.array(["a b"]), False),
+        (pa.array(["a\x7f"]), False),
+        (pa.array(["ü"]), False),
+        (pa.array(["a b", "c", "d e"]).slice(1, 1), True),
+        (pa.array(["a", "c d"]).slice(1, 1), False),
+    ],
+)
+def test_visible_ascii_is_told_from_other_text(texts: pa.Array, visible: bool) -> None:
+    assert is_visible_ascii(texts) is visible
