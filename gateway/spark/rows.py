@@ -39,7 +39,7 @@ _TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "deliverAt": ("timestamp",),
 }
 """Columns that are written, and their types in Spark's words."""
-_PLAIN_BYTES: Final = 1024 * 1024
+_PLAIN_BYTES: Final = 256 * 1024
 _PLAIN_TEXT_BYTES: Final = 4096
 _PLAIN_COLUMNS: Final = frozenset({"body", "tags", "keys", "topic"})
 """Of messages that are made many at a time, with bodies, tags and keys of this size at most."""
