@@ -23,11 +23,14 @@ class BenchmarkError(Exception):
 
 def jars(name: str) -> Path:
     """The jars listed by `docker/<name>/pom.xml`, fetched by Maven once."""
-    target = CACHE / f"{name}-{APACHE_VERSION}"
+    pom = REPOSITORY / "docker" / name / "pom.xml"
+    return listed_jars(pom, CACHE / f"{name}-{APACHE_VERSION}", f"-Drocketmq.version={APACHE_VERSION}")
+
+
+def listed_jars(pom: Path, target: Path, *settings: str) -> Path:
+    """The jars listed by a pom, fetched by Maven once into a directory, which is returned."""
     if not (target / "complete").exists():
-        maven = _tool("mvn", "maven")
-        command = [maven, "-B", "-ntp", "-q", "-f", str(REPOSITORY / "docker" / name / "pom.xml")]
-        command += [f"-Drocketmq.version={APACHE_VERSION}", "dependency:copy-dependencies"]
+        command = [tool("mvn", "maven"), "-B", "-ntp", "-q", "-f", str(pom), *settings, "dependency:copy-dependencies"]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={target}"]
         subprocess.run(command, check=True)
         (target / "complete").touch()
@@ -43,13 +46,17 @@ def programs() -> str:
     stamp = target / "complete"
     if not stamp.exists() or stamp.stat().st_mtime < newest:
         target.mkdir(parents=True, exist_ok=True)
-        command = [_tool("javac", "openjdk-17-jdk-headless"), "-encoding", "UTF-8", "-cp", f"{client}/*"]
+        command = [tool("javac", "openjdk-17-jdk-headless"), "-encoding", "UTF-8", "-cp", f"{client}/*"]
         subprocess.run([*command, "-d", str(target), *map(str, sources)], check=True)
         stamp.touch()
     return f"{target}:{client}/*"
 
 
-def _tool(name: str, package: str) -> str:
+def tool(name: str, package: str) -> str:
+    """The path of a program.
+
+    :raises BenchmarkError: it is not installed; ``package`` is Debian's with it.
+    """
     path = shutil.which(name)
     if path is None:
         raise BenchmarkError(f"{name} is missing; on Debian: apt-get install {package}")
@@ -81,7 +88,7 @@ class Running:
 
 def start_program(name: str, *arguments: str, flags: tuple[str, ...] = CLIENT_FLAGS) -> Running:
     """Start one of `benchmarks/java` in a JVM of its own."""
-    command = [_tool("java", "openjdk-17-jre-headless"), *flags, "-cp", programs(), name, *arguments]
+    command = [tool("java", "openjdk-17-jre-headless"), *flags, "-cp", programs(), name, *arguments]
     pipe = subprocess.PIPE
     return Running(subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=CACHE))
 
