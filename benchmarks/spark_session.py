@@ -68,9 +68,9 @@ def consume_stream(frame: Any) -> float:
     """The same with all that there is to a stream; how many rows a second it went on with after the first batch."""
     query = frame.writeStream.format("noop").trigger(availableNow=True).start()
     query.awaitTermination()
-    later = [progress for progress in query.recentProgress if progress["numInputRows"]][1:]
+    later = [progress for progress in query.recentProgress if progress.numInputRows][1:]
     taken_ms = sum(progress["durationMs"]["triggerExecution"] for progress in later)
-    return sum(progress["numInputRows"] for progress in later) / taken_ms * 1000 if later else math.nan
+    return sum(progress.numInputRows for progress in later) / taken_ms * 1000 if later else math.nan
 
 
 def cost_of(way: Callable[[], object], rows: int, servers: Collection[int], *, idle: Collection[int] = ()) -> Cost:

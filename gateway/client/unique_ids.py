@@ -16,6 +16,7 @@ from gateway.client.clock import Milliseconds
 from wire.message.message_id import UNIQUE_KEY_TAIL, UniqueKeys
 
 _TAIL_CHARS: Final = UNIQUE_KEY_TAIL.size * 2
+_COUNTED: Final = 0xFFFF
 
 
 class UniqueIds:
@@ -50,11 +51,21 @@ class UniqueIds:
         """The next id, for a caller that has looked at the clock already."""
         # As UniqueKeys packs its tail; text at once, since one is made for every message.
         if now_ms != self._last_ms:
-            if not self._month_started_ms <= now_ms < self._month_ends_ms:
-                self._month_started_ms, self._month_ends_ms = month_of(now_ms)
-            self._last_ms = now_ms
-            self._timed_head = f"{self._head}{now_ms - self._month_started_ms:08X}"
-        return f"{self._timed_head}{next(self._counter) & 0xFFFF:04X}"
+            self._turn_to(now_ms)
+        return f"{self._timed_head}{next(self._counter) & _COUNTED:04X}"
+
+    def create_all(self, now_ms: int, count: int) -> tuple[str, list[int]]:
+        """So many ids at once, 65,535 at most: what all begin with, and what the last 4 digits of each say."""
+        assert 0 <= count <= _COUNTED, "else ids would come twice"
+        if now_ms != self._last_ms:
+            self._turn_to(now_ms)
+        return self._timed_head, [number & _COUNTED for number in itertools.islice(self._counter, count)]
+
+    def _turn_to(self, now_ms: int) -> None:
+        if not self._month_started_ms <= now_ms < self._month_ends_ms:
+            self._month_started_ms, self._month_ends_ms = month_of(now_ms)
+        self._last_ms = now_ms
+        self._timed_head = f"{self._head}{now_ms - self._month_started_ms:08X}"
 
 
 def month_of(now_ms: int) -> tuple[int, int]:

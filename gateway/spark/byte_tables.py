@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
+"""The two digits of each byte."""
 MOST_KEPT_BYTES: Final = 2 * 1024 * 1024
 """Of one column that is kept for batches to come."""
 _SPACE: Final = 32
@@ -24,6 +26,11 @@ def bytes_column(table: NDArray[np.uint8]) -> pa.Array:
 def texts_column(table: NDArray[np.uint8]) -> pa.Array:
     """The rows of a table of UTF-8, each a text."""
     return _column(pa.string(), table)
+
+
+def hexadecimal(table: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The digits of the bytes of each row."""
+    return _HEX[table].view(np.uint8)
 
 
 def texts_of(data: bytes | NDArray[np.uint8], sizes: tuple[int, ...], count: int) -> pa.Array:

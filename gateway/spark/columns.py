@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused
-from gateway.spark.byte_tables import repeated, texts_column
+from gateway.spark.byte_tables import hexadecimal, repeated, texts_column
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import Pairs, map_column, pairs_of, words_column
 from gateway.spark.records import Group, Integers, Records, Whole, by_hosts
@@ -41,8 +41,6 @@ from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, unpack_host
 from wire.message.properties import PropertyName, parse_properties
 
-_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
-"""The two digits of each byte."""
 _CRC_MASK: Final = 0x7FFFFFFF
 _IN_PARTS: Final = SysFlag.INNER_BATCH | SysFlag.NEED_UNWRAP
 
@@ -136,10 +134,10 @@ class _Rows:
         """Address, port and commit log offset of each record in hexadecimal."""
         hosts = self.records.hosts("store_host")
         offsets = self.records.integers("commit_log_offset").astype(">i8").view(np.uint8).reshape(-1, 8)
-        digits = np.empty((len(hosts), hosts.shape[1] + 8), np.uint16)
-        digits[:, :-8] = _HEX[hosts[:1] if (hosts == hosts[:1]).all() else hosts]
-        digits[:, -8:] = _HEX[offsets]
-        return texts_column(digits.view(np.uint8))
+        digits = np.empty((len(hosts), 2 * hosts.shape[1] + 16), np.uint8)
+        digits[:, :-16] = hexadecimal(hosts[:1] if (hosts == hosts[:1]).all() else hosts)
+        digits[:, -16:] = hexadecimal(offsets)
+        return texts_column(digits)
 
     @cached_property
     def bodies(self) -> tuple[pa.Array, pa.Array | None]:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from gateway.spark.byte_tables import bytes_column
+from gateway.spark.byte_tables import bytes_column, hexadecimal, texts_column
 from gateway.spark.records import numpy_layout
 from wire.message.batch import MIN_PART_BYTES, PART_HEAD
 from wire.message.properties import PropertyName
@@ -36,13 +36,14 @@ class PlainRows:
         return PlainRows(self.topic, self.bodies.slice(begin, count), tags, keys)
 
 
-def plain_parts(rows: PlainRows, msg_ids: Sequence[str], stamp: str, first_number: int) -> pa.Array:
+def plain_parts(rows: PlainRows, ids: tuple[str, Sequence[int]], stamp: str, first_number: int) -> pa.Array:
     """The part of a batch that each message is, as an array of bytes.
 
+    :param ids: of the messages, as ``UniqueIds.create_all`` gives them.
     :param stamp: the properties of all of them, as a property string; each is numbered after it.
     """
-    properties = _properties(rows, msg_ids, stamp, first_number)
-    heads = np.zeros(len(msg_ids), _HEAD)
+    properties = _properties(rows, ids, stamp, first_number)
+    heads = np.zeros(len(rows.bodies), _HEAD)
     body_bytes, properties_bytes = (pc.binary_length(pieces).to_numpy() for pieces in (rows.bodies, properties))
     heads["total_size"] = body_bytes + properties_bytes + MIN_PART_BYTES
     heads["body_bytes"] = body_bytes
@@ -51,14 +52,15 @@ def plain_parts(rows: PlainRows, msg_ids: Sequence[str], stamp: str, first_numbe
     return pc.binary_join_element_wise(head_column, rows.bodies, length_column, properties, b"")
 
 
-def _properties(rows: PlainRows, msg_ids: Sequence[str], stamp: str, first_number: int) -> pa.Array:
+def _properties(rows: PlainRows, ids: tuple[str, Sequence[int]], stamp: str, first_number: int) -> pa.Array:
     """Their property strings, in the order that clients have."""
-    numbers = pa.array(np.arange(first_number, first_number + len(msg_ids))).cast(pa.string())
+    id_head, id_numbers = ids
+    numbers = pa.array(np.arange(first_number, first_number + len(id_numbers))).cast(pa.string())
     pieces = [
         *_pair(PropertyName.KEYS, rows.keys),
         *_pair(PropertyName.TAGS, rows.tags),
-        f"{PropertyName.WAIT}\x01true\x02{PropertyName.UNIQ_KEY}\x01",
-        pa.array(msg_ids, pa.string()),
+        f"{PropertyName.WAIT}\x01true\x02{PropertyName.UNIQ_KEY}\x01{id_head}",
+        texts_column(hexadecimal(np.array(id_numbers, ">u2").view(np.uint8).reshape(-1, 2))),
         f"\x02{stamp}SPARK_SEQ\x01",
         numbers,
         "\x02",

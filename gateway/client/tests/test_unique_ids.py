@@ -55,3 +55,13 @@ def test_a_new_month_begins_at_zero() -> None:
     assert int(ids.create()[20:28], 16) == 30 * 86_400_000 - 1000
     del moments[0]
     assert int(ids.create()[20:28], 16) == 0
+
+
+def test_many_ids_at_once_are_those_that_are_made_one_by_one() -> None:
+    one, many = (UniqueIds("10.1.2.3", 1, clock=lambda: 5_000, random=random.Random(1)) for _ in range(2))
+    expected = [one.create() for _ in range(65_540)]
+    found = [many.create()]
+    for count in (65_535, 0, 3):
+        head, numbers = many.create_all(5_000, count)
+        found += [f"{head}{number:04X}" for number in numbers]
+    assert [*found, many.create()] == expected

@@ -7,7 +7,14 @@ import pyarrow as pa
 import pytest
 
 from gateway.spark import byte_tables
-from gateway.spark.byte_tables import bytes_column, is_visible_ascii, repeated, repeated_row, texts_column
+from gateway.spark.byte_tables import (
+    bytes_column,
+    hexadecimal,
+    is_visible_ascii,
+    repeated,
+    repeated_row,
+    texts_column,
+)
 
 TABLE = np.frombuffer(b"abcdefghijkl", np.uint8).reshape(3, 4)
 
@@ -17,6 +24,10 @@ def test_rows_of_a_table_are_values_wherever_they_lie() -> None:
     assert texts_column(TABLE[:, 1:3]).to_pylist() == ["bc", "fg", "jk"]
     for column in (bytes_column(TABLE), texts_column(TABLE[:, 1:3])):
         column.validate(full=True)
+
+
+def test_bytes_are_written_in_hexadecimal() -> None:
+    assert texts_column(hexadecimal(np.array([[0, 10], [255, 18]], np.uint8))).to_pylist() == ["000A", "FF12"]
 
 
 @pytest.mark.parametrize("most_kept", [0, 1000])
