@@ -14,13 +14,14 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from gateway.client.errors import BrokerNotFound, ConnectError, RequestTimeout, RocketMQError
+from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.cluster import Bounds
 from gateway.spark.errors import DataLoss
 from gateway.spark.offsets import Checkpoint, QueueNumbers
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import QueueRange, allotted, lost, queue_text, split, start_offsets, subscribed_queues
+from wire.codes import ResponseCode
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,10 @@ STORE_LOOK_S: Final = 30.0
 """So often brokers are asked which store they have."""
 _LEAST_WAIT_S: Final = 0.05
 SAMPLE_AGE_S: Final = 60.0
+_PASSING: Final = (
+    ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY, ResponseCode.SYSTEM_ERROR,
+)  # fmt: skip
+"""What a broker says that is starting, stopping or overloaded."""
 
 
 class Sampled(Bounds, Protocol):
@@ -71,9 +76,18 @@ class MicroBatches:
         return self._initial
 
     def fix_target(self) -> None:
-        """From now on go as far as the queues go now, and no further (the trigger AvailableNow)."""
-        self._target = self._bounds.ends(subscribed_queues(self._bounds, self._options, absent_is_error=False))
+        """From now on go as far as the queues go now, and no further (the trigger AvailableNow).
+
+        One that the stream has begun to read and that is away now is read as far as it goes when it is back.
+        """
+        self._target = {}
         self._ends = self._queues = None
+        try:
+            self._target = self._bounds.ends(subscribed_queues(self._bounds, self._options, absent_is_error=False))
+        except RocketMQError as error:
+            if not _may_pass(error):
+                raise
+            log.warning("the ends of queues are not known, they are asked for again: %s", error)
 
     def reported(self) -> Checkpoint | None:
         """Where the queues end, as far as was last seen; for Spark's progress reports."""
@@ -91,6 +105,9 @@ class MicroBatches:
                 return start  # Spark asks again
             self._wait(max(self._options.poll_s, _LEAST_WAIT_S))  # to have nothing now would be the end of the query
         starts, ends = found
+        if self._target is not None:
+            known = {queue: ends[queue] for queue in start.offsets if queue in ends}
+            self._target = {**known, **self._target}
         stops = {queue: max(end, starts[queue]) for queue, end in self._within_target(ends).items() if queue in starts}
         backlog = {queue: stop - starts[queue] for queue, stop in stops.items()}
         taken = self._admitted(backlog, starts, most)
@@ -136,7 +153,9 @@ class MicroBatches:
             ends = self._current_ends()
             self._failing_since = None
             starts = self._starts(start, ends)
-        except (ConnectError, RequestTimeout, BrokerNotFound) as error:
+        except RocketMQError as error:
+            if not _may_pass(error):
+                raise
             self._note_failure(error)
             return None
         return None if starts is None else (starts, ends)
@@ -261,3 +280,10 @@ class MicroBatches:
         if known is None or now - known[0] >= SAMPLE_AGE_S:
             known = self._samples[queue] = now, self._bounds.mean_bytes(queue, offset)
         return known[1]
+
+
+def _may_pass(error: RocketMQError) -> bool:
+    """Whether it is worth while to ask again."""
+    if isinstance(error, BrokerError):
+        return error.code in _PASSING
+    return isinstance(error, ConnectError | RequestTimeout | BrokerNotFound)

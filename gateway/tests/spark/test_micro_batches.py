@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.client.errors import ConnectError
+from gateway.client.errors import BrokerError, ConnectError, RocketMQError, broker_error
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.errors import DataLoss
 from gateway.spark.micro_batches import MicroBatches
@@ -17,6 +17,7 @@ from gateway.spark.offsets import Checkpoint
 from gateway.spark.planning import QueueRange
 from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, queue
 from gateway.tests.spark.test_planning import stream_options
+from wire.codes import ResponseCode
 
 
 class Stream:
@@ -26,6 +27,8 @@ class Stream:
         self.cluster = cluster
         self.given = {"startingOffsets": "earliest", **given}
         self.now = 100.0
+        self.returns = False
+        """Whether what is down is back after a wait."""
         self.plan = self.restarted()
 
     def restarted(self) -> MicroBatches:
@@ -34,6 +37,8 @@ class Stream:
 
     def wait(self, seconds: float) -> None:
         self.now += seconds
+        if self.returns:
+            self.cluster.down = None
 
     def initial(self) -> Checkpoint:
         return through_json(self.plan.initial())
@@ -174,6 +179,48 @@ def test_available_now_does_not_end_because_a_broker_is_away(cluster: PretendClu
     del cluster.records[queue(1)]
     with pytest.raises(DataLoss, match="not there any more"):
         stream.latest(first)
+
+
+@pytest.mark.parametrize(
+    "away",
+    [ConnectError("10.0.0.7:10911", "refused"), broker_error(ResponseCode.SERVICE_NOT_AVAILABLE, "starting", "a:1")],
+)
+def test_available_now_waits_for_a_broker_that_is_away_when_it_begins(
+    cluster: PretendCluster, away: RocketMQError
+) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.fill(queue(0), 5)
+    stream.restarted()
+    cluster.down = away
+    stream.plan.fix_target()
+    stream.returns = True
+    end = stream.latest(first)
+    assert stream.ranges(first, end) == ["orders/broker-a/0 [10, 15)"]
+    cluster.fill(queue(0), 5)
+    assert stream.latest(end) is end
+
+
+def test_available_now_waits_for_queues_that_no_name_server_knows_when_it_begins(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.fill(queue(0), 5)
+    stream.restarted()
+    missing, cluster.records = cluster.records, {}
+    stream.plan.fix_target()
+    cluster.records = missing
+    end = stream.latest(first)
+    assert stream.ranges(first, end) == ["orders/broker-a/0 [10, 15)"]
+
+
+def test_what_a_broker_refuses_for_good_is_an_error_at_once(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.down = broker_error(ResponseCode.NO_PERMISSION, "no", "a:1")
+    with pytest.raises(BrokerError):
+        stream.latest(first)
+    with pytest.raises(BrokerError):
+        stream.plan.fix_target()
 
 
 def test_available_now_obeys_a_limit_of_all(cluster: PretendCluster) -> None:
