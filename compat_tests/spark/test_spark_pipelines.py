@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from compat_tests.spark.conftest import Table
 from gateway.client import Message, TransactionProducer, TransactionState
@@ -44,6 +47,19 @@ def test_bodies_in_csv_become_values_and_what_is_none_keeps_its_bytes(table: Tab
     rows = archived(table, table.folder / "archive", body_format="csv", schema="id bigint, total double").collect()
     assert sorted((row.value.id, row.value.total) for row in rows if row.value is not None) == [(7, 1.5), (8, 2.5)]
     assert [bytes(row.unreadBody) for row in rows if row.unreadBody is not None] == [b"nine,1"]
+
+
+def test_bodies_in_avro_become_values_and_one_that_is_none_may_fail_the_query(table: Table) -> None:
+    fields = [{"name": "id", "type": "long"}, {"name": "to", "type": "string"}]
+    schema = json.dumps({"type": "record", "name": "Order", "fields": fields})
+    table.fill([b"\x0e\x06ada", b"\x10\x08bell", b"\x10\x08bel"])
+    given = {"body_format": "avro", "schema": schema}
+    rows = archived(table, table.folder / "archive", **given).collect()
+    values = [(row.value.id, row.value.to) for row in rows if row.value is not None]
+    assert sorted(values) == [(7, "ada"), (8, "bell")]
+    assert [bytes(row.unreadBody) for row in rows if row.unreadBody is not None] == [b"\x10\x08bel"]
+    with pytest.raises(Exception, match=f"a body is not avro of the schema: topic {table.topic} "):
+        archived(table, table.folder / "strict", fails_on_unread=True, **given)
 
 
 def test_what_was_archived_is_sent_again(table: Table) -> None:

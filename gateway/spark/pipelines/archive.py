@@ -32,7 +32,8 @@ class ArchiveOptions:
 
     :param source: options of the source: ``nameServer``, ``subscribe`` …
     :param path: directory of the archive, on anything Spark writes to; ``checkpoint`` below it unless given.
-    :param body_format: one of ``decoding.FORMATS``, by ``schema``; ``keep_body`` keeps the bytes beside the values.
+    :param body_format: one of ``decoding.FORMATS``, by ``schema``; ``keep_body`` keeps the bytes beside the values,
+        ``fails_on_unread`` makes a body that is none of this an error.
     :param date_of: which time of a message makes its ``eventDate``.
     :param files: for each batch, date and topic.
     :param every_s: seconds between batches of a run that does not end; None: what is there now, and end.
@@ -44,6 +45,7 @@ class ArchiveOptions:
     body_format: str = BYTES
     schema: str | None = None
     keep_body: bool = False
+    fails_on_unread: bool = False
     date_of: str = STORED
     files: int = 1
     max_offsets: int = MAX_OFFSETS
@@ -96,4 +98,5 @@ def _arranged(rows: DataFrame, options: ArchiveOptions, tasks: int) -> DataFrame
     dated = rows.withColumn("eventDate", F.to_date(_DAYS[options.date_of]))
     spread = F.pmod(F.col("queueId"), F.lit(options.files))
     together = dated.repartition(tasks, "eventDate", "topic", spread)
-    return decoded(together, options.body_format, options.schema, keep_body=options.keep_body)
+    given = {"keep_body": options.keep_body, "fails": options.fails_on_unread}
+    return decoded(together, options.body_format, options.schema, **given)

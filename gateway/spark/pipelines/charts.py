@@ -33,7 +33,16 @@ class Bar:
         return sum(self.parts.values())
 
 
-def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> str:
+class Svg(str):
+    """A plot: text for a page, and a picture in a notebook."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
+def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
     """Bars side by side, the highest as high as the plot."""
     highest = max((bar.total for bar in bars), default=0) or 1
     step = WIDTH / max(len(bars), 1)
@@ -50,7 +59,7 @@ def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> str:
     return _svg(_PLOT_HEIGHT + _LABEL_HEIGHT, drawn)
 
 
-def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> str:
+def lying_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
     """Bars below each other with their names before them, the longest as long as the plot."""
     longest = max((bar.total for bar in bars), default=0) or 1
     drawn: list[str] = []
@@ -91,5 +100,5 @@ def _short(name: str) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-def _svg(height: float, drawn: Sequence[str]) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(drawn)}</svg>'
+def _svg(height: float, drawn: Sequence[str]) -> Svg:
+    return Svg(f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(drawn)}</svg>')

@@ -19,7 +19,7 @@ import click
 
 from gateway.spark.errors import OptionRefused, SparkSourceError
 from gateway.spark.pipelines.archive import BORN, MAX_FILE_ROWS, MAX_OFFSETS, STORED, ArchiveOptions, start_archive
-from gateway.spark.pipelines.decoding import BYTES, FORMATS, avro_package
+from gateway.spark.pipelines.decoding import AVRO, BYTES, FORMATS
 from gateway.spark.pipelines.progress import StreamProgress
 from gateway.spark.pipelines.replay import ReplayOptions, replay
 from gateway.spark.pipelines.session import pipeline_session
@@ -104,6 +104,7 @@ Examples:
 @click.option("--format", "body_format", type=click.Choice(FORMATS), default=BYTES, show_default=True)
 @click.option("--schema", metavar="DDL|FILE", help="What bodies hold: Spark's DDL; for avro a file with its JSON.")
 @click.option("--keep-body", is_flag=True, help="Keep the bytes beside the values: needed to replay.")
+@click.option("--fail-on-unread", "fails_on_unread", is_flag=True, help="A body that is none of this is an error.")
 @click.option("--columns", metavar="A,B,…", help="Of the source's columns, only these (and topic, body, queueId).")
 @click.option(
     "--date-of", type=click.Choice([STORED, BORN]), default=STORED, show_default=True, help="What eventDate is."
@@ -131,17 +132,16 @@ def archive(
     if bool(topics) == bool(pattern):
         raise click.UsageError("give topics or --pattern")
     what = {"subscribe": ",".join(topics)} if topics else {"subscribePattern": str(pattern)}
-    avro = body_format == "avro"
     with _errors():
         options = ArchiveOptions(
             source={"nameServer": nameserver, **what, **_pairs(more)},
             path=path,
             body_format=body_format,
-            schema=Path(schema).read_text() if avro and schema is not None else schema,
+            schema=Path(schema).read_text() if body_format == AVRO and schema is not None else schema,
             columns=tuple(name.strip() for name in columns.split(",")) if columns else (),
             **given,
         )
-        with pipeline_session("archive", master=master, packages=avro_package() if avro else None) as spark:
+        with pipeline_session("archive", master=master) as spark:
             progress = StreamProgress(sys.stderr, time.monotonic)
             query = start_archive(spark, options)
             try:

@@ -10,62 +10,82 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 BYTES: Final = "bytes"
-FORMATS: Final = (BYTES, "json", "csv", "avro")
+AVRO: Final = "avro"
+FORMATS: Final = (BYTES, "json", "csv", AVRO)
 _DAMAGED: Final = "_damaged"
 """Where Spark's readers put a text that they cannot read; taken out again here."""
-
-
-def avro_package() -> str:
-    """Maven coordinates of Spark's Avro functions, which PySpark does not bring."""
-    import pyspark
-
-    return f"org.apache.spark:spark-avro_2.13:{pyspark.__version__}"
 
 
 def check_decoding(body_format: str, schema: str | None) -> None:
     """Refuse what does not go together.
 
-    :raises OptionRefused: a schema is missing or has no use, or no such format.
+    :raises OptionRefused: a schema is missing, has no use or cannot be read, or no such format.
+    :raises NotReady: a package is missing.
     """
     if body_format not in FORMATS:
         raise OptionRefused(f"format is {body_format!r}; it must be one of {', '.join(FORMATS)}")
     if (schema is None) != (body_format == BYTES):
         says = "has no use" if schema is not None else "is missing: it says what the bodies hold"
         raise OptionRefused(f"with the format {body_format} a schema {says}")
+    if body_format == AVRO and schema is not None:
+        from gateway.spark.pipelines.avro import avro_schema
+
+        avro_schema(schema)
 
 
-def decoded(frame: DataFrame, body_format: str, schema: str | None, *, keep_body: bool) -> DataFrame:
+def decoded(
+    frame: DataFrame, body_format: str, schema: str | None, *, keep_body: bool, fails: bool = False
+) -> DataFrame:
     """The rows with their bodies as a column ``value``.
 
     :param schema: in Spark's words (``"id bigint, total double"``), for Avro as JSON.
     :param keep_body: whether ``body`` stays; else it becomes ``unreadBody``: null unless it could not be decoded.
+    :param fails: whether a body that cannot be decoded fails the query.
     """
     from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
     if body_format == BYTES:
         return frame
     assert schema is not None, "checked before"
-    value = _value(body_format, schema)
-    frame = frame.withColumn("value", value)
+    frame = frame.withColumn("value", _avro(schema) if body_format == AVRO else _text(body_format, schema))
     damaged = F.col("value").isNull()
-    if body_format != "avro":
+    if body_format != AVRO:
         damaged = damaged | F.col(f"value.{_DAMAGED}").isNotNull()
-    frame = frame.withColumn("unreadBody", F.when(damaged, F.col("body")))
-    if body_format != "avro":
+    unread = _refusal(frame, body_format) if fails else F.col("body")
+    frame = frame.withColumn("unreadBody", F.when(damaged, unread))
+    if body_format != AVRO:
         frame = frame.withColumn("value", F.when(~damaged, F.col("value").dropFields(_DAMAGED)))
     return frame if keep_body else frame.drop("body")
 
 
-def _value(body_format: str, schema: str) -> Column:
+def _avro(schema: str) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    from gateway.spark.pipelines.avro import avro_reader, avro_schema
+
+    found = avro_schema(schema)
+    arrow_type = to_arrow_type(found.data_type, timezone="UTC")
+    value: Column = F.arrow_udf(avro_reader(found, arrow_type), found.data_type)(F.col("body"))
+    return value
+
+
+def _text(body_format: str, schema: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if body_format == "avro":
-        from pyspark.sql.avro.functions import from_avro
-
-        return from_avro(F.col("body"), schema, {"mode": "PERMISSIVE"})
     text = F.col("body").cast("string")
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _DAMAGED}
     with_damaged = f"{schema}, {_DAMAGED} string"
     return (
         F.from_json(text, with_damaged, options) if body_format == "json" else F.from_csv(text, with_damaged, options)
     )
+
+
+def _refusal(frame: DataFrame, body_format: str) -> Column:
+    """The error that names the message."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    known = [name for name in ("topic", "brokerName", "queueId", "queueOffset", "msgId") if name in frame.columns]
+    place = [part for name in known for part in (F.lit(f" {name} "), F.col(name).cast("string"))]
+    text = F.concat(F.lit(f"a body is not {body_format} of the schema:"), *place)
+    return F.raise_error(text).cast("binary")

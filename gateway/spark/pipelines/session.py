@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
-"""Set by ``spark-submit`` for the program it starts: master, memory and packages are chosen by its options then."""
+"""Set by ``spark-submit`` for the program it starts: master and memory are chosen by its options then."""
 _SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.python.authenticate.socketTimeout": "120s",
@@ -30,11 +30,10 @@ _LOCAL_SETTINGS: Final[Mapping[str, str]] = {
 
 
 @contextmanager
-def pipeline_session(name: str, *, master: str = "local[*]", packages: str | None = None) -> Iterator[SparkSession]:
+def pipeline_session(name: str, *, master: str = "local[*]") -> Iterator[SparkSession]:
     """A session in which ``rocketmq`` is registered; stopped at the end.
 
     :param master: where there is no ``spark-submit`` that says it.
-    :param packages: Maven coordinates of what Spark is to load, likewise.
     :raises NotReady: Java or a package is missing; the text says which.
     """
     problems = package_problems()
@@ -49,8 +48,6 @@ def pipeline_session(name: str, *, master: str = "local[*]", packages: str | Non
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             builder = builder.config(map=dict(_LOCAL_SETTINGS))
         builder = builder.master(master).config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
-        if packages is not None:
-            builder = builder.config("spark.jars.packages", packages)
     spark = builder.getOrCreate()
     try:
         spark.sparkContext.setLogLevel("ERROR")
