@@ -16,7 +16,7 @@ from gateway.spark.cluster import Cluster
 from gateway.spark.errors import BodyUnreadable, DataLoss, SparkSourceError
 from gateway.spark.planning import QueueRange
 from gateway.spark.range_reader import RangeReader
-from gateway.spark.schema import wanted_columns
+from gateway.spark.schema import arrow_schema, known_columns, wanted_columns
 from gateway.tests.spark.messages import damaged, record
 from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, pull_answer, queue
 from gateway.tests.spark.test_planning import options
@@ -85,6 +85,22 @@ def test_batches_are_made_of_several_pulls(cluster: PretendCluster, monkeypatch:
     assert [batch.num_rows for batch in reader(cluster, 0, 100).batches()] == [64, 36]
     monkeypatch.setattr(range_reader, "CHUNK_BYTES", 1)
     assert [batch.num_rows for batch in reader(cluster, 0, 100).batches()] == [32, 32, 32, 4]
+
+
+@pytest.mark.parametrize("properties", ["map", "json"])
+def test_every_batch_has_the_very_types_that_spark_compares_only_in_the_first(
+    cluster: PretendCluster, monkeypatch: pytest.MonkeyPatch, properties: str
+) -> None:
+    monkeypatch.setattr(range_reader, "CHUNK_RECORDS", 32)
+    is_json = properties == "json"
+    fields = [(column.name, column.ddl) for column in known_columns(json_properties=is_json).values()]
+    wanted = wanted_columns(fields, json_properties=is_json)
+    cluster.records[queue(0)][40:] = [record(offset, b"", properties={}, queue_id=0) for offset in range(40, 100)]
+    pretended: Cluster = cluster  # type: ignore[assignment]
+    given = options(propertiesFormat=properties, mode="permissive")
+    found = list(RangeReader(pretended, given, wanted, QueueRange(queue(0), 0, 100)).batches())
+    assert len(found) == 4
+    assert all(batch.schema.equals(arrow_schema(wanted)) for batch in found)
 
 
 FAULTS: list[Callable[[], Exception | RemotingCommand]] = [

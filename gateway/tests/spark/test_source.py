@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader, SimpleDataSourceStreamReader
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
 
 from gateway.spark.batch_reader import BatchReader, NarrowedReader
@@ -38,6 +38,12 @@ def test_readers_and_writers_open_nothing_and_travel() -> None:
     ]
     kinds = [BatchReader, StreamReader, BatchWriter, StreamWriter]
     assert [type(pickle.loads(pickle.dumps(entry))) for entry in made] == kinds
+
+
+def test_a_stream_is_not_read_in_the_driver() -> None:
+    """As Spark would with what it calls a simple reader."""
+    assert not isinstance(source(READ).streamReader(BODY), SimpleDataSourceStreamReader)
+    assert RocketMQDataSource.simpleStreamReader is DataSource.simpleStreamReader
 
 
 def test_the_schema_is_asked_before_it_is_known_whether_it_is_for_a_stream() -> None:

@@ -110,6 +110,20 @@ def test_progress_is_shown_only_when_it_is_wanted(cluster: Watched, caplog: pyte
     assert "the progress of group g is not shown" in caplog.text
 
 
+def test_a_stream_goes_on_without_a_last_commit_or_a_stop(cluster: Watched) -> None:
+    """Spark gives neither: a batch is committed when the next one begins, and a query that ends is let go of."""
+    found: list[int] = []
+    end = None
+    for _ in range(3):
+        driver = reader(maxOffsetsPerTrigger="4", consumerGroup="g", commitOffsetsToBroker="true")
+        start = through_json(end or driver.initialOffset())
+        end = through_json(driver.latestOffset(start, ReadMaxRows(4)))
+        for partition in driver.partitions(start, end):
+            found += [offset for batch in driver.read(partition) for offset in batch.column(0).to_pylist()]
+    assert found == list(range(10))
+    assert (cluster.committed, cluster.closed) == ({}, 0)
+
+
 def test_a_stop_closes_what_was_opened(cluster: Watched) -> None:
     driver = reader()
     driver.stop()
