@@ -7,17 +7,21 @@ import random
 import time
 from typing import Any
 
+from benchmarks.java_tools import BenchmarkError
 from gateway.client.message_queue import MessageQueue
 from gateway.client.testing.server import GatewayServer
 from gateway.client.unique_ids import UniqueIds
 from gateway.spark.cluster import Access, Cluster
 from gateway.spark.connection import request
-from wire.codes import RequestCode
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.headers.send import ShortSendMessageRequest
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName, build_properties
 
 BATCH = 1000
+BATCH_BYTES = 1_000_000
+"""Of bodies in a batch at most."""
 UNDER_WAY = 8
 
 
@@ -28,24 +32,26 @@ def fill(server: GatewayServer, topic: str, count: int, size: int, *, keyed: boo
 
     :param count: how many; what does not fill a batch is left out.
     :param keyed: whether each has a tag, which all share, and a key of its own.
+    :raises BenchmarkError: a batch is refused.
     """
+    most = max(min(BATCH, BATCH_BYTES // size), 1)
     cluster = Cluster(Access(name_servers=(server.nameserver,), request_timeout_s=30.0))
     queues = cluster.queues(topic) or ()
     ids = UniqueIds("127.0.0.1", os.getpid(), clock=lambda: int(time.time() * 1000), random=random.Random(1))  # noqa: TID251
     connection = cluster.broker(queues[0].broker_name, topic)
     under_way: list[int] = []
-    for number in range(count // BATCH):
+    for number in range(count // most):
         parts = []
-        for place in range(number * BATCH, (number + 1) * BATCH):
+        for place in range(number * most, (number + 1) * most):
             own = {PropertyName.KEYS: key_of(place), PropertyName.TAGS: "A"} if keyed else {}
             raw = build_properties({**own, PropertyName.WAIT: "true", PropertyName.UNIQ_KEY: ids.create()})
             parts.append(BatchPart(0, b"x" * size, raw))
         under_way.append(connection.start(_batch(queues[number % len(queues)], parts), 30.0))
         if len(under_way) == UNDER_WAY:
-            connection.finish(under_way.pop(0), 30.0)
+            _check(connection.finish(under_way.pop(0), 30.0))
     for opaque in under_way:
-        connection.finish(opaque, 30.0)
-    while sum(cluster.ends(queues).values()) < count // BATCH * BATCH:
+        _check(connection.finish(opaque, 30.0))
+    while sum(cluster.ends(queues).values()) < count // most * most:
         time.sleep(0.1)  # noqa: TID251 - the gateway flushes
     cluster.close()
 
@@ -53,6 +59,11 @@ def fill(server: GatewayServer, topic: str, count: int, size: int, *, keyed: boo
 def key_of(number: int) -> str:
     """The key of a message."""
     return f"order-{number:09d}"
+
+
+def _check(answer: RemotingCommand) -> None:
+    if answer.code != ResponseCode.SUCCESS:
+        raise BenchmarkError(f"a batch was refused: {answer.remark}")
 
 
 def _batch(queue: MessageQueue, parts: list[BatchPart]) -> Any:
