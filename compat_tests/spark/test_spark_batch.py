@@ -104,6 +104,21 @@ def test_only_messages_with_a_tag_are_read(table: Table) -> None:
     assert bodies(table.read(subExpression="TAGS = 'B'", expressionType="SQL92")) == NUMBERS[10:20]
 
 
+def test_conditions_narrow_what_is_read_where_spark_hands_them_over(table: Table) -> None:
+    table.fill(NUMBERS)
+    pushing = "spark.sql.python.filterPushdown.enabled"
+    condition = f"queueId = {table.read('queueId int').first().queueId} and queueOffset >= 10"
+    expected = bodies(table.read().where(condition))
+    assert len(expected) == len(NUMBERS) - 10
+    with pytest.raises(Exception, match=pushing):  # off is Spark's default
+        bodies(table.read(pushFilters="true").where(condition))
+    table.spark.conf.set(pushing, "true")
+    try:
+        assert bodies(table.read(pushFilters="true").where(condition)) == expected
+    finally:
+        table.spark.conf.unset(pushing)
+
+
 def test_large_bodies_arrive_as_they_were_sent(table: Table) -> None:
     large = [bytes([number]) * 200_000 for number in range(3)]
     with Producer(table.gateway.group(), namesrv=table.gateway.nameserver) as producer:
