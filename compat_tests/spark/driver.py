@@ -125,6 +125,9 @@ class Driver:
                 each.kill()
         process.kill()
         process.wait()
+        assert process.stdin is not None, "it is a pipe"
+        with suppress(BrokenPipeError):  # what was not read by it
+            process.stdin.close()
 
     def workers(self) -> list[psutil.Process]:
         """The Python processes that read and write rows; and some that plan, without which a query fails."""

@@ -19,6 +19,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from gateway.spark.errors import OptionRefused
 from gateway.spark.pipelines.avro import avro_reader, avro_schema, read_bodies
+from gateway.spark.pipelines.decoding import check_decoding
 
 ORDER = {
     "type": "record",
@@ -134,3 +135,9 @@ def broken_at(place: int) -> bytes:
 def test_a_schema_that_makes_no_column_is_refused(schema: str, text: str) -> None:
     with pytest.raises(OptionRefused, match=text):
         avro_schema(schema)
+
+
+def test_a_schema_of_avro_is_looked_at_before_anything_is_started() -> None:
+    check_decoding("avro", '"string"')
+    with pytest.raises(OptionRefused, match="no schema of Avro"):
+        check_decoding("avro", "id int")

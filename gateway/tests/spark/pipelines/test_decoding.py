@@ -24,9 +24,3 @@ def test_a_format_and_a_schema_that_do_not_go_together_are_refused(
 def test_bytes_need_no_schema_and_values_do() -> None:
     check_decoding("bytes", None)
     check_decoding("csv", "id int")
-
-
-def test_a_schema_of_avro_is_looked_at_before_anything_is_started() -> None:
-    check_decoding("avro", '"string"')
-    with pytest.raises(OptionRefused, match="no schema of Avro"):
-        check_decoding("avro", "id int")
