@@ -26,7 +26,7 @@ from gateway.client.testing.server import GatewayServer
 
 PAGES = {page.stem: page for page in CLIENT_PAGES}
 WITH_MORE = {"errors", "recipes", "testing-kit"}
-WITHOUT_BLOCKS = {"reference"}
+WITHOUT_BLOCKS = {"performance", "reference"}
 
 
 @pytest.fixture
