@@ -101,7 +101,7 @@ def _others(rows: list[Row], results: table.Results) -> list[str]:
             ratio = f"{statistics.median(found):.2f}" if found else ""
             goal = f"≥ {row.own_goals[name]:g} itself" if name in row.own_goals else _goal(row, name, found)
             lines.append(f"| {row.name} | {name} | {table.number(theirs)} | {table.number(ours)} | {ratio} | {goal} |")
-    return lines
+    return lines if len(lines) > 2 else []
 
 
 def _judged(row: Row, name: str, measured: dict[Any, list[Measured]]) -> str:
