@@ -13,7 +13,6 @@ whether the machine is the limit.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
@@ -194,11 +193,8 @@ def main() -> None:
                     with cluster(brokers, flush) as running:
                         found.append(measure(running, brokers, flush, options.seconds))
     lines = [str(table.machine()), *report(found)]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.with_suffix(".txt").write_text("\n".join([*lines, ""]))
-    options.output.with_suffix(".json").write_text(json.dumps([asdict(one) for one in found], indent=1))
-    options.output.with_suffix(".svg").write_text(chart.page("Broker processes on one machine", panels(found)))
-    print("\n".join([*lines, str(options.output.with_suffix(".txt"))]))
+    picture = chart.page("Broker processes on one machine", panels(found))
+    table.write_report(options.output, lines, picture, [asdict(one) for one in found])
 
 
 if __name__ == "__main__":

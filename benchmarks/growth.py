@@ -13,7 +13,6 @@ busy machine changes less than the rate. "times" compares it with the first poin
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -313,11 +312,8 @@ def main() -> None:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     shown = [str(table.machine()), *lines(points)]
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.with_suffix(".txt").write_text("\n".join([*shown, ""]))
-    options.output.with_suffix(".json").write_text(json.dumps([asdict(point) for point in points], indent=1))
-    options.output.with_suffix(".svg").write_text(chart.page("What more of everything costs", panels(points)))
-    print("\n".join([*shown, str(options.output.with_suffix(".svg"))]))
+    picture = chart.page("What more of everything costs", panels(points))
+    table.write_report(options.output, shown, picture, [asdict(point) for point in points])
 
 
 if __name__ == "__main__":

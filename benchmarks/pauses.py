@@ -255,10 +255,7 @@ def main() -> None:
         found = run(flush, options.rate, options.seconds, options.topics, rest)
         lines += ["", *report(flush, found)]
         panels.append(panel(flush, found))
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.with_suffix(".txt").write_text("\n".join([*lines, ""]))
-    options.output.with_suffix(".svg").write_text(chart.page("Pauses under load", panels, columns=1))
-    print("\n".join([*lines, "", *(str(options.output.with_suffix(end)) for end in (".txt", ".svg"))]))
+    table.write_report(options.output, lines, chart.page("Pauses under load", panels, columns=1))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import platform
 import statistics
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from benchmarks.row import RATES, Measured, Row
 from benchmarks.servers import KINDS, Kind, version
@@ -82,6 +83,16 @@ def machine() -> dict[str, str | int]:
         "system": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def write_report(output: Path, shown: list[str], picture: str, values: list[dict[str, Any]] | None = None) -> None:
+    """Lines, a plot and, where there are any, values, as files that differ in their endings; and print the lines."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.with_suffix(".txt").write_text("\n".join([*shown, ""]))
+    output.with_suffix(".svg").write_text(picture)
+    if values is not None:
+        output.with_suffix(".json").write_text(json.dumps(values, indent=1))
+    print("\n".join([*shown, "", str(output.with_suffix(".txt")), str(output.with_suffix(".svg"))]))
 
 
 def write(path: Path, rows: list[Row], results: Results, effort: str) -> None:

@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ class Moment:
         return not is_over()
 
 
-class Trial:
+class Trial(ABC):
     """A gateway, and a stream that is disturbed.
 
     :param folder: for all that is written.
@@ -104,12 +105,12 @@ class Trial:
         self.server = GatewayServer(folder / "data", settings=SETTINGS)
         self.events: list[str] = []
 
+    @abstractmethod
     def do(self) -> None:
         """All of it.
 
         :raises AssertionError: something is lost, there twice, or left; or nothing goes on.
         """
-        raise NotImplementedError
 
     def note(self, event: str) -> None:
         """Keep what happened, for whoever looks at a seed that failed."""
@@ -150,9 +151,9 @@ class Trial:
         self.server.kill()
         self.server.start()
 
+    @abstractmethod
     def watched(self) -> dict[str, Callable[[], set[Path]]]:
         """Files that tell how far a batch is."""
-        raise NotImplementedError
 
     def _disturb(self) -> bool:
         """Something dies during a run, or nothing does; whether it was the driver."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
 
 from gateway.broker.requests.awaiting import thread_result
 
@@ -75,7 +76,7 @@ class Expiry:
         if deletion.still_holds(survey):
             for first in range(0, len(survey.minima), QUEUES_AT_ONCE):
                 if first:
-                    await self._next_turn()
+                    await deferLater(self._reactor, 0)
                 deletion.begin_queues(survey.minima[first : first + QUEUES_AT_ONCE])
             deletion.detach(replace(survey, minima=()))
         # Also what an earlier round could not remove.
@@ -91,11 +92,6 @@ class Expiry:
         """Remove queue and index files that only know deleted messages."""
         if self._store.deletion.has_other_files:
             await thread_result(self._in_thread, self._store.deletion.remove_other_files)
-
-    async def _next_turn(self) -> None:
-        waiting: Deferred[None] = Deferred()
-        self._reactor.callLater(0, waiting.callback, None)
-        await waiting
 
     async def _wait(self) -> None:
         if not self._hurries:

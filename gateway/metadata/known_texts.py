@@ -11,6 +11,9 @@ from typing import Any
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import PreparedText, prepared_text
 
+FILE_DEPTH = 2
+"""Of the parts in a file: they stand in a table in an object."""
+
 
 class KnownTexts:
     """The texts of a table as it was last asked for; by one thread at a time.

@@ -20,7 +20,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.known_texts import KnownTexts
+from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.topics import DataVersion
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 MAX_OFFSETS = 2_000_000
 """Offsets kept: groups times the queues they consume."""
-FILE_DEPTH = 2
-"""Of the offsets of a topic and group in the file: in a table in an object."""
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""

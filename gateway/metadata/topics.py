@@ -17,7 +17,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
-from gateway.metadata.known_texts import KnownTexts
+from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
@@ -35,8 +35,6 @@ MAX_TOPICS = 100_000
 """Topics of one broker, retry and dead-letter topics included."""
 MAX_QUEUES = 65_536
 """Queues of one topic; upstream has no limit, its tools offer up to a few thousand."""
-FILE_DEPTH = 2
-"""Of a configuration in ``topics.json``: in a table in an object."""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
 SCHEDULE_QUEUES = 18

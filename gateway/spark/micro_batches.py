@@ -21,7 +21,7 @@ from gateway.spark.errors import DataLoss
 from gateway.spark.offsets import Checkpoint, QueueNumbers
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import QueueRange, allotted, lost, queue_text, split, start_offsets, subscribed_queues
-from wire.codes import ResponseCode
+from gateway.spark.pulls import RETRIABLE
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,6 @@ STORE_LOOK_S: Final = 30.0
 """So often brokers are asked which store they have."""
 _LEAST_WAIT_S: Final = 0.05
 SAMPLE_AGE_S: Final = 60.0
-_PASSING: Final = (
-    ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY, ResponseCode.SYSTEM_ERROR,
-)  # fmt: skip
-"""What a broker says that is starting, stopping or overloaded."""
 
 
 class Sampled(Bounds, Protocol):
@@ -285,5 +281,5 @@ class MicroBatches:
 def _may_pass(error: RocketMQError) -> bool:
     """Whether it is worth while to ask again."""
     if isinstance(error, BrokerError):
-        return error.code in _PASSING
+        return error.code in RETRIABLE
     return isinstance(error, ConnectError | RequestTimeout | BrokerNotFound)

@@ -37,9 +37,10 @@ _LOOK_AGAIN: Final = 256
 _PAUSE_S: Final = 0.1
 _NOT_THERE_TRIES: Final = 5
 """So often a broker may say that there is nothing at an offset it had counted, before that is believed."""
-_RETRIABLE: Final = (
+RETRIABLE: Final = (
     ResponseCode.SYSTEM_BUSY, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY, ResponseCode.SYSTEM_ERROR,
 )  # fmt: skip
+"""What a broker says that is starting, stopping or overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +221,7 @@ class Pulls:
         """
         if isinstance(error, BrokerError) and error.code == ResponseCode.TOPIC_NOT_EXIST:
             return self._skipped(offset, self._work.end, f"the topic is gone ({error})")
-        if isinstance(error, BrokerError) and error.code not in _RETRIABLE:
+        if isinstance(error, BrokerError) and error.code not in RETRIABLE:
             raise error
         now = self._now()
         if self._failing_since is None:

@@ -173,9 +173,7 @@ class Appender:
             queue_offset = 0
             further: Places | None = ()
             if not message.sys_flag & HIDDEN:
-                queue = self._queues.by_name.get((message.topic, message.queue_id)) or self._queues.make(
-                    message.topic, message.queue_id
-                )
+                queue = self._queues.make(message.topic, message.queue_id)
                 queue_offset = next_offsets.get(queue, queue.next_offset)
                 next_offsets[queue] = queue_offset + 1
                 if has_light or message.sys_flag & INNER_BATCH == INNER_BATCH:  # few are either

@@ -13,7 +13,7 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from pathlib import Path
 
@@ -81,10 +81,7 @@ class IndexSnapshot:
         files.fdatasync(fd)
         file.name_durably()
         if self.pages:
-            for run in _runs(self.pages):
-                with lock:
-                    slots = file.frozen_pages(run)
-                files.pwrite(fd, _swapped(slots).tobytes(), file.shape.slot_position(run[0] * PAGE_SLOTS))
+            file.write_frozen(self.pages, lock)
             files.fdatasync(fd)
 
 
@@ -239,9 +236,7 @@ class IndexFile:
         """
         fd = self.open().fd
         if self.dirty:
-            for run in _runs(self.freeze_pages()):
-                slots = _swapped(self.frozen_pages(run))
-                self.files.pwrite(fd, slots.tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
+            self.write_frozen(self.freeze_pages(), nullcontext())
             self.files.fdatasync(fd)
         self.files.pwrite(fd, self.head().build(), 0)
         self.files.fdatasync(fd)
@@ -329,10 +324,13 @@ class IndexFile:
             if page in frozen and frozen[page] is None:
                 frozen[page] = self._page(page)
 
-    def frozen_pages(self, numbers: Sequence[int]) -> bytes:
-        """Some pages as they were frozen; they are let go."""
-        frozen = self._frozen
-        return b"".join([frozen.pop(number) or self._page(number) for number in numbers])
+    def write_frozen(self, pages: Sequence[int], lock: AbstractContextManager[object]) -> None:
+        """Write pages as they were frozen, and let them go; not synced. The lock is held for slices."""
+        frozen, fd = self._frozen, self.open().fd
+        for run in _runs(pages):
+            with lock:
+                slots = b"".join([frozen.pop(number) or self._page(number) for number in run])
+            self.files.pwrite(fd, _swapped(slots).tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
 
     def thaw_pages(self, numbers: Sequence[int]) -> None:
         """Frozen pages were not all written: they are changed pages again."""
