@@ -236,8 +236,8 @@ class PopMessage:
             if not self._take(pop, source):
                 return
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
-            return
-        if pop.taken:
+            self._held.wake(pop.header.topic, pop.header.consumer_group)
+        elif pop.taken:
             self._keep(pop)
         else:
             self._hold(pop)
@@ -282,6 +282,9 @@ class PopMessage:
         result = store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
         if result is not None:
             self._have_read(pop, source, key, offset, result)
+            return True
+        if pop.taken:  # it must not wait: until it is kept, another pop would take the same
+            pop.rest += max(0, store.max_offset(topic, queue_id) - offset)
             return True
 
         def read() -> GetResult:

@@ -348,20 +348,6 @@ def test_a_topic_takes_its_retry_topics_with_it(broker: WholeBroker) -> None:
     assert broker.parts.offsets.groups_of(RETRY_TOPIC) == []
 
 
-def test_a_pop_whose_client_is_gone_takes_nothing(broker: WholeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    client, other = filled(broker, "a"), broker.connect()
-    reads: list[Callable[[], None]] = []
-    with monkeypatch.context() as cold:
-        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
-        broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
-        assert broker.ask_all(other, POP, popping()) == []
-    other.transport.loseConnection()
-    while reads:
-        reads.pop(0)()
-        broker.turn()
-    assert bodies(pop(broker, client)) == [b"a"]
-
-
 def test_messages_of_a_group_that_is_gone_do_not_come_again(broker: WholeBroker) -> None:
     client = filled(broker, "a")
     pop(broker, client)
@@ -518,25 +504,6 @@ def test_messages_that_cannot_be_stored_again_come_when_they_can(
         broker.wait(15)
     broker.wait(2)
     assert bodies(pop(broker, client)) == [b"a"]
-
-
-# -- cold -------------------------------------------------------------------------------------------------------
-
-
-def test_messages_that_are_not_in_memory_are_read_in_a_thread_while_others_pass_by(
-    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client, other = filled(broker, "a", "b"), broker.connect()
-    monkeypatch.setattr(MessageStore, "get_messages_now", lambda *_: None)
-    reads: list[Callable[[], None]] = []
-    broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
-    assert broker.ask_all(client, POP, popping()) == []
-    assert broker.ask(other, POP, popping()).code == ResponseCode.POLLING_TIMEOUT
-    while reads:
-        reads.pop(0)()
-        broker.turn()
-    (answer,) = client.received()
-    assert bodies(messages(answer)) == [b"a", b"b"]
 
 
 # -- in order ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,89 @@
+"""Pops of what is not in memory: read in a thread, while others pass the queue by and nothing is given out twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gateway.store.message_store import MessageStore
+from gateway.tests.broker.popping import POP, bodies, filled, messages, pop, popping
+from gateway.tests.broker.whole_broker import WholeBroker
+from wire.codes import ResponseCode
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> WholeBroker:
+    return WholeBroker(tmp_path / "store", pop_from_retry_probability=0)
+
+
+def test_messages_that_are_not_in_memory_are_read_in_a_thread_while_others_pass_by(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = filled(broker, "a", "b"), broker.connect()
+    monkeypatch.setattr(MessageStore, "get_messages_now", lambda *_: None)
+    reads: list[Callable[[], None]] = []
+    broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+    assert broker.ask_all(client, POP, popping()) == []
+    assert broker.ask(other, POP, popping()).code == ResponseCode.POLLING_TIMEOUT
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    (answer,) = client.received()
+    assert bodies(messages(answer)) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("order", [False, True])
+def test_a_pop_with_messages_does_not_wait_for_the_disk_while_others_take_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: bool
+) -> None:
+    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 50)  # from queue 2 on, then the retry topic
+    broker = WholeBroker(tmp_path / "store")
+    client, other = broker.connect(), broker.connect()
+    broker.send(client, body=b"a", queue_id=2)
+    broker.send(client, body=b"b", queue_id=3)
+    read_now = MessageStore.get_messages_now
+    monkeypatch.setattr(
+        MessageStore, "get_messages_now", lambda store, *rest: None if rest[1] == 3 else read_now(store, *rest)
+    )
+    reads: list[Callable[[], None]] = []
+    broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+    found = [broker.ask_all(asking, POP, popping(order=order, poll_time=60_000)) for asking in (client, other)]
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    found = [answers + asking.received() for answers, asking in zip(found, (client, other), strict=True)]
+    assert [[bodies(messages(answer)) for answer in answers] for answers in found] == [[[b"a"]], [[b"b"]]]
+
+
+def test_who_passed_by_a_queue_that_a_client_left_is_woken(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, leaving = filled(broker, "a"), broker.connect()
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+        assert broker.ask_all(leaving, POP, popping()) == []
+        assert broker.ask_all(waiting, POP, popping(poll_time=60_000)) == []
+    leaving.transport.loseConnection()
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    (answer,) = waiting.received()
+    assert bodies(messages(answer)) == [b"a"]
+
+
+def test_a_pop_whose_client_is_gone_takes_nothing(broker: WholeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, other = filled(broker, "a"), broker.connect()
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+        assert broker.ask_all(other, POP, popping()) == []
+    other.transport.loseConnection()
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    assert bodies(pop(broker, client)) == [b"a"]
