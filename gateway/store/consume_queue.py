@@ -12,12 +12,16 @@ from collections.abc import Callable, Sequence
 from errno import ENOENT
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.queue_extension import QueueExtension
 from gateway.store.queue_file import FileEnd, Unit, file_end, is_past
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
+from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
+from wire.disk.queue_extension import is_address, position_of
 from wire.message.batch import MIN_PART_BYTES
 
 QueueState = tuple[int, int, int, int, int, int]
@@ -26,17 +30,42 @@ first and last file's start (−1: no file)"""
 
 NEAR_UNITS = 200
 """Looked at first: few messages came after the last flush."""
+SEARCHED_UNITS = 4096
+"""Read at once by a search for an address."""
 
 
 class QueueFiles:
-    """What all consume queues share: the disk, the open files, and the size of a file."""
+    """What all consume queues share: the disk, the open files, and the sizes of files.
 
-    __slots__ = ("directory", "erased", "file_bytes", "files", "open_files", "removed")
+    :param directory: of the queues; their extensions are in the one beside it.
+    """
 
-    def __init__(self, files: FileLayer, directory: Path, file_bytes: int, max_open_files: int) -> None:
+    __slots__ = (
+        "directory",
+        "erased",
+        "extension_directory",
+        "extension_file_bytes",
+        "file_bytes",
+        "files",
+        "lock",
+        "open_files",
+        "removed",
+    )
+
+    def __init__(
+        self,
+        files: FileLayer,
+        directory: Path,
+        file_bytes: int,
+        max_open_files: int,
+        extension_file_bytes: int = EXTENSION_FILE_BYTES,
+    ) -> None:
         self.files = files
+        self.lock = Lock()
         self.directory = directory
+        self.extension_directory = directory.with_name("consumequeue_ext")
         self.file_bytes = file_bytes
+        self.extension_file_bytes = extension_file_bytes
         self.open_files = OpenFiles(files, max_open_files)
         self.erased: list[tuple[ConsumeQueue, int]] = []
         """Files erased in part and not synced since: a crash may bring back what was in them."""
@@ -54,6 +83,7 @@ class ConsumeQueue:
     """
 
     __slots__ = (
+        "_extension",
         "_known_unit",
         "_last_end",
         "_shared",
@@ -72,6 +102,7 @@ class ConsumeQueue:
         # is a filler), and the log offset after the last message while only zeros follow it. None: ask the file.
         self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
+        self._extension: QueueExtension | None = None
         self.topic = topic
         self.queue_id = queue_id
         self.starts: list[int] = []
@@ -93,6 +124,21 @@ class ConsumeQueue:
     def path(self, start: int) -> Path:
         """The file that starts at a byte offset."""
         return Path(f"{self._shared.directory}/{self.topic}/{self.queue_id}/{offset_name(start)}")
+
+    @property
+    def extension(self) -> QueueExtension:
+        """What units keep elsewhere; made when it is asked for, for nearly no queue has one."""
+        found = self._extension
+        if found is None:
+            shared = self._shared
+            with shared.lock:  # two of them would know different files
+                found = self._extension
+                if found is None:
+                    directory = shared.extension_directory / self.topic / str(self.queue_id)
+                    found = self._extension = QueueExtension(
+                        shared.files, shared.open_files, directory, shared.extension_file_bytes
+                    )
+        return found
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -205,6 +251,26 @@ class ConsumeQueue:
             return self._last_end
         unit = self.unit(self.max_offset - 1) if self.max_offset else None
         return -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0] + unit[1]
+
+    def last_address(self) -> int | None:
+        """The byte of the extension that the last unit with an address leads to; None when there is none. Blocks."""
+        first, end = self.starts[0] // UNIT_BYTES if self.starts else 0, self.max_offset
+        units_of_file = self._shared.file_bytes // UNIT_BYTES
+        while end > first:
+            low = max(first, (end - 1) // units_of_file * units_of_file, end - SEARCHED_UNITS)
+            codes = [code for _, _, code in UNIT.iter_unpack(self.read_units(low, end - low))]
+            for code in reversed(codes):
+                if is_address(code):
+                    return position_of(code)
+            end = low
+        return None
+
+    def first_address(self) -> int | None:
+        """That of the first message it still has with an address, None when none is near the minimum. Blocks."""
+        for _, _, code in UNIT.iter_unpack(self.read_units(self.min_offset, SEARCHED_UNITS)):
+            if is_address(code):
+                return position_of(code)
+        return None
 
     # --- opening and trimming ------------------------------------------------------------------------------------
 
@@ -404,6 +470,7 @@ class ConsumeQueue:
         """Delete all its files; the next message may start anywhere."""
         for start in self.starts:
             self.remove_file(start)
+        self._extension = None
         self.is_damaged = False
         self.min_offset = self.max_offset = self.next_offset = 0
 
@@ -504,8 +571,14 @@ class ConsumeQueue:
             self._leave_out(start)
         return [self.path(start) for start in expired]
 
+    def take_expired_extension(self) -> list[Path]:
+        """Leave out files of the extension wholly below the minimum, never the last one; their paths. Blocks."""
+        return self.extension.take_expired(self.first_address)
+
     def let_go(self) -> None:
         """Forget all its files, which somebody else deletes."""
         for start in self.starts:
             self._leave_out(start)
+        if self._extension is not None:
+            self._extension.let_go()
         self.min_offset = self.max_offset = self.next_offset = 0

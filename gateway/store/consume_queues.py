@@ -23,7 +23,11 @@ class ConsumeQueues:
         self._paths = paths
         self._directory = paths.consume_queue
         self._shared = QueueFiles(
-            files, paths.consume_queue, settings.consume_queue_file_bytes, settings.max_open_consume_queue_files
+            files,
+            paths.consume_queue,
+            settings.consume_queue_file_bytes,
+            settings.max_open_consume_queue_files,
+            settings.mapped_file_size_consume_queue_ext,
         )
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
@@ -245,6 +249,13 @@ class ConsumeQueues:
     def take_expired(self) -> list[Path]:
         """Leave out the files that only know deleted messages; their paths, to be deleted."""
         return [path for queue in self for path in queue.take_expired()]
+
+    def take_expired_extensions(self) -> list[Path]:
+        """Leave out the extension files that only know deleted messages; their paths. Blocks, for any thread."""
+        directory = self._paths.consume_queue_extension
+        names = [(topic, name) for topic in self._files.list(directory) for name in self._names(directory / topic)]
+        queues = [self.find((topic, int(name))) for topic, name in names if is_queue_name(name)]
+        return [path for queue in queues if queue is not None for path in queue.take_expired_extension()]
 
     # --- syncing -------------------------------------------------------------------------------------------------
 

@@ -209,6 +209,11 @@ class Deletion:
                 self._files.unlink(path)
             except OSError as error:
                 log.error("consume queue file cannot be deleted", path=path, error=str(error))
+        for path in self._queues.take_expired_extensions():
+            try:
+                self._files.unlink(path)
+            except OSError as error:
+                log.error("consume queue extension file cannot be deleted", path=path, error=str(error))
         log_min = self._log.min_offset
         try:
             self._index.remove_expired(log_min)
@@ -246,28 +251,41 @@ class Deletion:
             lambda result: done(result if isinstance(result, BaseException) else None),
         )
 
-    def _move_away(self, topic: str) -> Path | None:
+    def _move_away(self, topic: str) -> list[Path]:
         source = self._paths.consume_queue / topic
         if not self._files.exists(source):  # no unit was written yet
             self._queues.detach_topic(topic)
-            return None
+            return []
         self._files.make_directory(self._paths.deleted)
-        taken = self._files.list(self._paths.deleted)
-        number = 1 + max((int(name) for name in taken if name.isdecimal()), default=0)
-        away = self._paths.deleted / str(number)
-        self._files.rename(source, away)
+        away = [self._free_name()]
+        self._files.rename(source, away[0])
         self._queues.detach_topic(topic)
+        extension = self._paths.consume_queue_extension / topic
+        if self._files.exists(extension):
+            away.append(self._free_name())
+            try:
+                self._files.rename(extension, away[1])
+            except OSError as error:  # the queue is gone: a new one of the name begins its extension anew
+                log.error("consume queue extension cannot be moved away", path=extension, error=str(error))
+                del away[1]
         return away
 
-    def _remove_topic(self, topic: str, log_end: int, away: Path | None) -> None:
+    def _free_name(self) -> Path:
+        taken = self._files.list(self._paths.deleted)
+        return self._paths.deleted / str(1 + max((int(name) for name in taken if name.isdecimal()), default=0))
+
+    def _remove_topic(self, topic: str, log_end: int, away: Sequence[Path]) -> None:
         with self._one_topic:
             # First: from here on no rebuilding brings a message back, whatever a crash leaves of the deletion.
             self.deleted_topics.delete(topic, log_end)
             self._queues.journal.forget_topic(topic)  # a queue that is listed and gone is taken for lost
-        for directory in (self._paths.deleted, self._paths.consume_queue):
+        directories = [self._paths.deleted, self._paths.consume_queue]
+        if len(away) > 1:
+            directories.append(self._paths.consume_queue_extension)
+        for directory in directories:
             self._files.fsync_directory(directory)
-        if away is not None:
-            self._remove_queues(away)
+        for topic_directory in away:
+            self._remove_queues(topic_directory)
 
     def remove_leftovers(self) -> None:
         """Finish what a kill interrupted; blocks."""

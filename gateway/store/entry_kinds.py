@@ -18,7 +18,17 @@ _FILES = (
     *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted"),
     *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
 )
-_DIRECTORIES = ("commitlog", "consumequeue", "index", "config", "transaction", "deleted", "recovered", "timerlog")
+_DIRECTORIES = (
+    "commitlog",
+    "consumequeue",
+    "consumequeue_ext",
+    "index",
+    "config",
+    "transaction",
+    "deleted",
+    "recovered",
+    "timerlog",
+)
 _TABLE_ENDINGS = (".json", ".json.bak")
 
 

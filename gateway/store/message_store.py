@@ -26,6 +26,7 @@ from gateway.store.dispatch import DelayOf, Dispatch
 from gateway.store.durable_offset import durable_max_offset
 from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
+from gateway.store.extended_units import AcceptsCode, AcceptsExtension, has_addresses, with_codes
 from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer, RealFiles
 from gateway.store.flushing import Flushing
@@ -42,7 +43,7 @@ from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
 from gateway.store.queue_mending import QueueMending
-from gateway.store.queue_reader import AcceptsCode, AcceptsRecord, QueueReader
+from gateway.store.queue_reader import AcceptsRecord, QueueReader
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.retention import refusal_reason, space_text
@@ -308,10 +309,11 @@ class MessageStore:
         max_bytes: int,
         accepts: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
+        accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
         """Records of a queue from an offset on; see ``QueueReader.read``."""
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read(queue, offset, max_count, max_bytes, accepts, accepts_record)
+        return self._reader.read(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
 
     def get_messages_now(
         self,
@@ -322,6 +324,7 @@ class MessageStore:
         max_bytes: int,
         accepts: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
+        accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
         """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
 
@@ -330,7 +333,7 @@ class MessageStore:
         if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, accepts_record)
+        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
 
     def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
         """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""
@@ -411,6 +414,11 @@ class MessageStore:
         """The consume queue's units from an offset on, no more than readers may see; blocks, for any thread."""
         queue = self._queues.find((topic, queue_id))
         return b"" if queue is None else queue.read_units(offset, count)
+
+    def with_tags_codes(self, topic: str, queue_id: int, units: bytes) -> bytes:
+        """Units of ``queue_units`` with tags codes in place of addresses of the extension, as far as it has them."""
+        queue = self._queues.find((topic, queue_id))
+        return units if queue is None or not has_addresses(units) else with_codes(queue.extension, units)
 
     def query_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY

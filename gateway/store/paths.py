@@ -2,6 +2,7 @@
 
     commitlog/<offset>                        message records
     consumequeue/<topic>/<queue>/<offset>     one unit per message of a queue
+    consumequeue_ext/<topic>/<queue>/<offset> more of each message, when ``enableConsumeQueueExt`` asks for it
     index/<yyyyMMddHHmmssSSS>                 key index
     checkpoint  abort  lock                   how far things are durable; "was not closed"; "in use"
     recovered/<offset>.tail                   ours: what recovery cut off the end of the log
@@ -35,6 +36,7 @@ class StorePaths:
         "checkpoint",
         "commit_log",
         "consume_queue",
+        "consume_queue_extension",
         "deleted",
         "deleted_topics",
         "index",
@@ -49,6 +51,7 @@ class StorePaths:
         self.root = root
         self.commit_log = Path(commit_log) if commit_log else root / "commitlog"
         self.consume_queue = root / "consumequeue"
+        self.consume_queue_extension = root / "consumequeue_ext"
         self.index = root / "index"
         self.recovered = root / "recovered"
         self.deleted = root / "deleted"
@@ -62,6 +65,10 @@ class StorePaths:
     def queue(self, topic: str, queue_id: int) -> Path:
         """The directory of one consume queue."""
         return self.consume_queue / topic / str(queue_id)
+
+    def extension(self, topic: str, queue_id: int) -> Path:
+        """The directory of its extension."""
+        return self.consume_queue_extension / topic / str(queue_id)
 
     def tail(self, commit_log_offset: int, number: int = 1) -> Path:
         """Where a torn tail that began at an offset is kept; ``number`` counts those that began at the same one."""

@@ -15,6 +15,14 @@ from typing import Any
 
 from gateway.store.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.extended_units import (
+    AcceptsCode,
+    AcceptsExtension,
+    NotInMemory,
+    has_addresses,
+    lenient,
+    with_codes,
+)
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
@@ -51,7 +59,6 @@ _FIELDS = len(UNIT.names)
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
-AcceptsCode = Callable[[int], bool]
 AcceptsRecord = Callable[[memoryview], bool]
 
 
@@ -72,6 +79,7 @@ class QueueReader:
         max_bytes: int,
         accepts: AcceptsCode | None = None,
         accepts_record: AcceptsRecord | None = None,
+        accepts_extension: AcceptsExtension | None = None,
         *,
         examined: int | None = None,
     ) -> GetResult:
@@ -79,6 +87,7 @@ class QueueReader:
 
         :param accepts: looks at a tags code; None takes all.
         :param accepts_record: looks at a whole record; None takes all.
+        :param accepts_extension: looks at what the queue's extension has of a message; None takes all.
         :param examined: look at so many messages at most.
         """
         outside = _outside(queue, offset)
@@ -90,14 +99,17 @@ class QueueReader:
         units = queue.read_units(offset, examined or (max(LEAST_EXAMINED, max_count) if filtered else max_count))
         if not units:
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
+        by_code = accepts
+        if filtered and has_addresses(units):
+            units, by_code = with_codes(queue.extension, units, accepts_extension), lenient(accepts)
         while True:
             log_min = self._log.min_offset
             chosen = _Choice(max_count, max_bytes, log_min, self._log.files.file_size)
             if accepts_record is None:
-                chosen.take(units, accepts)
+                chosen.take(units, by_code)
                 parts = self._parts(chosen.ranges)
             else:
-                parts = self._filtered(chosen, units, accepts, accepts_record)
+                parts = self._filtered(chosen, units, by_code, accepts_record)
             if parts is not None or self._log.min_offset == log_min:
                 break
             # Retention was quicker: choose again, or messages that still exist would be passed over with the others.
@@ -109,7 +121,7 @@ class QueueReader:
             remark = self._check.remark(queue.topic, queue.queue_id, offset, (position, reason))
             return _damaged(queue, offset, remark)
         # Those before it, if any is wanted; the next read begins with it.
-        return self.read(queue, offset, whole, max_bytes, accepts, accepts_record, examined=whole)
+        return self.read(queue, offset, whole, max_bytes, accepts, accepts_record, accepts_extension, examined=whole)
 
     def _damage(
         self, queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None, units: bytes
@@ -131,6 +143,7 @@ class QueueReader:
         max_bytes: int,
         accepts: AcceptsCode | None,
         accepts_record: AcceptsRecord | None = None,
+        accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
         """As ``read``, as long as nothing of it waits for the disk; None when it would."""
         outside = _outside(queue, offset)
@@ -144,16 +157,22 @@ class QueueReader:
             if units is None:
                 return None
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
+        by_code = accepts
+        if filtered and has_addresses(units):
+            try:
+                units, by_code = with_codes(queue.extension, units, accepts_extension, now=True), lenient(accepts)
+            except NotInMemory:
+                return None
         chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
         if accepts_record is None:
-            chosen.take(units, accepts)
+            chosen.take(units, by_code)
             parts = self._parts_now(chosen.ranges)
         else:
-            parts = self._filtered_now(chosen, units, max_count, accepts, accepts_record)
+            parts = self._filtered_now(chosen, units, max_count, by_code, accepts_record)
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
-            return self.read(queue, offset, max_count, max_bytes, accepts, accepts_record)
+            return self.read(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
         return _found(queue, offset, chosen, parts)
 
     def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:

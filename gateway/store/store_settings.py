@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wire.disk.consume_queue import UNIT
+from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
 
 MIB = 1024 * 1024
 RECORD_OVERHEAD_BYTES = 64 * 1024
@@ -24,6 +25,8 @@ class StoreSettings:
     commit_log_directory: str = ""  # empty: <root>/commitlog
     mapped_file_size_commit_log: int = 1024 * MIB
     mapped_file_size_consume_queue: int = 6_000_000
+    enable_consume_queue_ext: bool = False  # units keep tags code, store time and bitmap in an extension
+    mapped_file_size_consume_queue_ext: int = EXTENSION_FILE_BYTES
     max_hash_slot_num: int = 5_000_000
     max_index_num: int = 20_000_000
     message_index_enable: bool = True

@@ -60,6 +60,8 @@ class StoreDirectory:
         self.log_files = _offset_files(self.paths.commit_log)
         self.log_file_bytes = _common_size(self.log_files, settings.mapped_file_size_commit_log)
         self.queues = _queue_folders(self.paths.consume_queue)
+        extensions = _queue_folders(self.paths.consume_queue_extension)
+        self.extension_files = [file for folder in extensions.values() for file in folder.files]
         self.queue_file_bytes = _common_size(
             [file for queue in self.queues.values() for file in queue.files], settings.consume_queue_file_bytes
         )

@@ -14,18 +14,21 @@ from dataclasses import dataclass, field
 
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.extended_units import has_addresses, with_codes
+from gateway.store.open_files import OpenFiles
+from gateway.store.queue_extension import QueueExtension
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
+from wire.disk.queue_extension import is_address
 from wire.errors import RecordError
 from wire.message.inner_batch import inner_offsets
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 
-EXTENSION_LIMIT = -(2**31) - 1
-"""A tags code at or below this is the address of a unit of ``consumequeue_ext``."""
+MAX_OPEN_EXTENSION_FILES = 16
 _CHUNK_UNITS = 50_000
 _UNWRITTEN = (0, 0, 0)
 
@@ -53,7 +56,7 @@ class Row:
 
     Messages ``first`` … ``end`` without those in ``missing``: (first, end, and between which log offsets).
     ``wrong`` are offsets whose unit differs from what the
-    log asks for: (offset, expected, found).
+    log asks for: (offset, expected, found). ``bare`` are offsets whose unit in the extension cannot be read.
     """
 
     topic: str
@@ -63,6 +66,7 @@ class Row:
     last_log_offset: int = -1
     missing: list[tuple[int, int, int, int]] = field(default_factory=list)
     wrong: list[tuple[int, Unit, Unit]] = field(default_factory=list)
+    bare: list[int] = field(default_factory=list)
     misnamed: list[tuple[int, int]] = field(default_factory=list)
     delays: list[tuple[int, int, Unit]] = field(default_factory=list)
 
@@ -91,7 +95,7 @@ class QueueCheck:
         if remark is not None:
             findings.note(remark)
         self._deleted = deleted.offsets
-        self._extended = (directory.root / "consumequeue_ext").is_dir()
+        self._extension_files = OpenFiles(ReadOnlyFiles(), MAX_OPEN_EXTENSION_FILES)
         self.rows: dict[tuple[str, int], Row] = {}
         self.bad_queues: set[tuple[str, int]] = set()
         """Queues whose files have to be made again."""
@@ -144,14 +148,23 @@ class QueueCheck:
 
     def _differ(self, row: Row, offset: int, expected: bytes, found: bytes) -> None:
         delayed = row.topic == SCHEDULE_TOPIC
+        if has_addresses(found):
+            found = with_codes(self._extension(row), found)
         for wanted, unit in zip(UNIT.iter_unpack(expected), UNIT.iter_unpack(found), strict=True):
             if wanted != unit:
-                if wanted[:2] == unit[:2] and (delayed or (self._extended and unit[2] <= EXTENSION_LIMIT)):
-                    if delayed:
-                        row.delays.append((offset, unit[2] - wanted[2], unit))
+                is_here = wanted[:2] == unit[:2]
+                if is_here and is_address(unit[2]):
+                    row.bare.append(offset)
+                elif is_here and delayed:
+                    row.delays.append((offset, unit[2] - wanted[2], unit))
                 else:
                     row.wrong.append((offset, wanted, unit))
             offset += 1
+
+    def _extension(self, row: Row) -> QueueExtension:
+        folder = self._directory.paths.extension(row.topic, row.queue_id)
+        file_bytes = self._directory.settings.mapped_file_size_consume_queue_ext
+        return QueueExtension(ReadOnlyFiles(), self._extension_files, folder, file_bytes)
 
     # --- judging -------------------------------------------------------------------------------------------------
 
@@ -190,6 +203,10 @@ class QueueCheck:
                 count=last - first + 1,
                 settles=ahead,
             )
+        for first, last in _ranges(row.bare):
+            units = f"units {first} … {last} have" if last > first else f"unit {first} has"
+            what = f"{units} no tags code: consumequeue_ext is missing or damaged there"
+            self._add(row, first, Kind.UNIT, what, count=last - first + 1)
         for offset, wanted, unit in row.wrong:
             if is_written(unit[0], unit[1]):
                 # A delay queue has the time of delivery there, which only the record's level tells.

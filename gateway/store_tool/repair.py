@@ -98,9 +98,10 @@ class Repair:
         """Move away what is to be made again."""
         plan = self._plan
         for topic, queue_id in plan.queues:
-            queue = self._paths.queue(topic, queue_id)
-            for name in self._files.list(queue):
-                self._move(queue / name)  # not the directory: it may be a link to another disk, and stays one
+            # Not the directories: they may be links to another disk, and stay these.
+            for folder in (self._paths.queue(topic, queue_id), self._paths.extension(topic, queue_id)):
+                for name in self._files.list(folder):
+                    self._move(folder / name)
         for path in plan.index_files:
             self._move(path)
         if plan.rebuilds:

@@ -117,7 +117,6 @@ def _unsupported(directory: StoreDirectory) -> Iterator[str]:
     root = directory.root
     for name, what in (
         ("batchconsumequeue", "topics with batch consume queues"),
-        ("consumequeue_ext", "tags codes in consumequeue_ext (enableConsumeQueueExt)"),
         ("compaction/compactionLog", "compacted topics"),
     ):
         if _has_files(root / name):
@@ -144,6 +143,11 @@ def _settings_remarks(directory: StoreDirectory) -> list[str]:
         lines.append(f"mappedFileSizeCommitLog={found.mapped_file_size_commit_log}")
     if directory.queues and found.consume_queue_file_bytes != default.consume_queue_file_bytes:
         lines.append(f"mappedFileSizeConsumeQueue={found.consume_queue_file_bytes}")
+    if directory.extension_files:
+        lines.append("enableConsumeQueueExt=true")
+        size = directory.extension_files[0].size
+        if size != default.mapped_file_size_consume_queue_ext:
+            lines.append(f"mappedFileSizeConsumeQueueExt={size}")
     if directory.index_files:
         for key, value, usual in (
             ("maxHashSlotNum", found.max_hash_slot_num, default.max_hash_slot_num),
@@ -161,11 +165,18 @@ def _store_files(directory: StoreDirectory) -> Iterator[tuple[DiskFile, Path]]:
         for file in folder.files:
             if file.size >= UNIT_BYTES and parse_offset_name(file.path.name) is not None:
                 yield file, Path("consumequeue") / folder.topic / str(folder.queue_id) / file.path.name
+    for file in directory.extension_files:
+        yield file, file.path.relative_to(directory.root)
     for file in directory.index_files:
         if is_index_name(file.path.name):
             yield file, Path("index") / file.path.name
+    yield from _other_files(directory.root)
+
+
+def _other_files(root: Path) -> Iterator[tuple[DiskFile, Path]]:
+    """Tables and timer files."""
     for folder_name, endings in (("config", (".json", ".json.bak", "timercheck")), ("timerlog", ("",)), (".", _WHEEL)):
-        folder_path = directory.root / folder_name
+        folder_path = root / folder_name
         for path in sorted(folder_path.iterdir()) if folder_path.is_dir() else ():
             if path.is_file() and path.name.endswith(endings):
                 stat = path.stat()

@@ -10,6 +10,7 @@ from gateway.remoting.dispatch import Answer
 from wire.bodies.queue_units import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.consume_queue import parse_units
+from wire.disk.queue_extension import is_address
 from wire.headers.query import QueryConsumeQueueRequest
 
 if TYPE_CHECKING:
@@ -45,11 +46,14 @@ class QueueUnitRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         count = max(0, min(header.count, MAX_UNITS))
         offset = max(header.index, 0)
-        raw = await self._cold_reads.result(lambda: self._store.queue_units(topic, queue_id, offset, count))
+        raw, read = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count))
         group = header.consumer_group
         wanted = self._consumers.subscription(group or "", topic)
         body = QueueUnits(
-            units=[_unit(position, size, tags_code, wanted) for position, size, tags_code in parse_units(raw)],
+            units=[
+                _unit(unit, code, wanted)
+                for unit, (_, _, code) in zip(parse_units(raw), parse_units(read), strict=True)
+            ],
             min_queue_index=max(self._store.min_offset(topic, queue_id), 0),
             max_queue_index=self._store.max_offset(topic, queue_id),
             subscription=wanted,
@@ -57,11 +61,17 @@ class QueueUnitRequests:
         )
         return Answer(body=body.build())
 
+    def _read(self, topic: str, queue_id: int, offset: int, count: int) -> tuple[bytes, bytes]:
+        """The units as they are, and with the tags codes that the queue's extension has."""
+        raw = self._store.queue_units(topic, queue_id, offset, count)
+        return raw, self._store.with_tags_codes(topic, queue_id, raw)
 
-def _unit(position: int, size: int, tags_code: int, wanted: SubscriptionData | None) -> QueueUnit:
+
+def _unit(unit: tuple[int, int, int], code: int, wanted: SubscriptionData | None) -> QueueUnit:
+    """The answer about one unit, whose message has a tags code; an address, when nobody knows that."""
     if wanted is None:
-        return QueueUnit(position, size, tags_code)
+        return QueueUnit(*unit)
     if wanted.expression_type not in (None, "", EXPRESSION_TYPE_TAG):
-        return QueueUnit(position, size, tags_code, text=f"{wanted.expression_type} is decided by the message itself")
+        return QueueUnit(*unit, text=f"{wanted.expression_type} is decided by the message itself")
     accepts = tag_filter(wanted.sub_string, wanted.code_set, class_filter_mode=wanted.class_filter_mode)
-    return QueueUnit(position, size, tags_code, is_accepted=accepts is None or accepts(tags_code))
+    return QueueUnit(*unit, is_accepted=accepts is None or is_address(code) or accepts(code))

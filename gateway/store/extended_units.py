@@ -1,0 +1,101 @@
+"""Consume queue units as readers take them: with tags codes, also where the queue keeps these in its extension.
+
+A unit whose extension is missing or damaged keeps its address: every filter by tags code lets it through, so that no
+message is passed over for it (Apache RocketMQ leaves it to the consumer as well: ``DefaultMessageStore.getMessage``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from gateway.store.queue_extension import QueueExtension
+from wire.disk.consume_queue import UNIT
+from wire.disk.queue_extension import HEAD, LAST_ADDRESS, ExtensionUnit, position_of
+from wire.errors import LayoutError
+
+AcceptsCode = Callable[[int], bool]
+AcceptsExtension = Callable[[int, bytes], bool]
+"""(store time in ms, bitmap) → whether the message has to be looked at."""
+
+REFUSED = 2**63 - 1
+"""In place of the tags code of a message that its bitmap excludes; no hash and no time of delivery."""
+WINDOW_BYTES = 64 * 1024
+"""Read of an extension at once: its units lie in the order of the queue's."""
+
+_CODE_AT = UNIT.offset("tags_code")
+_CODE = struct.Struct(">q")
+_NO_ADDRESS = b"\x00\xff"
+"""First bytes of hashes and times; those of addresses of less than 2^56 bytes are 0x80."""
+
+
+class NotInMemory(Exception):  # noqa: N818 (no failure: the disk has to be asked)
+    """A read that must not wait would have to."""
+
+
+def has_addresses(units: bytes) -> bool:
+    """Whether some units may keep their tags codes in the extension."""
+    return bool(units[_CODE_AT :: UNIT.size].translate(None, _NO_ADDRESS))
+
+
+def with_codes(
+    extension: QueueExtension, units: bytes, accepts_extension: AcceptsExtension | None = None, *, now: bool = False
+) -> bytes:
+    """Units with tags codes in place of addresses, and ``REFUSED`` where the bitmap excludes the message.
+
+    :param accepts_extension: looks at what else the extension has; None takes all.
+    :raises NotInMemory: with ``now``: the disk would have to be asked.
+    """
+    found = bytearray(units)
+    last = max((position_of(code) for _, _, code in UNIT.iter_unpack(units) if code <= LAST_ADDRESS), default=0)
+    window = _Window(extension, last + HEAD.size, now=now)
+    for number, (_, _, code) in enumerate(UNIT.iter_unpack(units)):
+        if code > LAST_ADDRESS:
+            continue
+        unit = window.unit(position_of(code))
+        if unit is not None:
+            taken = accepts_extension is None or accepts_extension(unit.stored_at_ms, unit.bitmap)
+            _CODE.pack_into(found, number * UNIT.size + _CODE_AT, unit.tags_code if taken else REFUSED)
+    return bytes(found)
+
+
+def lenient(accepts: AcceptsCode | None) -> AcceptsCode:
+    """A filter of tags codes for the units of ``with_codes``."""
+    if accepts is None:
+        return lambda code: code != REFUSED
+    return lambda code: code <= LAST_ADDRESS or (code != REFUSED and accepts(code))
+
+
+class _Window:
+    """Part of an extension that was read; it moves on when a unit behind it is asked for."""
+
+    __slots__ = ("_data", "_extension", "_last", "_now", "_start")
+
+    def __init__(self, extension: QueueExtension, last: int, *, now: bool) -> None:
+        self._extension = extension
+        self._last = last
+        self._now = now
+        self._start = 0
+        self._data = b""
+
+    def unit(self, position: int) -> ExtensionUnit | None:
+        """The unit at a place; None when it is missing or damaged."""
+        if not self._start <= position <= self._start + len(self._data) - HEAD.size:
+            self._move(position, max(min(self._last - position, WINDOW_BYTES), HEAD.size))
+        at = position - self._start
+        if len(self._data) < HEAD.size:
+            return None
+        bitmap_bytes = HEAD.unpack_from(self._data, at)[3]
+        if at + HEAD.size + bitmap_bytes > len(self._data):
+            self._move(position, HEAD.size + bitmap_bytes)
+            at = 0
+        try:
+            return ExtensionUnit.parse(self._data, at)
+        except LayoutError:
+            return None
+
+    def _move(self, position: int, count: int) -> None:
+        data = self._extension.read_now(position, count) if self._now else self._extension.read(position, count)
+        if data is None:
+            raise NotInMemory
+        self._start, self._data = position, data

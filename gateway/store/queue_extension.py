@@ -1,0 +1,238 @@
+"""The extension of one consume queue: its files, where a message's unit lies in them, and where they end.
+
+Nothing is read before somebody asks: a queue without addresses in its units costs nothing. Units are written one
+behind the other, without a gap, as Apache RocketMQ looks for their end from the front (``ConsumeQueueExt.recover``).
+Where they end is not kept on disk: the last address in the queue says it, and what lies behind was of messages that the
+queue does not have, and is erased.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Lock
+
+from gateway.store.files import FileLayer
+from gateway.store.open_files import OpenFile, OpenFiles
+from gateway.store.paths import offset_name, parse_offset_name
+from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, ExtensionUnit, address_of
+from wire.errors import LayoutError
+
+LastAddress = Callable[[], int | None]
+"""The byte of the extension that the last address in the queue leads to; None when it has none."""
+
+
+class QueueExtension:
+    """Written on the reactor's thread; any thread may read, and ``take_expired``.
+
+    :param directory: where its files are, or will be.
+    :param file_bytes: the size of new files, unless there are others already.
+    """
+
+    __slots__ = ("_directory", "_end", "_file_bytes", "_files", "_lock", "_open_files", "_starts")
+
+    def __init__(self, files: FileLayer, open_files: OpenFiles, directory: Path, file_bytes: int) -> None:
+        self._files = files
+        self._open_files = open_files
+        self._directory = directory
+        self._file_bytes = file_bytes
+        self._starts: list[int] | None = None
+        self._end = -1
+        self._lock = Lock()
+
+    @property
+    def directory(self) -> Path:
+        """Where its files are."""
+        return self._directory
+
+    def path(self, start: int) -> Path:
+        """The file that starts at a byte of the extension."""
+        return self._directory / offset_name(start)
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def read(self, position: int, count: int) -> bytes:
+        """Up to ``count`` bytes from one on, no further than the file goes; b"" when there is none. Blocks."""
+        start = self._start_at(self._known_starts(), position)
+        try:
+            file = None if start is None else self._open(start)
+        except FileNotFoundError:  # retention was quicker
+            return b""
+        if file is None or start is None:
+            return b""
+        return self._files.pread(file.fd, min(count, start + self._file_bytes - position), position - start)
+
+    def read_now(self, position: int, count: int) -> bytes | None:
+        """As ``read`` of what is in memory; None when it would wait for the disk."""
+        if self._starts is None:
+            return None
+        start = self._start_at(self._starts, position)
+        if start is None:
+            return b""
+        file = self._open_files.get((self, start))
+        if file is None:
+            return None
+        return self._files.pread_now(file.fd, min(count, start + self._file_bytes - position), position - start)
+
+    def unit(self, position: int) -> ExtensionUnit | None:
+        """The unit at a place; None when none is there, or a damaged one. Blocks."""
+        return parse_unit(self.read, position)
+
+    def _known_starts(self) -> list[int]:
+        starts = self._starts
+        if starts is None:
+            with self._lock:
+                starts = self._starts
+                if starts is None:
+                    starts = self._starts = self._look()
+        return starts
+
+    def _look(self) -> list[int]:
+        try:
+            names = self._files.list(self._directory)
+        except NotADirectoryError:
+            return []
+        starts = [start for start in map(parse_offset_name, names) if start is not None]
+        if starts:
+            fd = self._files.open(self.path(starts[0]))
+            try:
+                size = self._files.size(fd)
+            finally:
+                self._files.close(fd)
+            if size > HEAD.size + END_BYTES:
+                self._file_bytes = size  # of a broker with another setting
+        return starts
+
+    def _start_at(self, starts: Sequence[int], position: int) -> int | None:
+        number = bisect_right(starts, position)
+        if not number or position >= starts[number - 1] + self._file_bytes:
+            return None
+        return starts[number - 1]
+
+    def _open(self, start: int) -> OpenFile:
+        return self._open_files.get((self, start)) or self._open_files.open((self, start), self.path(start))
+
+    # --- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, units: Sequence[ExtensionUnit], last_address: LastAddress) -> tuple[list[int], int, Sequence[int]]:
+        """Write units behind the others; they count when ``settle`` is told, until then they may be written again.
+
+        :returns: what the units of the queue hold (addresses, or the tags codes of what no file has room for), where
+            the extension ends now, and the starts of the files written.
+        :raises OSError: nothing was added.
+        """
+        touched: dict[int, None] = {}
+        if self._end < 0:
+            self._end = self._find_end(last_address(), touched)
+        codes = []
+        end = at = self._end
+        parts = bytearray()
+        for unit in units:
+            start = end - end % self._file_bytes
+            if unit.size + END_BYTES > self._file_bytes:
+                codes.append(unit.tags_code)
+                continue
+            if end - start + unit.size + END_BYTES > self._file_bytes:
+                parts += END_MARK
+                self._put(at, bytes(parts), touched)
+                parts.clear()
+                end = at = start + self._file_bytes
+            codes.append(address_of(end))
+            parts += unit.build()
+            end += unit.size
+        if parts:
+            self._put(at, bytes(parts), touched)
+        return codes, end, list(touched)
+
+    def settle(self, end: int) -> None:
+        """The queue has the addresses of everything below ``end``."""
+        self._end = end
+
+    def _put(self, position: int, data: bytes, touched: dict[int, None]) -> None:
+        start = position - position % self._file_bytes
+        file = self._open(start) if start in self._known_starts() else self._make(start)
+        self._files.pwrite(file.fd, data, position - start)
+        touched[start] = None
+
+    def _make(self, start: int) -> OpenFile:
+        files = self._files
+        files.make_directory(self._directory)
+        file = self._open_files.open((self, start), self.path(start), create=True)
+        try:
+            files.truncate(file.fd, 0)  # what stands there is none of the extension
+            files.truncate(file.fd, self._file_bytes)
+        except OSError:
+            self._open_files.forget((self, start))
+            raise
+        with self._lock:
+            self._starts = [*(self._starts or ()), start]
+        return file
+
+    def _find_end(self, last: int | None, touched: dict[int, None]) -> int:
+        """Where to go on; what lies behind it goes."""
+        starts = self._known_starts()
+        if last is None:
+            end = 0
+        elif (unit := self.unit(last)) is not None:
+            end = last + unit.size
+        else:  # lost or damaged: what follows it may be, too
+            end = (last // self._file_bytes + 1) * self._file_bytes
+        for start in reversed(starts):
+            if start >= end:
+                self._remove(start)
+            elif start + self._file_bytes > end and self._erase(start, end - start):
+                touched[start] = None
+        return end
+
+    def _remove(self, start: int) -> None:
+        self._leave_out((start,))
+        self._files.unlink(self.path(start))
+
+    def _erase(self, start: int, position: int) -> bool:
+        file = self._open(start)
+        found = False
+        for low, high in self._files.data_ranges(file.fd, position, self._file_bytes):
+            zeros = bytes(high - low)
+            if self._files.pread(file.fd, high - low, low) != zeros:
+                self._files.pwrite(file.fd, zeros, low)
+                found = True
+        return found
+
+    def _leave_out(self, gone: Sequence[int]) -> None:
+        with self._lock:
+            self._starts = [start for start in self._starts or () if start not in gone]
+        for start in gone:
+            self._open_files.forget((self, start))
+
+    # --- removal -------------------------------------------------------------------------------------------------
+
+    def take_expired(self, first_address: Callable[[], int | None]) -> list[Path]:
+        """Leave out the files below the first address that the queue still has; their paths, to be deleted. Blocks."""
+        starts = self._known_starts()
+        if len(starts) < 2:
+            return []
+        first = first_address()
+        expired = [] if first is None else [start for start in starts[:-1] if start + self._file_bytes <= first]
+        self._leave_out(expired)
+        return [self.path(start) for start in expired]
+
+    def let_go(self) -> None:
+        """Forget its open files, which somebody else deletes."""
+        for start in self._starts or ():
+            self._open_files.forget((self, start))
+
+
+def parse_unit(read: Callable[[int, int], bytes], position: int) -> ExtensionUnit | None:
+    """The unit at a place of an extension; None when none is there, or a damaged one.
+
+    :param read: up to so many bytes from a place on.
+    """
+    head = read(position, HEAD.size)
+    if len(head) < HEAD.size:
+        return None
+    bitmap_bytes = HEAD.unpack_from(head)[3]
+    try:
+        return ExtensionUnit.parse(head + (read(position + HEAD.size, bitmap_bytes) if bitmap_bytes > 0 else b""))
+    except LayoutError:
+        return None

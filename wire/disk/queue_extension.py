@@ -1,0 +1,93 @@
+"""Consume queue extensions: what a unit of 20 bytes has no room for, in files of their own (``enableConsumeQueueExt``).
+
+    size int16 · tags code int64 · store time int64 · bitmap bytes int16 · bitmap
+
+The unit of the consume queue holds an *address* in place of the tags code: the byte of the extension plus the smallest
+int64, which no tags code and no time of delivery comes near. Files are named after their first byte, as all files of
+the store; a unit never spans two: where four bytes would not be left behind it, ``END_MARK`` ends the file.
+(Upstream: ``ConsumeQueueExt``.)
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from wire.errors import LayoutError
+from wire.fixed_layout import FixedLayout
+from wire.layout_kinds import Int16sb, Int64sb, Struct
+
+Readable: TypeAlias = bytes | bytearray | memoryview
+
+HEAD = FixedLayout(
+    "consume queue extension unit",
+    Struct("size" / Int16sb, "tags_code" / Int64sb, "stored_at_ms" / Int64sb, "bitmap_bytes" / Int16sb),
+)
+# On disk: never change.
+LAST_ADDRESS = -(2**31) - 1
+"""Tags codes at or below this are addresses (upstream ``ConsumeQueueExt.MAX_ADDR``)."""
+FIRST_ADDRESS = -(2**63)
+END_MARK = struct.pack(">hh", -1, 0)
+"""Behind the last unit of a full file."""
+END_BYTES = len(END_MARK)
+FILE_BYTES = 48 * 1024 * 1024
+"""Upstream ``mappedFileSizeConsumeQueueExt``."""
+MAX_BITMAP_BYTES = 32_767 - HEAD.size
+
+
+@dataclass(frozen=True, slots=True)
+class ExtensionUnit:
+    """What is kept for one message; the bitmap says which groups' expressions accept it, b"" when nobody asked."""
+
+    tags_code: int
+    stored_at_ms: int
+    bitmap: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes it takes."""
+        return HEAD.size + len(self.bitmap)
+
+    @classmethod
+    def parse(cls, buffer: Readable, position: int = 0) -> ExtensionUnit:
+        """The unit at a place of a file.
+
+        :raises LayoutError: there is none, or it is cut off or damaged.
+        """
+        try:
+            size, tags_code, stored_at_ms, bitmap_bytes = HEAD.unpack_from(buffer, position)
+        except struct.error as error:
+            raise LayoutError(f"a consume queue extension unit takes at least {HEAD.size} bytes") from error
+        if bitmap_bytes < 0 or size != HEAD.size + bitmap_bytes:
+            raise LayoutError(f"a consume queue extension unit of {size} bytes has a bitmap of {bitmap_bytes}")
+        if tags_code <= LAST_ADDRESS or stored_at_ms <= 0:
+            raise LayoutError(f"no message has tags code {tags_code} and was stored at {stored_at_ms}")
+        bitmap = bytes(buffer[position + HEAD.size : position + size])
+        if len(bitmap) != bitmap_bytes:
+            raise LayoutError(f"{len(bitmap)} of {bitmap_bytes} bytes of a bitmap are there")
+        return cls(tags_code, stored_at_ms, bitmap)
+
+    def build(self) -> bytes:
+        """Its bytes.
+
+        :raises LayoutError: the bitmap is too long.
+        """
+        if len(self.bitmap) > MAX_BITMAP_BYTES:
+            raise LayoutError(f"a bitmap of {len(self.bitmap)} bytes, {MAX_BITMAP_BYTES} are possible")
+        return HEAD.pack(self.size, self.tags_code, self.stored_at_ms, len(self.bitmap)) + self.bitmap
+
+
+def is_address(tags_code: int) -> bool:
+    """Whether a consume queue unit's tags code is the address of an extension unit."""
+    return tags_code <= LAST_ADDRESS
+
+
+def address_of(position: int) -> int:
+    """What the consume queue unit holds for the extension unit at a byte of the extension."""
+    return position + FIRST_ADDRESS
+
+
+def position_of(address: int) -> int:
+    """The byte of the extension that an address leads to."""
+    return address - FIRST_ADDRESS
