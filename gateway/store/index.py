@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from threading import RLock
 
 from gateway.clock import Milliseconds
@@ -104,6 +105,7 @@ class KeyIndex:
         self._saved_names: Mapping[str, bool] = {}
         self._saved_mark: IndexMark | None = None
         self._last_flush_ms = 0
+        self._expired: list[Path] = []  # out of sight, and still to be deleted
         self.index_files: list[IndexFile] = []
         self.scanned = 0
 
@@ -334,7 +336,7 @@ class KeyIndex:
             index_files = self.index_files[::-1]
         for file in index_files:
             if file.head().overlaps(begin_ms, end_ms):
-                for found in file.find(key_hash, self._lock):
+                for found in self._entries(file, key_hash):
                     steps += 1
                     if found is not None and found[0] not in seen:
                         offset, seconds = found
@@ -345,6 +347,15 @@ class KeyIndex:
                         return
             if file.begin_ms < begin_ms:
                 return
+
+    def _entries(self, file: IndexFile, key_hash: int) -> Iterator[tuple[int, int] | None]:
+        try:
+            yield from file.find(key_hash, self._lock)
+        except FileNotFoundError:
+            with self._lock:
+                if file in self.index_files:
+                    raise
+            # It expired since the search began: the messages it knows are deleted.
 
     def _waits(self, begin_ms: int, end_ms: int) -> bool:
         with self._lock:
@@ -426,7 +437,10 @@ class KeyIndex:
                 snapshot.file.thaw_pages(snapshot.pages)
 
     def remove_expired(self, log_min: int) -> int:
-        """Delete files that only know deleted messages, never the newest; how many."""
+        """Delete files that only know deleted messages, never the newest; how many.
+
+        :raises OSError: some are still there; the next call deletes them.
+        """
         with self._lock:
             needed = {file for gap in self._gaps for file in (gap.behind, *gap.made)}
             expired = [
@@ -434,11 +448,15 @@ class KeyIndex:
                 for file in self.index_files[:-1]
                 if file.end_offset < log_min and not file.dirty and file not in needed
             ]
-        for file in expired:
-            self._files.unlink(file.path)  # without the lock: a large file takes a while on some file systems
-            with self._lock:
-                self.index_files.remove(file)
-        return len(expired)
+            # Before they go: from here on nobody begins to read them.
+            self.index_files = [file for file in self.index_files if file not in expired]
+            self._expired += [file.path for file in expired]
+        count = 0
+        while self._expired:
+            self._files.unlink(self._expired[0])  # without the lock: a large file takes a while on some file systems
+            del self._expired[0]
+            count += 1
+        return count
 
 
 def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMessage], bool]:

@@ -772,6 +772,68 @@ def test_index_files_that_expired_are_not_taken_for_lost(tmp_path: Path) -> None
     assert not [remark for remark in again.open().remarks if "index file" in remark]
 
 
+def expired_index(directory: Path, disk: Disk) -> MessageStore:
+    """A store whose first index files know deleted messages only; none of them is open."""
+    store = opened(directory)
+    for number in range(200):
+        put(store, message(b"%d" % number * 100, KEYS=f"k{number} x y"))
+    store.close()
+    store = opened(directory, disk=disk)
+    for _ in range(3):
+        store._log.files.remove_first()
+    store._checkpoint.begin_log(store.min_commit_log_offset)
+    for file in store._index.index_files:
+        file._open = None
+    return store
+
+
+def test_a_search_that_meets_an_index_file_as_it_expires_finds_what_is_left(tmp_path: Path) -> None:
+    store = expired_index(tmp_path, Disk())
+    low = store.min_commit_log_offset
+    search = store._index.find("T", "x", 0, EVER)
+    first = next(search)
+    assert store._index.remove_expired(low) > 0
+    found = [first, *search]  # goes on to the files that it saw when it began
+    assert max(found) > low
+    assert sum(offset >= low for offset in found) > 50
+
+
+def test_nobody_begins_to_read_an_index_file_that_is_being_deleted(tmp_path: Path) -> None:
+    found: list[list[int]] = []
+
+    class Asking(Disk):
+        def unlink(self, path: Path) -> None:
+            super().unlink(path)
+            if path.parent.name == "index":
+                found.append(list(store._index.find("T", "x", 0, EVER)))
+
+    store = expired_index(tmp_path, Asking())
+    count = store._index.remove_expired(store.min_commit_log_offset)
+    assert len(found) == count > 0
+    assert all(len(offsets) > 50 for offsets in found)
+
+
+def test_an_index_file_that_is_lost_is_no_file_that_expired(tmp_path: Path) -> None:
+    store = expired_index(tmp_path, Disk())
+    lost = store._index.index_files[0]
+    lost.path.unlink()
+    with pytest.raises(FileNotFoundError):
+        list(store._index.find("T", "x", 0, EVER))
+
+
+def test_an_index_file_that_cannot_be_deleted_is_deleted_later(tmp_path: Path) -> None:
+    disk = Disk()
+    store = expired_index(tmp_path, disk)
+    before = len(list((tmp_path / "index").iterdir()))
+    disk.fail("unlink", "/index/")
+    with pytest.raises(OSError, match="Input/output error"):
+        store._index.remove_expired(store.min_commit_log_offset)
+    assert len(list((tmp_path / "index").iterdir())) == before
+    disk.fault = None
+    assert store._index.remove_expired(store.min_commit_log_offset) > 1
+    assert len(list((tmp_path / "index").iterdir())) == len(store._index.index_files)
+
+
 def test_a_switched_off_index_finds_nothing_and_makes_no_file(tmp_path: Path) -> None:
     store = opened(tmp_path, replace(SMALL, message_index_enable=False))
     _fill(store, 3)
