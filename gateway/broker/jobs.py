@@ -87,6 +87,8 @@ def _persist_offsets(parts: BrokerParts) -> None:
 
 
 def _persist_tables(parts: BrokerParts) -> None:
-    """Try again what an earlier write failed to bring to disk."""
+    """Try again what an earlier write failed to bring to disk; and what is saved now and then only."""
     parts.topics.persist()
     parts.groups.persist()
+    if parts.bit_maps is not None:
+        parts.bit_maps.persist()

@@ -22,6 +22,9 @@ from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.throughput import Throughput, Totals
 from gateway.broker.store_hosts import StoreHosts
 from gateway.broker.traffic import Traffic
+from gateway.delivery.filters.bloom import BloomShape
+from gateway.delivery.filters.group_bits import FILE_NAME as BIT_MAPS_FILE_NAME
+from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
@@ -43,6 +46,7 @@ from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import FlushDiskType, Settings
+from gateway.store.dispatch import no_bit_map
 from gateway.store.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
 from gateway.store.retention import rule_text
@@ -58,6 +62,8 @@ from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gateway.broker.requests.assignments import QueuesOf
     from gateway.clock import Milliseconds
     from gateway.store.files import FileLayer
@@ -109,12 +115,14 @@ class BrokerParts:
         self.registry = Registry()
         config = settings.store_path_root_dir / "config"
         self.levels = DelayLevels.parse(settings.message_delay_level)
+        self.bit_maps = self._make_bit_maps(config / BIT_MAPS_FILE_NAME)
         self.store = MessageStore(
             settings.store_path_root_dir,
             store_settings(settings),
             clock,
             files=files,
             delay_of=self._delay_of,
+            bit_map_of=no_bit_map if self.bit_maps is None else self.bit_maps.of_message,
             soon=soon,
             in_thread=in_log_thread,
             later=self._later,
@@ -142,7 +150,7 @@ class BrokerParts:
         self.producers = Producers()
         self.consumers = Consumers(groups=self.groups)
         self.locks = QueueLocks(clock)
-        self.filters = SubscribedFilters()
+        self.filters = SubscribedFilters(self.bit_maps)
         self.heartbeats = Heartbeats(
             producers=self.producers,
             consumers=self.consumers,
@@ -212,6 +220,10 @@ class BrokerParts:
         log.info("disk space", rule=rule_text(self.store.deletion.disk_space(), self.settings))
         try:
             self._load()
+            if self.bit_maps is not None:
+                self.bit_maps.load()
+                if not report.clean:
+                    self.bit_maps.distrust()
         except (GatewayError, OSError):
             self.store.close()  # what it recovered is fine: the next start shall not recover it again
             raise
@@ -289,8 +301,15 @@ class BrokerParts:
                 "delay levels go on at the offsets saved last: delayed messages released since come again",
             ),
             *self._last_timer_saves(),
+            *self._last_bit_map_saves(),
             LastSave(counts, config / FILE_NAME, "nothing here: only Apache RocketMQ reads these counts"),
         ]
+
+    def _last_bit_map_saves(self) -> list[LastSave]:
+        if self.bit_maps is None:
+            return []
+        lost = "groups that came since read the records of more messages than they have to"
+        return [LastSave(self.bit_maps, self.bit_maps.path, lost)]
 
     def _last_timer_saves(self) -> list[LastSave]:
         if self.timers is None:
@@ -302,6 +321,18 @@ class BrokerParts:
                 "the next start looks through the commit log for timer messages delivered since",
             )
         ]
+
+    def _make_bit_maps(self, path: Path) -> GroupBitMaps | None:
+        settings = self.settings
+        if not (settings.enable_calc_filter_bit_map and settings.enable_consume_queue_ext):
+            return None
+        return GroupBitMaps(
+            path=path,
+            shape=BloomShape(settings.max_error_rate_of_bloom_filter, settings.expect_consumer_num_use_filter),
+            now_ms=lambda: max(self.clock(), self.store.last_stored_ms),
+            is_live=lambda group, topic: self.consumers.subscription(group, topic) is not None,
+            in_thread=self.in_thread,
+        )
 
     def _make_timers(self, files: FileLayer | None) -> TimerService:
         settings = self.settings

@@ -148,6 +148,27 @@ class BrokerSettings(PopSettings):
         "enablePropertyFilter",
         "Let consumers filter by SQL92 expressions over the properties of messages (Apache: off).",
     )
+    enable_calc_filter_bit_map: bool = setting(
+        False,
+        "enableCalcFilterBitMap",
+        "With enableConsumeQueueExt, match each new message with the SQL92 expressions of all groups of its topic, "
+        "so that pulls need not read the records of others.",
+    )
+    expect_consumer_num_use_filter: int = setting(
+        32,
+        "expectConsumerNumUseFilter",
+        "Groups of a topic that filter by SQL92; with more, the bit maps exclude fewer messages.",
+        minimum=1,
+        maximum=4_096,
+    )
+    max_error_rate_of_bloom_filter: int = setting(
+        20,
+        "maxErrorRateOfBloomFilter",
+        "Messages that are looked at in vain for a bit map that seems to let them through.",
+        unit="percent",
+        minimum=1,
+        maximum=99,
+    )
     lite_pull_message_enable: bool = setting(
         True, "litePullMessageEnable", "Answer the pulls of lite pull consumers (request 361)."
     )

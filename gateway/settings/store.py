@@ -153,6 +153,19 @@ class StoreSettings:
         minimum=CONSUME_QUEUE_UNIT_BYTES,
         maximum=2_147_483_640,
     )
+    enable_consume_queue_ext: bool = setting(
+        False,
+        "enableConsumeQueueExt",
+        "Keep tags code, store time and bit map of each message in consumequeue_ext (read whatever this says).",
+    )
+    mapped_file_size_consume_queue_ext: int = setting(
+        50_331_648,
+        "mappedFileSizeConsumeQueueExt",
+        "Size of a file there; it takes disk space only as it fills.",
+        unit="bytes",
+        minimum=4_096,
+        maximum=2_147_483_647,
+    )
     max_hash_slot_num: int = setting(
         5_000_000,
         "maxHashSlotNum",

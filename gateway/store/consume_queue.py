@@ -32,6 +32,8 @@ NEAR_UNITS = 200
 """Looked at first: few messages came after the last flush."""
 SEARCHED_UNITS = 4096
 """Read at once by a search for an address."""
+_CODE_AT = UNIT.offset("tags_code")
+_FIRST_BYTE_OF_ADDRESS = b"\x80"
 
 
 class QueueFiles:
@@ -258,10 +260,11 @@ class ConsumeQueue:
         units_of_file = self._shared.file_bytes // UNIT_BYTES
         while end > first:
             low = max(first, (end - 1) // units_of_file * units_of_file, end - SEARCHED_UNITS)
-            codes = [code for _, _, code in UNIT.iter_unpack(self.read_units(low, end - low))]
-            for code in reversed(codes):
-                if is_address(code):
-                    return position_of(code)
+            units = self.read_units(low, end - low)
+            if units[_CODE_AT::UNIT_BYTES].count(_FIRST_BYTE_OF_ADDRESS):
+                codes = [code for _, _, code in UNIT.iter_unpack(units) if is_address(code)]
+                if codes:
+                    return position_of(codes[-1])
             end = low
         return None
 

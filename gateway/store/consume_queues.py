@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import TypeAlias
 
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.files import FileLayer
@@ -12,7 +13,11 @@ from gateway.store.paths import StorePaths, is_queue_name, is_topic_name, parse_
 from gateway.store.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified_ms
 from gateway.store.queue_journal import QueueJournal
 from gateway.store.store_settings import StoreSettings
-from wire.disk.consume_queue import UNIT_BYTES
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
+from wire.disk.queue_extension import ExtensionUnit
+
+ExtendedMessage: TypeAlias = tuple[int, int, ExtensionUnit]
+"""Where a message lies in the log, its size, and what the queue's extension keeps of it."""
 
 
 class ConsumeQueues:
@@ -35,6 +40,7 @@ class ConsumeQueues:
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
         self._changed: dict[ConsumeQueue, None] = {}  # in memory only, and not listed yet
         self._unlisted: dict[ConsumeQueue, None] = {}  # on disk and not listed yet
+        self._dirty_extensions: dict[Path, None] = {}
         self._new_directories: set[Path] = set()
         self.journal = QueueJournal(files, paths)
         self.lost: dict[tuple[str, int], int] = {}
@@ -71,6 +77,22 @@ class ConsumeQueues:
         with self._lock:
             for start in touched:
                 self._dirty[queue, start] = None
+
+    def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
+        """Write units whose tags codes are in the queue's extension, that at first, and remember to sync both.
+
+        :raises OSError: as ``write``; may be repeated.
+        """
+        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
+            return
+        extension = queue.extension
+        codes, end, touched = extension.write([kept for _, _, kept in messages], queue)
+        with self._lock:
+            self._new_directories.add(extension.directory)
+            self._dirty_extensions.update(dict.fromkeys(map(extension.path, touched)))
+        units = [UNIT.pack(position, size, code) for (position, size, _), code in zip(messages, codes, strict=True)]
+        self.write(queue, first_offset, b"".join(units))
+        extension.settle(end)
 
     def correct(self, queue: ConsumeQueue, offset: int, unit: bytes) -> None:
         """Replace one unit and remember to sync it; for any thread.
@@ -243,6 +265,7 @@ class ConsumeQueues:
                 for start in queue.starts:
                     self._dirty.pop((queue, start), None)
                 self._new_directories.discard(queue.directory)
+                self._new_directories.discard(self._paths.extension(topic, queue.queue_id))
             queue.let_go()
         return len(names)
 
@@ -273,6 +296,7 @@ class ConsumeQueues:
         """Return when units written before the call are on disk, and those erased are not; blocks, for any thread."""
         with self._lock:
             dirty, self._dirty = self._dirty, {}
+            extensions, self._dirty_extensions = self._dirty_extensions, {}
             directories, self._new_directories = self._new_directories, set()
             erased, self._shared.erased = self._shared.erased, []
             removed, self._shared.removed = self._shared.removed, []
@@ -281,13 +305,17 @@ class ConsumeQueues:
         changed.update(dict.fromkeys(removed))
         directories.update(queue.directory for queue in removed)
         try:
+            # Before the units that lead there: what a crash leaves of those is then known to be right.
+            for path in extensions:
+                self._sync_file(path)
             for queue, start in dirty:
                 self._sync_file(queue.path(start))
-            for directory in _with_parents(directories, self._directory):
+            for directory in _with_parents(directories, self._directory.parent):
                 self._sync_directory(directory)
         except OSError:
             with self._lock:
                 self._dirty |= dirty
+                self._dirty_extensions |= extensions
                 self._new_directories |= directories
                 self._changed |= changed
             raise
@@ -343,9 +371,10 @@ class ConsumeQueues:
         self.journal.close()
 
 
-def _with_parents(directories: Iterable[Path], top: Path) -> list[Path]:
-    """The directories, their topics' directories and the one above: whoever got a new name."""
+def _with_parents(directories: Iterable[Path], root: Path) -> list[Path]:
+    """The directories, their topics' directories and those above, up to the store's: whoever got a new name."""
     found = set(directories)
     if found:
-        found |= {directory.parent for directory in found} | {top, top.parent}
+        topics = {directory.parent for directory in found}
+        found |= topics | {topic.parent for topic in topics} | {root}
     return sorted(found)

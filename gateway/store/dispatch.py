@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.consume_queues import ConsumeQueues, ExtendedMessage
 from gateway.store.put_result import PutResult
 from wire.disk.consume_queue import UNIT
+from wire.disk.queue_extension import ExtensionUnit
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 from wire.message.tags import tags_code
@@ -29,18 +30,34 @@ _pack: Final = UNIT.pack
 
 DelayOf: TypeAlias = Callable[[int], int | None]
 """The delay of a level in milliseconds; None for a level that is not known."""
+BitMapOf: TypeAlias = Callable[[str, Mapping[str, str]], bytes]
+"""(topic, properties) → for which groups a message passes, as the queue's extension keeps it; b"" when nobody asks."""
+
+
+def no_bit_map(_topic: str, _properties: Mapping[str, str]) -> bytes:
+    """Nobody asks."""
+    return b""
 
 
 class Dispatch:
     """Writes units, batch by batch.
 
     :param light_queues: whether messages found in the log are put into light queues, too.
+    :param bit_map_of: what extensions keep of new messages; None: queues are written without extensions.
     """
 
-    __slots__ = ("_delay_of", "_queues", "light_queues")
+    __slots__ = ("_bit_map_of", "_delay_of", "_queues", "light_queues")
 
-    def __init__(self, queues: ConsumeQueues, delay_of: DelayOf | None, *, light_queues: bool = False) -> None:
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        delay_of: DelayOf | None,
+        *,
+        light_queues: bool = False,
+        bit_map_of: BitMapOf | None = None,
+    ) -> None:
         self.light_queues = light_queues
+        self._bit_map_of = bit_map_of
         self._queues = queues
         self._delay_of = delay_of
 
@@ -49,6 +66,9 @@ class Dispatch:
 
         :raises OSError: some queues may have their units, readers see whole queues only.
         """
+        if self._bit_map_of is not None:
+            self._write_extended(results, self._bit_map_of)
+            return
         units_of: dict[ConsumeQueue, list[bytes]] = {}
         first_of: dict[ConsumeQueue, int] = {}
         queue: ConsumeQueue | None = None
@@ -73,6 +93,23 @@ class Dispatch:
                 units_of.setdefault(light, []).append(unit)
         for written, units in units_of.items():
             self._queues.write(written, first_of[written], b"".join(units))
+
+    def _write_extended(self, results: Sequence[PutResult], bit_map_of: BitMapOf) -> None:
+        """As ``write``; tags codes, store times and bit maps go to the extensions of the queues."""
+        messages_of: dict[ConsumeQueue, list[ExtendedMessage]] = {}
+        first_of: dict[ConsumeQueue, int] = {}
+        for result in results:
+            if result.queue is None:
+                continue
+            properties = result.message.property_map
+            result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
+            bits = bit_map_of(result.topic, properties)
+            kept = ExtensionUnit(result.tags_code, result.stored_at_ms, bits)
+            for queue, offset in ((result.queue, result.queue_offset), *result.further):
+                first_of.setdefault(queue, offset)
+                messages_of.setdefault(queue, []).append((result.commit_log_offset, result.size, kept))
+        for queue, messages in messages_of.items():
+            self._queues.write_extended(queue, first_of[queue], messages)
 
     def unit_code(self, topic: str, properties: Mapping[str, str], stored_at_ms: int) -> int:
         """What the unit of a message keeps beside its place: the hash of its tag, or when it is to be delivered."""

@@ -22,11 +22,11 @@ from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deletion import Deleted, Deletion
-from gateway.store.dispatch import DelayOf, Dispatch
+from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durable_offset import durable_max_offset
 from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
-from gateway.store.extended_units import AcceptsCode, AcceptsExtension, has_addresses, with_codes
+from gateway.store.extended_units import AcceptsCode, AcceptsExtension
 from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer, RealFiles
 from gateway.store.flushing import Flushing
@@ -53,6 +53,7 @@ from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
+from wire.disk.queue_extension import ExtensionUnit, position_of
 from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("store")
@@ -63,6 +64,7 @@ class MessageStore:
 
     :param directory: the root; see ``paths``.
     :param delay_of: delay of a level in milliseconds, for the queues of the schedule topic.
+    :param bit_map_of: which groups a message passes for, kept when ``enable_consume_queue_ext`` asks for extensions.
     :param soon: runs a function at the end of this reactor turn.
     :param in_thread: runs blocking work in one thread, in order.
     :param later: runs a function after a time, on the reactor's thread.
@@ -77,6 +79,7 @@ class MessageStore:
         *,
         files: FileLayer | None = None,
         delay_of: DelayOf | None = None,
+        bit_map_of: BitMapOf = no_bit_map,
         soon: Soon = at_once,
         in_thread: InThread = in_this_thread,
         later: Later = never,
@@ -93,7 +96,12 @@ class MessageStore:
             files, paths, settings.mapped_file_size_commit_log, figures, ahead_bytes=settings.file_ahead_bytes
         )
         self._queues = ConsumeQueues(files, paths, settings)
-        self._dispatch = Dispatch(self._queues, delay_of, light_queues=settings.enable_multi_dispatch)
+        self._dispatch = Dispatch(
+            self._queues,
+            delay_of,
+            light_queues=settings.enable_multi_dispatch,
+            bit_map_of=bit_map_of if settings.enable_consume_queue_ext else None,
+        )
         self._checkpoint = CheckpointFile(files, paths)
         self._dispatched_log = DispatchedLog(self._log, progress)
         self._index = KeyIndex(
@@ -415,10 +423,10 @@ class MessageStore:
         queue = self._queues.find((topic, queue_id))
         return b"" if queue is None else queue.read_units(offset, count)
 
-    def with_tags_codes(self, topic: str, queue_id: int, units: bytes) -> bytes:
-        """Units of ``queue_units`` with tags codes in place of addresses of the extension, as far as it has them."""
+    def extension_unit(self, topic: str, queue_id: int, tags_code: int) -> ExtensionUnit | None:
+        """What a queue's extension has for a unit's tags code that is an address; None when it has not. Blocks."""
         queue = self._queues.find((topic, queue_id))
-        return units if queue is None or not has_addresses(units) else with_codes(queue.extension, units)
+        return None if queue is None else queue.extension.unit(position_of(tags_code))
 
     def query_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
@@ -451,6 +459,11 @@ class MessageStore:
     def dispatch_behind_bytes(self) -> int:
         """Stored bytes that consumers do not see yet, because their queues could not be written."""
         return max(self._log.visible_end - self._progress.dispatched_end, 0)
+
+    @property
+    def last_stored_ms(self) -> int:
+        """The store time of the newest message; those to come have this one or a later one."""
+        return self._appender.last_stored_ms
 
     @property
     def refusal(self) -> str | None:

@@ -12,15 +12,24 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
+from typing import Protocol
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
-from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, ExtensionUnit, address_of
+from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTES, ExtensionUnit, address_of
 from wire.errors import LayoutError
 
-LastAddress = Callable[[], int | None]
-"""The byte of the extension that the last address in the queue leads to; None when it has none."""
+_MAX_UNIT_BYTES = HEAD.size + MAX_BITMAP_BYTES
+
+
+class ExtendedQueue(Protocol):
+    """What an extension has to know of its queue."""
+
+    max_offset: int
+
+    def last_address(self) -> int | None:
+        """The byte of the extension that the last address in the queue leads to; None when it has none."""
 
 
 class QueueExtension:
@@ -115,7 +124,7 @@ class QueueExtension:
 
     # --- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, units: Sequence[ExtensionUnit], last_address: LastAddress) -> tuple[list[int], int, Sequence[int]]:
+    def write(self, units: Sequence[ExtensionUnit], queue: ExtendedQueue) -> tuple[list[int], int, Sequence[int]]:
         """Write units behind the others; they count when ``settle`` is told, until then they may be written again.
 
         :returns: what the units of the queue hold (addresses, or the tags codes of what no file has room for), where
@@ -124,7 +133,7 @@ class QueueExtension:
         """
         touched: dict[int, None] = {}
         if self._end < 0:
-            self._end = self._find_end(last_address(), touched)
+            self._end = self._find_end(queue, touched)
         codes = []
         end = at = self._end
         parts = bytearray()
@@ -169,19 +178,22 @@ class QueueExtension:
             self._starts = [*(self._starts or ()), start]
         return file
 
-    def _find_end(self, last: int | None, touched: dict[int, None]) -> int:
+    def _find_end(self, queue: ExtendedQueue, touched: dict[int, None]) -> int:
         """Where to go on; what lies behind it goes."""
-        starts = self._known_starts()
+        starts, size = self._known_starts(), self._file_bytes
+        if not starts:  # behind all that messages so far can have had: addresses of lost files stay without a unit
+            return -(-queue.max_offset * _MAX_UNIT_BYTES // size) * size
+        last = queue.last_address()
         if last is None:
             end = 0
         elif (unit := self.unit(last)) is not None:
             end = last + unit.size
         else:  # lost or damaged: what follows it may be, too
-            end = (last // self._file_bytes + 1) * self._file_bytes
+            end = (last // size + 1) * size
         for start in reversed(starts):
             if start >= end:
                 self._remove(start)
-            elif start + self._file_bytes > end and self._erase(start, end - start):
+            elif start + size > end and self._erase(start, end - start):
                 touched[start] = None
         return end
 

@@ -148,3 +148,46 @@ class ConsumerOrderInfoFile(ConfigFile):
 
     table: Mapping[str, Mapping[int, OrderInfoEntry]] = field(default_factory=dict)
     extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBits(JsonObject):
+    """Which bits of how many belong to a group in the bit maps of a topic (upstream ``BloomFilterData``)."""
+
+    positions: Sequence[int] = field(default=(), metadata={"json": "bitPos"})
+    bits: int = field(default=0, metadata={"json": "bitNum"})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilterEntry(JsonObject):
+    """The expression of a group for a topic, for which bit maps are made (upstream ``ConsumerFilterData``).
+
+    ``born_ms``: messages stored later have the group's bits. ``dead_ms``: since when nobody consumes, 0 while one does;
+    ``is_dead`` follows from the two.
+    """
+
+    group: str = field(default="", metadata={"json": "consumerGroup"})
+    topic: str = ""
+    expression: str = ""
+    expression_type: str = ""
+    bits: GroupBits = field(default_factory=GroupBits, metadata={"json": "bloomFilterData"})
+    born_ms: int = field(default=0, metadata={"json": "bornTime"})
+    dead_ms: int = field(default=0, metadata={"json": "deadTime"})
+    is_dead: bool = field(default=False, metadata={"json": "dead"})
+    client_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFilters(JsonObject):
+    """The expressions for one topic, by group."""
+
+    groups: Mapping[str, GroupFilterEntry] = field(default_factory=dict, metadata={"json": "groupFilterData"})
+    topic: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerFiltersFile(ConfigFile):
+    """``consumerFilter.json``: topic → the expressions of its groups (upstream ``ConsumerFilterManager``)."""
+
+    topics: Mapping[str, TopicFilters] = field(default_factory=dict, metadata={"json": "filterDataByTopic"})
+    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})

@@ -78,6 +78,12 @@ class ExtensionUnit:
         return HEAD.pack(self.size, self.tags_code, self.stored_at_ms, len(self.bitmap)) + self.bitmap
 
 
+def bits_text(bitmap: bytes) -> str:
+    """A bitmap as tools are shown it: the highest bit first, eight bytes a line (upstream ``BitsArray.toString``)."""
+    places = range(len(bitmap) - 1, -1, -1)
+    return "".join(f"{bitmap[place]:08b}" + "\n" * (place % 8 == 0) for place in places)
+
+
 def is_address(tags_code: int) -> bool:
     """Whether a consume queue unit's tags code is the address of an extension unit."""
     return tags_code <= LAST_ADDRESS

@@ -149,7 +149,9 @@ class PullMessage:
             return
         count, size = self._most(header, limits.max_count, limits.max_bytes)
         by_record = None if accepts.accepts_properties is None else accepts.accepts_record
-        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
+        result = self._store.get_messages_now(
+            topic, queue_id, offset, count, size, accepts.accepts_code, by_record, accepts.accepts_extension
+        )
         if result is None:
             self._cold_read(request, header, accepts, may_hold)
         else:
@@ -183,7 +185,9 @@ class PullMessage:
         def read() -> GetResult | None:
             if request.channel.closed:  # it may have waited for a thread for a while
                 return None
-            result = store.get_messages(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
+            result = store.get_messages(
+                topic, queue_id, offset, count, size, accepts.accepts_code, by_record, accepts.accepts_extension
+            )
             if result.status is GetStatus.FOUND:
                 store.read_ahead(topic, queue_id, result.next_begin_offset)
             return result
@@ -345,7 +349,9 @@ class PullMessage:
         by_tags = is_tag_type(subscription.expression_type)
         if not by_tags:
             accepts = self._filters.find(header.consumer_group, subscription, header.sub_version)
-            return EVERYTHING if subscription.class_filter_mode else MessageFilter(None, accepts)
+            if subscription.class_filter_mode:
+                return EVERYTHING
+            return MessageFilter(None, accepts, self._filters.by_bit_map(header.consumer_group, header.topic))
         accepts_code = tag_filter(
             subscription.sub_string,
             subscription.code_set,

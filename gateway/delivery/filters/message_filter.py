@@ -6,10 +6,15 @@ properties. A body is never looked at, so it may be compressed or encrypted as i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from gateway.delivery.filters.sql92 import PropertyFilter, Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
 from wire.errors import RecordError
 from wire.message.record_fields import properties_in
+
+if TYPE_CHECKING:
+    from gateway.store.extended_units import AcceptsExtension
 
 
 class MessageFilter:
@@ -17,11 +22,18 @@ class MessageFilter:
 
     :param by_code: looks at tags codes.
     :param by_properties: looks at properties.
+    :param by_extension: looks at the bit map that was stored with a message, before its record is read.
     """
 
-    __slots__ = ("_by_properties", "accepts_code", "accepts_properties")
+    __slots__ = ("_by_properties", "accepts_code", "accepts_extension", "accepts_properties")
 
-    def __init__(self, by_code: TagFilter | None = None, by_properties: Sql92Filter | None = None) -> None:
+    def __init__(
+        self,
+        by_code: TagFilter | None = None,
+        by_properties: Sql92Filter | None = None,
+        by_extension: AcceptsExtension | None = None,
+    ) -> None:
+        self.accepts_extension = by_extension
         self.accepts_code = by_code
         self.accepts_properties: PropertyFilter | None = None if by_properties is None else by_properties.matches
         self._by_properties = by_properties

@@ -2,8 +2,7 @@
 
 A group's filter belongs to the version of the subscription it came with: a pull that names a newer one than could be
 compiled is told so. Nothing is lost when an entry goes, for the subscription it is made of stays with the group.
-Upstream: ``ConsumerFilterManager``, which also saves its filters to serve the bit maps of ``enableCalcFilterBitMap``;
-there are none here.
+Upstream: ``ConsumerFilterManager``; what it saves of them is in ``group_bits``.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.errors import RequestRefused
@@ -19,6 +19,7 @@ from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from gateway.store.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 
 log = EventLog("filters")
@@ -71,10 +72,12 @@ class _Subscribed:
 class SubscribedFilters:
     """The filters by group and topic.
 
+    :param bit_maps: told of every expression in use, when bit maps are made (``enableCalcFilterBitMap``).
     :param limit: how many are kept.
     """
 
-    def __init__(self, limit: int = MAX_SUBSCRIBED_FILTERS) -> None:
+    def __init__(self, bit_maps: GroupBitMaps | None = None, *, limit: int = MAX_SUBSCRIBED_FILTERS) -> None:
+        self._bit_maps = bit_maps
         self._limit = limit
         self._filters: dict[tuple[str, str], _Subscribed] = {}
 
@@ -112,6 +115,13 @@ class SubscribedFilters:
             )
         return known.accepts
 
+    def by_bit_map(self, group: str, topic: str) -> AcceptsExtension | None:
+        """What excludes messages by the bit maps stored with them, for the filter that ``find`` gave; None: nothing."""
+        known = self._filters.get((group, topic))
+        if self._bit_maps is None or known is None or known.expression is None:
+            return None
+        return self._bit_maps.accepts(group, topic, known.expression[1])
+
     def _subscribed(self, group: str, subscription: SubscriptionData) -> _Subscribed:
         """What is known of the expression, which is compiled unless it was the last time.
 
@@ -128,6 +138,8 @@ class SubscribedFilters:
             self._compile(known, expression, group, subscription)
         elif expression == known.expression:
             known.version = subscription.sub_version
+            if self._bit_maps is not None and known.accepts is not None:
+                self._bit_maps.remember(group, subscription, known.accepts)
         return known
 
     def _compile(self, known: _Subscribed, expression: Expression, group: str, subscription: SubscriptionData) -> None:
@@ -139,3 +151,5 @@ class SubscribedFilters:
         else:
             known.expression, known.version = expression, subscription.sub_version
             known.refused = None
+            if self._bit_maps is not None:
+                self._bit_maps.register(group, subscription, known.accepts)

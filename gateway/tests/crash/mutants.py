@@ -115,6 +115,11 @@ def queue_marks_without_queues(patch: Patch) -> None:
     patch(ConsumeQueues, "sync", lambda self: None)
 
 
+def extension_written_over(patch: Patch) -> None:
+    """A start begins the extension of each queue anew, whatever its units lead to."""
+    patch(ConsumeQueue, "last_address", lambda self: None)
+
+
 def torn_tail_stays(patch: Patch) -> None:
     """What recovery cuts off the log stays in the file."""
     patch(MappedFile, "erase", lambda self, position: None)
@@ -332,5 +337,10 @@ MUTANTS: Mapping[str, Mutant] = {
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
     "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),
     "a batch found in the log counts once": Mutant(a_batch_found_in_the_log_counts_once, "inner-batch", 1000),
+    "extension not synced": Mutant(without(Kind.SYNC, "/consumequeue_ext/"), "extension", 1000),
+    "names of extension files not synced": Mutant(
+        without(Kind.SYNC_DIRECTORY, "/consumequeue_ext/"), "extension", 1000
+    ),
+    "extension written over": Mutant(extension_written_over, "extension", 1000),
     "write error ignored": Mutant(write_error_ignored, "disk-errors", 1000),
 }

@@ -16,15 +16,18 @@ from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
 from gateway.tests.crash.recording import Image, RecordingFiles
-from gateway.tests.crash.small_broker import Clock, SmallBroker
+from gateway.tests.crash.small_broker import Clock, SmallBroker, bit_map_of
 from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
 from gateway.transaction.rebuild import OFFSETS_GROUP
 from gateway.transaction.settling import Reply
 from gateway.transaction.states import OPEN_STATES, State
 from wire.codes import ResponseCode
+from wire.disk.queue_extension import ExtensionUnit, is_address, position_of
 from wire.errors import RecordError
 from wire.message.inner_batch import is_inner_batch
+from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
+from wire.message.tags import tags_code
 
 KEYS_ASKED = 3
 """Acknowledged messages of an image that are looked for by key."""
@@ -146,6 +149,7 @@ class Oracle:
             raise Violation(f"the log begins at {found.broker.store.min_commit_log_offset}")
         for queue, messages in found.seen.items():
             self._check_content(queue, messages)
+            self._check_extension(found.broker.store, queue, messages)
         for queue, shown in self._ledger.shown.items():
             self._check_shown(queue, shown, found)
         self._check_keys(found.broker.store, random)
@@ -178,6 +182,20 @@ class Oracle:
                     f"{queue} offset {message.queue_offset} was never sent there, or lost: {_short(message.body)}"
                 )
             bodies.add(message.body)
+
+    def _check_extension(self, store: MessageStore, queue: QueueName, messages: list[StoredMessage]) -> None:
+        """Each address leads to what was kept of its message: another one's would make consumers miss it."""
+        found = store._queues.find(queue)
+        assert found is not None, "it was read"
+        for message in messages:
+            unit = found.unit(message.queue_offset)
+            assert unit is not None, "it was read"
+            if is_address(unit[2]):
+                kept = found.extension.unit(position_of(unit[2]))
+                code = tags_code(message.property_map.get(PropertyName.TAGS))
+                right = ExtensionUnit(code, message.stored_at_ms, bit_map_of(message.topic, message.property_map))
+                if kept != right:
+                    raise Violation(f"{queue} offset {message.queue_offset}: its extension has {kept}, not {right}")
 
     def _check_shown(self, queue: QueueName, shown: dict[int, Shown], found: Recovered) -> None:
         promised = {offset: message for offset, message in shown.items() if self._is_promised(message.end)}

@@ -6,7 +6,7 @@ The order of opening and closing is that of ``gateway.broker.parts``.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from random import Random
 from typing import Any, cast
@@ -35,6 +35,7 @@ from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.state_databases import state_choice
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
 from gateway.transaction.transactions import Transactions
+from wire.message.properties import PropertyName
 
 ROOT = Path("/data/store")
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -137,6 +138,11 @@ class SilentProducers:
 _SILENT = SilentProducer()
 
 
+def bit_map_of(_topic: str, properties: Mapping[str, str]) -> bytes:
+    """What no other message has."""
+    return properties.get(PropertyName.KEYS, "").encode()
+
+
 class SmallBroker:
     """One life of a broker, from ``open`` to ``close`` or a crash."""
 
@@ -153,7 +159,14 @@ class SmallBroker:
         self.threads = threads = Threads()
         self.reactor = task.Clock()
         self.store = MessageStore(
-            ROOT, settings, clock, files=files, soon=threads.soon, in_thread=threads.in_log_thread, delay_of=delay_of
+            ROOT,
+            settings,
+            clock,
+            files=files,
+            soon=threads.soon,
+            in_thread=threads.in_log_thread,
+            delay_of=delay_of,
+            bit_map_of=bit_map_of,
         )
         config = ROOT / "config"
         self.topics = Topics(

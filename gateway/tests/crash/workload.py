@@ -48,6 +48,7 @@ SMALL = StoreSettings(
 )
 ROLLING = replace(SMALL, mapped_file_size_commit_log=8_192, mapped_file_size_consume_queue=160, max_index_num=24)
 LIGHT = replace(ROLLING, enable_multi_dispatch=True)
+EXTENDED = replace(LIGHT, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=160)  # 6 units a file
 LIGHT_QUEUES = ("%LMQ%x",), ("%LMQ%y",), ("%LMQ%x", "%LMQ%y"), ("%LMQ%y", "other", "%LMQ%x", "%LMQ%y")
 SIZES = (0, 1, 30, 300, 300, 600, 1500)
 SHORT = (0, 1, 30, 300)
@@ -598,6 +599,25 @@ _SYNC = (
         {"light": 10, "append": 3, "half": 1, "end": 1, "age": 1, "delete_expired": 1, **_COMMON, "reopen": 1},
         LIGHT,
         steps=90,
+    ),
+    Workload(
+        "extension",
+        {
+            "append": 10,
+            "append_all": 2,
+            "light": 3,
+            "half": 1,
+            "end": 1,
+            "age": 1,
+            "delete_expired": 1,
+            **_COMMON,
+            "flush": 1,
+            "reopen": 1,
+        },
+        EXTENDED,
+        steps=90,
+        lives=4,
+        sizes=SHORT,
     ),
     Workload(
         "inner-batch",

@@ -14,6 +14,7 @@ from wire.disk.queue_extension import (
     MAX_BITMAP_BYTES,
     ExtensionUnit,
     address_of,
+    bits_text,
     is_address,
     position_of,
 )
@@ -88,6 +89,14 @@ def test_a_bitmap_is_no_longer_than_its_size_says() -> None:
     assert ExtensionUnit(1, 1, bytes(MAX_BITMAP_BYTES)).size == 2**15 - 1
     with pytest.raises(LayoutError, match="32748 bytes, 32747 are possible"):
         ExtensionUnit(1, 1, bytes(MAX_BITMAP_BYTES + 1)).build()
+
+
+def test_a_bitmap_is_shown_as_apache_rocketmq_shows_it() -> None:
+    assert bits_text(bytes([0, 0, 0, 1, 0, 0, 0, 0, 8, 0, 0, 0, 0, 4])) == (
+        "000001000000000000000000000000000000000000001000\n"
+        "0000000000000000000000000000000000000001000000000000000000000000\n"
+    )
+    assert bits_text(b"") == ""
 
 
 def test_addresses_begin_at_the_smallest_number_and_end_below_all_hashes() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from wire.bodies.declare import Body
 from wire.bodies.queue_units import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.consume_queue import parse_units
-from wire.disk.queue_extension import is_address
+from wire.disk.queue_extension import ExtensionUnit, bits_text, is_address
 from wire.headers.query import QueryConsumeQueueRequest
 
 if TYPE_CHECKING:
@@ -23,6 +26,19 @@ if TYPE_CHECKING:
 
 MAX_UNITS = 10_000
 """In one answer."""
+
+
+Unit = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extension(Body):
+    """What the extension of a queue has for a message; the bytes of the bit map are signed."""
+
+    filter_bit_map: Sequence[int] | None
+    msg_store_time: int
+    size: int
+    tags_code: int
 
 
 class QueueUnitRequests:
@@ -46,14 +62,11 @@ class QueueUnitRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         count = max(0, min(header.count, MAX_UNITS))
         offset = max(header.index, 0)
-        raw, read = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count))
+        found = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count))
         group = header.consumer_group
         wanted = self._consumers.subscription(group or "", topic)
         body = QueueUnits(
-            units=[
-                _unit(unit, code, wanted)
-                for unit, (_, _, code) in zip(parse_units(raw), parse_units(read), strict=True)
-            ],
+            units=[_unit(unit, kept, wanted) for unit, kept in found],
             min_queue_index=max(self._store.min_offset(topic, queue_id), 0),
             max_queue_index=self._store.max_offset(topic, queue_id),
             subscription=wanted,
@@ -61,17 +74,27 @@ class QueueUnitRequests:
         )
         return Answer(body=body.build())
 
-    def _read(self, topic: str, queue_id: int, offset: int, count: int) -> tuple[bytes, bytes]:
-        """The units as they are, and with the tags codes that the queue's extension has."""
-        raw = self._store.queue_units(topic, queue_id, offset, count)
-        return raw, self._store.with_tags_codes(topic, queue_id, raw)
+    def _read(self, topic: str, queue_id: int, offset: int, count: int) -> list[tuple[Unit, ExtensionUnit | None]]:
+        """The units, each with what the queue's extension has for it."""
+        units = parse_units(self._store.queue_units(topic, queue_id, offset, count))
+        return [
+            (unit, self._store.extension_unit(topic, queue_id, unit[2]) if is_address(unit[2]) else None)
+            for unit in units
+        ]
 
 
-def _unit(unit: tuple[int, int, int], code: int, wanted: SubscriptionData | None) -> QueueUnit:
-    """The answer about one unit, whose message has a tags code; an address, when nobody knows that."""
+def _unit(unit: Unit, kept: ExtensionUnit | None, wanted: SubscriptionData | None) -> QueueUnit:
+    position, size, code = unit
+    if kept is not None:
+        code = kept.tags_code
+    shown = QueueUnit(position, size, code)
+    if kept is not None:
+        more = _Extension(list(memoryview(kept.bitmap).cast("b")) or None, kept.stored_at_ms, kept.size, code)
+        bits = bits_text(kept.bitmap) if kept.bitmap else None
+        shown = replace(shown, extend_data_json=more.build().decode(), bit_map=bits)
     if wanted is None:
-        return QueueUnit(*unit)
+        return shown
     if wanted.expression_type not in (None, "", EXPRESSION_TYPE_TAG):
-        return QueueUnit(*unit, text=f"{wanted.expression_type} is decided by the message itself")
+        return replace(shown, text=f"{wanted.expression_type} is decided by the message itself")
     accepts = tag_filter(wanted.sub_string, wanted.code_set, class_filter_mode=wanted.class_filter_mode)
-    return QueueUnit(*unit, is_accepted=accepts is None or is_address(code) or accepts(code))
+    return replace(shown, is_accepted=accepts is None or is_address(code) or accepts(code))

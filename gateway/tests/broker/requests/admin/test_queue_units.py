@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from pathlib import Path
+
+from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.queue_units import QueueUnits
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
+from wire.disk.queue_extension import FIRST_ADDRESS
 from wire.headers.query import QueryConsumeQueueRequest
 from wire.message.java_hash import java_string_hash
 
@@ -46,3 +54,45 @@ def test_a_queue_that_is_none_is_refused(broker: WholeBroker) -> None:
         header = QueryConsumeQueueRequest(topic=topic, queue_id=queue_id, count=1)
         answer = broker.ask(broker.connect(), RequestCode.QUERY_CONSUME_QUEUE, header)
         assert answer.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_units_tell_what_the_extension_has_for_them(tmp_path: Path) -> None:
+    """As Apache RocketMQ 5.5.0 tells it of the same units."""
+    settings = {"enable_consume_queue_ext": True, "enable_calc_filter_bit_map": True}
+    broker = WholeBroker(tmp_path / "store", **settings)
+    client = broker.connect()
+    broker.send(client, properties={"TAGS": "red", "n": "0"})
+    wanted = SubscriptionData("orders", "n < 20", sub_version=1, expression_type="SQL92")
+    data = HeartbeatData("client-1", consumers=(ConsumerData("group", subscriptions=(wanted,)),))
+    broker.ask_all(client, RequestCode.HEART_BEAT, body=data.build())
+    broker.wait(1)
+    broker.send(client, properties={"TAGS": "red", "n": "5"})
+    before, after = units(broker).units
+    red = java_string_hash("red")
+    assert (before.tags_code, before.bit_map) == (red, None)
+    assert json.loads(before.extend_data_json or "") == {
+        "msgStoreTime": broker.messages("orders")[0].stored_at_ms,
+        "size": 20,
+        "tagsCode": red,
+    }
+    more = json.loads(after.extend_data_json or "")
+    assert (after.tags_code, more["size"], more["filterBitMap"]) == (
+        red,
+        34,
+        [each - 256 if each > 127 else each for each in bit_map(BloomShape().positions("group", "orders"), 112)],
+    )
+    assert (after.bit_map or "").count("1") == 3
+    broker.subscribe(client, group="by_tag", expression="red || blue")
+    assert [unit.is_accepted for unit in units(broker, group="by_tag").units] == [True, True]
+
+
+def test_a_unit_whose_extension_is_lost_shows_its_address_and_is_accepted(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_consume_queue_ext=True)
+    client = broker.connect()
+    broker.send(client, properties={"TAGS": "red"})
+    broker = broker.restart()
+    client = broker.connect()
+    shutil.rmtree(tmp_path / "store" / "consumequeue_ext")
+    broker.subscribe(client, expression="blue")
+    (unit,) = units(broker, group="group").units
+    assert (unit.tags_code, unit.is_accepted, unit.extend_data_json) == (FIRST_ADDRESS, True, None)

@@ -1,0 +1,64 @@
+"""Bloom filters over consumer groups: a bit map says for which groups' expressions a message passes.
+
+Each group and topic has a few bits; a message's bit map has those of the groups that accept it. A group with a bit
+missing does not get the message; one with all bits may. Sizes and bits are those of Apache RocketMQ's ``BloomFilter``,
+which are on disk: never change. A bit n is the bit of value 2^(n mod 8) in byte n div 8 (``BitsArray``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gateway.delivery.filters.murmur3 import low_64_bits
+
+MAX_ERROR_PERCENT = 99
+_HALF = 2**32
+
+
+@dataclass(frozen=True, slots=True)
+class BloomShape:
+    """How many bits a map has, and how many of them a group.
+
+    :param error_percent: of groups that do not accept a message and seem to, 1 … 99 (``maxErrorRateOfBloomFilter``).
+    :param groups: expected for a topic, at least 1 (``expectConsumerNumUseFilter``).
+    """
+
+    error_percent: int = 20
+    groups: int = 32
+
+    @property
+    def bits_of_group(self) -> int:
+        """Bits of one group, some of which may be the same."""
+        return math.ceil(math.log(self.error_percent / 100, 0.5))
+
+    @property
+    def bits(self) -> int:
+        """Bits of a map, whole bytes."""
+        least = math.ceil(-self.groups * math.log(self.error_percent / 100) / math.log(2) ** 2)
+        return -(-least // 8) * 8
+
+    def positions(self, group: str, topic: str) -> tuple[int, ...]:
+        """The bits of a group's expression for a topic."""
+        low = low_64_bits(f"{group}#{topic}".encode())
+        first, step = _signed(low), _signed(low >> 32)
+        found = []
+        for number in range(1, self.bits_of_group + 1):
+            value = _signed(first + number * step)
+            found.append((value if value >= 0 else ~value) % self.bits)
+        return tuple(found)
+
+
+def bit_map(positions: Iterable[int], bits: int) -> bytes:
+    """A map with these bits."""
+    found = bytearray(bits // 8)
+    for position in positions:
+        found[position // 8] |= 1 << position % 8
+    return bytes(found)
+
+
+def _signed(value: int) -> int:
+    """A 32-bit number as Java has it."""
+    value %= _HALF
+    return value - _HALF if value >= _HALF // 2 else value

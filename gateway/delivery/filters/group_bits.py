@@ -1,0 +1,213 @@
+"""Bit maps of messages: for which groups' SQL92 expressions a message passes, worked out once, when it is stored.
+
+With ``enableConsumeQueueExt`` and ``enableCalcFilterBitMap`` every new message is matched with the expressions of all
+groups known for its topic, and its queue's extension keeps the bits of those that take it. A group that pulls then
+passes over the others without reading their records. A bit map is believed only for messages stored after the group's
+expression was known, and only with as many bits as are configured now; anything else is decided by the record.
+
+The expressions and since when they are known are saved in ``consumerFilter.json``, which Apache RocketMQ reads and
+writes as well (``ConsumerFilterManager``, ``ConsumerFilterData``); those of groups that nobody has been consuming in
+for a day are forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gateway.delivery.filters.bloom import BloomShape, bit_map
+from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
+from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.write_behind import InThread, Saved, in_this_thread
+from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEntry, TopicFilters
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.metadata.config_disk import ConfigDisk
+    from gateway.store.extended_units import AcceptsExtension
+    from wire.bodies.subscriptions import SubscriptionData
+
+FILE_NAME = "consumerFilter.json"
+MAX_GROUP_FILTERS = 10_000
+"""Expressions that bit maps are made for; further ones are decided by records, until some are forgotten."""
+FORGOTTEN_AFTER_MS = 24 * 3_600_000
+"""Upstream ``ConsumerFilterManager.MS_24_HOUR``."""
+LOADED_DEAD_MS = 30_000
+"""So long before a start its groups count as having gone (upstream ``ConsumerFilterManager.decode``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupFilter:
+    """One group's expression for a topic."""
+
+    entry: GroupFilterEntry
+    accepts: Sql92Filter
+
+
+class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
+    """The expressions by topic and group. Changed on the reactor's thread.
+
+    :param now_ms: later than, or equal to, the store time of every message there is.
+    :param is_live: whether somebody consumes a topic (second) in a group (first).
+    :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: Path,
+        shape: BloomShape,
+        now_ms: Milliseconds,
+        is_live: Callable[[str, str], bool],
+        in_thread: InThread = in_this_thread,
+        disk: ConfigDisk | None = None,
+        limit: int = MAX_GROUP_FILTERS,
+    ) -> None:
+        super().__init__(path, ConsumerFiltersFile.parse, in_thread, disk)
+        self._shape = shape
+        self._now_ms = now_ms
+        self._is_live = is_live
+        self._limit = limit
+        self._topics: dict[str, dict[str, _GroupFilter]] = {}
+        self._count = 0
+        self._extra: Mapping[str, Any] = {}
+
+    # -- expressions ----------------------------------------------------------------------------------------
+
+    def register(self, group: str, subscription: SubscriptionData, accepts: Sql92Filter) -> None:
+        """A group filters a topic by this expression from now on."""
+        groups = self._topics.get(subscription.topic, {})
+        known = groups.get(group)
+        if known is None and self._count >= self._limit:
+            return
+        entry = GroupFilterEntry(
+            group=group,
+            topic=subscription.topic,
+            expression=subscription.sub_string,
+            expression_type=EXPRESSION_TYPE_SQL92,
+            bits=self._bits(group, subscription.topic),
+            born_ms=self._now_ms(),
+            client_version=subscription.sub_version,
+        )
+        if known is not None and known.entry.expression == entry.expression:
+            # Its bits were made all the time, also while nobody consumed.
+            entry = replace(entry, born_ms=known.entry.born_ms)
+        self._put(_GroupFilter(entry, accepts))
+        self._writer.touch()
+
+    def remember(self, group: str, subscription: SubscriptionData, accepts: Sql92Filter) -> None:
+        """The group still filters by this expression: register it when it was forgotten."""
+        if group not in self._topics.get(subscription.topic, ()):
+            self.register(group, subscription, accepts)
+
+    def _bits(self, group: str, topic: str) -> GroupBits:
+        return GroupBits(self._shape.positions(group, topic), self._shape.bits)
+
+    def _put(self, found: _GroupFilter) -> None:
+        groups = self._topics.setdefault(found.entry.topic, {})
+        self._count += found.entry.group not in groups
+        groups[found.entry.group] = found
+
+    def distrust(self) -> None:
+        """What was loaded may be older than what messages were matched with: believe no bit map there is."""
+        now_ms = self._now_ms()
+        for groups in self._topics.values():
+            for found in list(groups.values()):
+                self._put(replace(found, entry=replace(found.entry, born_ms=now_ms)))
+        self._writer.touch()
+
+    # -- bit maps -------------------------------------------------------------------------------------------
+
+    def of_message(self, topic: str, properties: Mapping[str, str]) -> bytes:
+        """The bit map of a new message; b"" when no group filters its topic."""
+        groups = self._topics.get(topic)
+        if not groups:
+            return b""
+        positions: list[int] = []
+        for found in groups.values():
+            if found.accepts.matches(properties):
+                positions += found.entry.bits.positions
+        return bit_map(positions, self._shape.bits)
+
+    def accepts(self, group: str, topic: str, expression: str) -> AcceptsExtension | None:
+        """What tells by bit maps that a message is not for a group; None when no bit map can tell."""
+        found = self._topics.get(topic, {}).get(group)
+        if found is None or found.entry.expression != expression:
+            return None
+        born_ms, bit_map_bytes = found.entry.born_ms, self._shape.bits // 8
+        wanted = int.from_bytes(bit_map(found.entry.bits.positions, self._shape.bits), "little")
+
+        def accepts(stored_at_ms: int, bits: bytes) -> bool:
+            if stored_at_ms <= born_ms or len(bits) != bit_map_bytes:
+                return True
+            return int.from_bytes(bits, "little") & wanted == wanted
+
+        return accepts
+
+    # -- the file -------------------------------------------------------------------------------------------
+
+    def persist(self, saved: Saved | None = None) -> None:
+        """Write what changed, who came and who went included; ``saved`` is told when all of it is on disk."""
+        self._look_after()
+        super().persist(saved)
+
+    def persist_now(self) -> None:
+        """The same, waiting for it.
+
+        :raises OSError: the change is not on disk.
+        """
+        self._look_after()
+        super().persist_now()
+
+    def _look_after(self) -> None:
+        now_ms = self._now_ms()
+        for topic, groups in list(self._topics.items()):
+            for group, found in list(groups.items()):
+                entry = found.entry
+                if self._is_live(group, topic) == bool(entry.dead_ms):
+                    self._put(replace(found, entry=replace(entry, dead_ms=0 if entry.dead_ms else now_ms)))
+                elif entry.dead_ms and now_ms - entry.dead_ms > FORGOTTEN_AFTER_MS:
+                    del groups[group]
+                    self._count -= 1
+                else:
+                    continue
+                self._writer.touch()
+            if not groups:
+                del self._topics[topic]
+
+    def _restore(self, content: ConsumerFiltersFile) -> None:
+        self._extra = content.extra
+        gone_ms = self._now_ms() - LOADED_DEAD_MS
+        for topic, filters in content.topics.items():
+            for group, entry in filters.groups.items():
+                found = _checked(replace(entry, topic=topic, group=group), self._bits(group, topic))
+                if found is None or self._count >= self._limit:
+                    continue
+                if not entry.dead_ms:
+                    found = replace(found, entry=replace(found.entry, dead_ms=max(gone_ms, entry.born_ms)))
+                self._put(found)
+
+    def _frozen(self) -> Callable[[], bytes]:
+        topics = {
+            topic: TopicFilters({group: _saved(found.entry) for group, found in groups.items()}, topic)
+            for topic, groups in self._topics.items()
+        }
+        return ConsumerFiltersFile(topics, self._extra).build
+
+
+def _checked(entry: GroupFilterEntry, bits: GroupBits) -> _GroupFilter | None:
+    """A saved expression as far as it can be used: bits of another number, or of other groups, say nothing."""
+    if entry.expression_type != EXPRESSION_TYPE_SQL92 or entry.born_ms <= 0:
+        return None
+    if (tuple(entry.bits.positions), entry.bits.bits) != (tuple(bits.positions), bits.bits):
+        return None
+    try:
+        return _GroupFilter(entry, sql92_filter(entry.expression))
+    except ExpressionError:
+        return None
+
+
+def _saved(entry: GroupFilterEntry) -> GroupFilterEntry:
+    return replace(entry, is_dead=entry.dead_ms >= entry.born_ms)
