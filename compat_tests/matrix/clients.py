@@ -19,6 +19,8 @@ Started = tuple[ClientProgram, str]
 """A running program, and the address its client is to be told."""
 
 NO_SIMPLE = "a simple consumer is of the gRPC clients"
+NO_LITE = "lite topics are of the gRPC clients"
+NO_GRPC = {"simple": NO_SIMPLE, "lite-topics": NO_LITE}
 _LITE_PULL = "its lite pull consumer came with 4.6"
 _REQUESTS = "request() came with 4.6"
 _TIMER = "its messages have delay levels only (a time came with 5.0)"
@@ -36,6 +38,8 @@ class Client:
     lacks: Mapping[str, str] = field(default_factory=dict)
     behind_proxy: bool = False
     """A proxy looks at a topic's `message.type`, and the broker does not see the members of groups."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What its servers are told besides."""
 
 
 def _java(version: str, lacks: Mapping[str, str]) -> Client:
@@ -44,7 +48,7 @@ def _java(version: str, lacks: Mapping[str, str]) -> Client:
         with client_program(image("java-client"), version, {"ROCKETMQ_VERSION": version}) as program:
             yield program, peer.nameserver
 
-    return Client(f"java-{version}", f"Java {version}", start, {"simple": NO_SIMPLE, **lacks})
+    return Client(f"java-{version}", f"Java {version}", start, {**NO_GRPC, **lacks})
 
 
 def _program(name: str, title: str, image_name: str, lacks: Mapping[str, str]) -> Client:
@@ -53,7 +57,7 @@ def _program(name: str, title: str, image_name: str, lacks: Mapping[str, str]) -
         with client_program(image(image_name), name, {}) as program:
             yield program, peer.nameserver
 
-    return Client(name, title, start, {"simple": NO_SIMPLE, **lacks})
+    return Client(name, title, start, {**NO_GRPC, **lacks})
 
 
 @contextmanager
@@ -164,7 +168,8 @@ CLIENTS: dict[str, Client] = {
                 "pop": "it does nothing else, in every row",
             },
             behind_proxy=True,
+            settings={"enableLmq": "true", "enableMultiDispatch": "true"},
         ),
-        Client("python", "Python gateway.client", _python),
+        Client("python", "Python gateway.client", _python, {"lite-topics": NO_LITE}),
     )
 }

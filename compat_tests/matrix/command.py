@@ -76,7 +76,7 @@ def _run_client(client: Client, peer_name: str, features: Sequence[str]) -> None
 def _stage(client: Client, peer_name: str) -> Iterator[Stage]:
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="matrix-"))
-        peer = make_peer(peer_name, Path(folder) / "data", SETTINGS)
+        peer = make_peer(peer_name, Path(folder) / "data", {**SETTINGS, **client.settings})
         peer.start()
         stack.callback(peer.stop)
         admin = stack.enter_context(AdminClient(namesrv=peer.nameserver))

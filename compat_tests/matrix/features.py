@@ -24,6 +24,7 @@ BEHIND_PROXY_S = 5
 LARGE_BYTES = 60_000
 TRANSACTIONS = 30
 RECALLED = 5
+LITES = 4
 TIMED = 30
 
 
@@ -287,6 +288,30 @@ def simple(stage: Stage) -> None:
     send_all(stage, topic)
     got = receive_all(stage, topic, "consume-simple", group=group, invisible_ms=10_000, skip=10)
     assert got["skipped"] == stage.messages // 10, str(got)
+
+
+@feature("lite-topics", "lite topics: those subscribed to, each in its order, also when a message fails", "LITE")
+def lite_topics(stage: Stage) -> None:
+    topic = stage.topic()
+    group = stage.group(f"g_{topic}", orderly=True, attributes={"lite.bind.topic": topic})
+    common = {"run": run_name(topic), "group": group, "lites": LITES}
+    waiting = stage.start(
+        "consume-lite", topic=topic, **common, until_lite=LITES - 1, count=_in_lites(stage), suspend=5
+    )
+    await_members(stage, group, 1)
+    send_all(stage, topic, lites=LITES, threads=LITES)
+    got = waiting.result()
+    wanted = {number for number in range(stage.messages) if number % LITES < LITES - 1}
+    assert got.numbers() == wanted, str(got)
+    assert (got["duplicates"], got["order_breaks"], got["strange_lites"]) == (0, 0, 0), str(got)
+    assert got["suspended"] > 0, str(got)
+    rest = stage.run("consume-lite", topic=topic, **common, first_lite=LITES - 1, count=stage.messages - len(wanted))
+    assert rest.numbers() == frozenset(range(stage.messages)) - wanted, str(rest)
+
+
+def _in_lites(stage: Stage) -> int:
+    """How many messages of a run are in all lite topics but the last."""
+    return sum(number % LITES < LITES - 1 for number in range(stage.messages))
 
 
 @feature("namespace", "namespaces")

@@ -43,13 +43,16 @@ class Stage(Scene):
             return False
         return True
 
-    def group(self, name: str, *, orderly: bool = False, retries: int = 16) -> str:
+    def group(
+        self, name: str, *, orderly: bool = False, retries: int = 16, attributes: dict[str, str] | None = None
+    ) -> str:
         """A consumer group made by the administrator; what is popped is retried after a second."""
         config = SubscriptionGroupConfig(
             group_name=name,
             consume_message_orderly=orderly,
             retry_max_times=retries,
             group_retry_policy={"type": "CUSTOMIZED", "customizedRetryPolicy": {"next": [1000]}},
+            attributes={f"+{name}": value for name, value in (attributes or {}).items()},
         )
         self.admin.groups.create(config)
         return name

@@ -15,6 +15,8 @@ from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
+from gateway.broker.requests.lite_pop import PopLite
+from gateway.broker.requests.lite_subscriptions import LiteSubscriptionRequests
 from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
 from gateway.broker.requests.pop import PopLimits, PopMessage
@@ -68,6 +70,8 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
         _pull(parts),
         _pop(parts),
         _pop_acks(parts),
+        _pop_lite(parts),
+        _lite_subscriptions(parts),
         HeartbeatRequests(
             heartbeats=parts.heartbeats,
             filters=parts.filters,
@@ -82,7 +86,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             offsets=offsets,
             store=store,
             in_thread=parts.in_thread,
-            deleted=parts.pops.forget_topic,
+            deleted=parts.forget_topic,
             mixed_allowed=settings.enable_mixed_message_type,
         ),
         CleaningRequests(store=store, topics=topics, expiry=parts.expiry, in_thread=parts.in_thread),
@@ -175,10 +179,42 @@ def _pop_acks(parts: BrokerParts) -> PopAcks:
         check_points=pops.check_points,
         orders=pops.orders,
         revive_log=pops.revive_log,
-        held=pops.held,
+        wake=pops.wake,
         broker_name=parts.settings.broker_name,
+        cold_reads=parts.cold_reads,
         clock_ms=parts.clock,
         soon=parts.soon,
+    )
+
+
+def _pop_lite(parts: BrokerParts) -> PopLite:
+    pops = parts.pops
+    return PopLite(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        lite=parts.lite,
+        positions=pops.positions,
+        orders=pops.orders,
+        revive_log=pops.revive_log,
+        settings=parts.settings,
+        longest_hold_ms=LONGEST_HOLD_MS,
+        clock_ms=parts.clock,
+        cold_reads=parts.cold_reads,
+        traffic=parts.traffic,
+        flows=parts.flows,
+    )
+
+
+def _lite_subscriptions(parts: BrokerParts) -> LiteSubscriptionRequests:
+    return LiteSubscriptionRequests(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        offsets=parts.offsets,
+        lite=parts.lite,
+        cold_reads=parts.cold_reads,
+        clock_ms=parts.clock,
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from twisted.internet.defer import Deferred
+
 from gateway.broker.flows import FLOW_SAMPLE_MS
 from gateway.broker.requests.awaiting import thread_result
 from gateway.broker.requests.throughput import SAMPLE_MS
@@ -14,8 +16,6 @@ from gateway.delivery.long_poll import TICK_MS
 from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS
 
 if TYPE_CHECKING:
-    from twisted.internet.defer import Deferred
-
     from gateway.broker.parts import BrokerParts
 
 COMPACT_MS = 1_000
@@ -46,6 +46,7 @@ def jobs(parts: BrokerParts) -> list[Job]:
             interval_ms=settings.flush_delay_offset_interval_ms,
             run=parts.delay_offsets.persist,
         ),
+        *_lite_jobs(parts),
         *_timer_jobs(parts),
         Job(name="tables", interval_ms=MEMBERSHIP_SCAN_MS, run=partial(_persist_tables, parts)),
         Job(name="throughput", interval_ms=SAMPLE_MS, run=parts.throughput.sample),
@@ -60,6 +61,27 @@ def jobs(parts: BrokerParts) -> list[Job]:
             interval_ms=settings.clean_resource_interval_ms,
             run=parts.expiry.round,
             hurry=parts.expiry.hurry,
+        ),
+    ]
+
+
+def _lite_jobs(parts: BrokerParts) -> list[Job]:
+    settings, lite = parts.settings, parts.lite
+    if not settings.fills_light_queues:
+        return []
+
+    def expire() -> Deferred[None]:
+        expired: Deferred[None] = Deferred()
+        lite.expire(lambda: expired.callback(None))
+        return expired
+
+    return [
+        Job(name="held lite pops", interval_ms=POP_TICK_MS, run=lite.held.tick),
+        Job(name="lite topics", interval_ms=settings.lite_ttl_check_interval_ms, run=expire),
+        Job(
+            name="lite subscriptions",
+            interval_ms=settings.lite_subscription_check_interval_ms,
+            run=lite.forget_silent,
         ),
     ]
 

@@ -28,6 +28,7 @@ CHANGEABLE = frozenset(
         *("pull_batch_max_message_count", "bulk_read_count", "bulk_read_bytes"),
         *("pop_from_retry_probability", "pop_from_retry_probability_for_priority", "priority_order_asc"),
         *("pop_response_return_actual_retry_topic", "pop_check_points_limit"),
+        *("min_lite_ttl_ms", "lite_subscription_check_timeout_ms", "max_lite_subscription_count"),
         *("file_reserved_time_hours", "delete_when", "delete_file_batch_max", "clean_file_forcibly_enable"),
         *("disk_max_used_space_ratio", "disk_space_clean_forcibly_ratio", "disk_space_warning_level_ratio"),
     }

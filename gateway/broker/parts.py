@@ -26,6 +26,7 @@ from gateway.delivery.filters.bloom import BloomShape
 from gateway.delivery.filters.group_bits import FILE_NAME as BIT_MAPS_FILE_NAME
 from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.subscribed import SubscribedFilters
+from gateway.delivery.lite.lite_topics import LiteTopics
 from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
@@ -173,6 +174,18 @@ class BrokerParts:
             cold_read=self.cold_reads.read,
             in_thread=self._after_flush,
         )
+        self.lite = LiteTopics(
+            store=self.store,
+            topics=self.topics,
+            groups=self.groups,
+            offsets=self.offsets,
+            pops=self.pops,
+            settings=settings,
+            clock_ms=clock,
+            in_thread=in_thread,
+        )
+        self.live.follow(self.lite)
+        self.pops.when_opened(self.lite.opened)
         self.delays = DelayService(
             store=self.store, levels=self.levels, reactor=reactor, clock=clock, in_thread=in_thread
         )
@@ -258,6 +271,7 @@ class BrokerParts:
         timers_stopped = None if self.timers is None else self.timers.stop()
         self.held.resume_all()
         self.pops.stop()
+        self.lite.held.end_all()
         await self.transactions.stop()
         waiting: Deferred[None] = Deferred()
         self.store.when_idle(lambda: waiting.callback(None))
@@ -354,6 +368,11 @@ class BrokerParts:
         self.groups.use(settings)
         self.store.deletion.settings = store_settings(settings)
 
+    def forget_topic(self, topic: str) -> list[str]:
+        """A topic was deleted; the light queues that have to go with it."""
+        self.pops.forget_topic(topic)
+        return self.lite.forget_parent(topic)
+
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
         """A message that asks for a time of delivery as it waits."""
         timers = self.timers
@@ -392,7 +411,9 @@ class BrokerParts:
             self.timers.arrived(messages)
         self.held.arrived(messages)
         if self.settings.fills_light_queues:
-            self.held.arrived(light_arrivals(messages))
+            arrivals = list(light_arrivals(messages))
+            self.held.arrived(arrivals)
+            self.lite.arrived(arrivals)
         self.pops.arrived(messages)
 
     def _adopt_queues(self) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from gateway.errors import RequestRefused
+from gateway.metadata import lite_attributes as lite
 from gateway.metadata.message_types import MESSAGE_TYPE, MIXED, TOPIC_TYPES
 from wire.codes import ResponseCode
 
@@ -45,14 +46,28 @@ def _whole(least: int, most: int) -> Callable[[str], bool]:
     return lambda value: _INTEGER.fullmatch(value) is not None and least <= int(value) <= most
 
 
+def _truth(value: str) -> bool:
+    return value.lower() in ("true", "false")
+
+
 TOPIC_ATTRIBUTES: Mapping[str, Attribute] = {
     MESSAGE_TYPE: Attribute(_one_of(*TOPIC_TYPES), f"{', '.join(TOPIC_TYPES[:-1])} or {TOPIC_TYPES[-1]}", mutable=True),
     "reserve.time": Attribute(_whole(-1, (1 << 63) - 1), "milliseconds, or -1", mutable=True),
     "cleanup.policy": Attribute(_one_of("DELETE"), "DELETE (this broker does not compact)", mutable=False),
     QUEUE_TYPE: Attribute(_one_of("SimpleCQ", BATCH_QUEUES), f"SimpleCQ or {BATCH_QUEUES}", mutable=False),
+    lite.EXPIRATION: Attribute(
+        _whole(-1, lite.MAX_EXPIRATION_MINUTES), f"minutes up to {lite.MAX_EXPIRATION_MINUTES}, or -1", mutable=True
+    ),
 }
 GROUP_ATTRIBUTES: Mapping[str, Attribute] = {
     PRIORITY_FACTOR: Attribute(_whole(0, 100), "an integer from 0 to 100", mutable=True),
+    lite.BIND_TOPIC: Attribute(bool, "the name of a topic", mutable=True),
+    lite.MODEL: Attribute(_one_of(lite.SHARED, lite.EXCLUSIVE), f"{lite.SHARED} or {lite.EXCLUSIVE}", mutable=True),
+    lite.RESET_EXCLUSIVE: Attribute(_truth, "true or false", mutable=True),
+    lite.RESET_UNSUBSCRIBE: Attribute(_truth, "true or false", mutable=True),
+    lite.CLIENT_QUOTA: Attribute(_whole(-1, (1 << 63) - 1), "a number, or -1 for any", mutable=True),
+    lite.MAX_EVENT_COUNT: Attribute(_whole(10, (1 << 63) - 1), "a number from 10", mutable=True),
+    lite.WILDCARD: Attribute(bool, "any text", mutable=True),
 }
 
 

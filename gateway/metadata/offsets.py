@@ -158,6 +158,12 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """The groups that have offsets in a topic, sorted."""
         return sorted(group for owned, group in self._keys() if owned == topic)
 
+    def remove(self, group: str, topic: str) -> None:
+        """Forget a group's offsets in a topic."""
+        key = f"{topic}{SEPARATOR}{group}"
+        if key in self._table:
+            self._remove([key])
+
     def remove_topic(self, topic: str) -> None:
         """Forget every group's offsets in a topic."""
         self._remove([key for key in self._table if key.partition(SEPARATOR)[0] == topic])

@@ -18,6 +18,7 @@ from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
+from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
@@ -106,6 +107,11 @@ class Topics(SavedTable[TopicsFile]):
             or topic in self._own_system_topics
             or topic.startswith(names.SYSTEM_TOPIC_PREFIX)
         )
+
+    def is_lite_parent(self, topic: str) -> bool:
+        """Whether a topic exists and has lite topics."""
+        config = self._table.get(topic)
+        return config is not None and is_parent(config.attributes)
 
     def system_topics(self) -> list[str]:
         """The system topics that exist, sorted."""

@@ -18,6 +18,7 @@ from gateway.settings.addresses import (
     parse_advertised,
 )
 from gateway.settings.declare import machine_setting, setting
+from gateway.settings.lite import LiteSettings
 from gateway.settings.pop import PopSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_.%|@-]+")
@@ -41,7 +42,7 @@ def name_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerSettings(PopSettings):
+class BrokerSettings(PopSettings, LiteSettings):
     """Identity, registration, topics and groups, pulls and pops."""
 
     broker_cluster_name: str = setting(

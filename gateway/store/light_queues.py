@@ -34,6 +34,7 @@ class LightQueues:
         self._queues = queues
         self._most = most
         self._count = -1
+        self._full_at = 0
 
     def place(self, message: OutgoingMessage, taken: dict[ConsumeQueue, int]) -> Places | None:
         """Write the offsets into a message that names light queues; None when there would be too many queues.
@@ -64,9 +65,11 @@ class LightQueues:
         queue = self._queues.find((name, LIGHT_QUEUE_ID))
         if queue is not None:
             return queue
-        if self._count < 0:
+        full = self._count >= self._most
+        if self._count < 0 or (full and len(self._queues) < self._full_at):  # some may have been deleted since
             self._count = sum(known.topic.startswith(LIGHT_QUEUE_PREFIX) for known in self._queues)
         if self._count >= self._most:
+            self._full_at = len(self._queues)
             return None
         self._count += 1
         return self._queues.make(name, LIGHT_QUEUE_ID)

@@ -1,4 +1,4 @@
-"""Headers of lite topics (5.5). Declared from the published fields; nothing here serves them yet."""
+"""Headers of lite topics (5.5)."""
 
 from __future__ import annotations
 

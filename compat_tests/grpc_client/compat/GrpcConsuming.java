@@ -41,7 +41,7 @@ final class GrpcConsuming {
     }
 
     /** Until count is reached and lingered, told to stop, idle for idle_s, or out of time. */
-    private static void await(Options o, Views views) {
+    static void await(Options o, Views views) {
         long end = Main.end(o);
         long changed = System.nanoTime();
         long enough = 0;

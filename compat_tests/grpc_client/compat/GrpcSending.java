@@ -53,6 +53,9 @@ final class GrpcSending {
         if (o.has("shards")) {
             message.setMessageGroup("shard" + number % o.number("shards"));
         }
+        if (o.has("lites")) {
+            message.setLiteTopic(GrpcLite.name(number, o.number("lites")));
+        }
         if (o.has("property")) {
             message.addProperty(o.text("property"), Integer.toString(number));
         }

@@ -26,6 +26,8 @@ from wire.headers.offsets import (
     SearchOffsetResponse,
     UpdateConsumerOffsetRequest,
 )
+from wire.message.light_queues import LIGHT_QUEUE_ID
+from wire.message.lite_topics import lite_queue
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
@@ -116,8 +118,11 @@ class OffsetRequests:
         Halving looks at messages all over the log, so it runs in a thread.
         """
         upper = str(header.boundary_type or "").upper() == BOUNDARY_UPPER
+        topic, queue_id = header.topic, header.queue_id
+        if header.lite_topic:
+            topic, queue_id = lite_queue(topic, header.lite_topic), LIGHT_QUEUE_ID
         offset = await self._cold_reads.result(
-            lambda: self._store.offset_at_time(header.topic, header.queue_id, header.timestamp, upper)
+            lambda: self._store.offset_at_time(topic, queue_id, header.timestamp, upper)
         )
         return Answer(header=SearchOffsetResponse(offset=offset))
 

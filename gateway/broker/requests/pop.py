@@ -8,13 +8,14 @@ queue by.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from gateway.broker.requests.pop_ack import check_invisible
-from gateway.broker.requests.pop_sources import PopSources, Source, SourceOrder, check_pop_place
+from gateway.broker.requests.pop_sources import PopSources, SourceOrder, check_pop_place
+from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
@@ -28,10 +29,8 @@ from gateway.delivery.pop.receipts import (
     order_count_info,
     start_offset_info,
 )
-from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
-from gateway.store.get_result import GetResult, GetStatus
-from gateway.telemetry.logs import EventLog
+from gateway.store.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
 from wire.frame import build_frame_head
@@ -39,7 +38,6 @@ from wire.headers.declare import build_header, read_header
 from wire.headers.pop import PopMessageRequest, PopMessageResponse
 from wire.message.properties import PropertyName, append_properties
 from wire.message.record import build_record, parse_records, restated
-from wire.message.record_fields import queue_offset_at, total_size_at
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
@@ -49,7 +47,7 @@ if TYPE_CHECKING:
     from gateway.delivery.pop.check_points import CheckPoints
     from gateway.delivery.pop.held_pops import HeldPops
     from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.pop.positions import Key, Positions, Step
+    from gateway.delivery.pop.positions import Positions, Step
     from gateway.delivery.pop.revive_log import ReviveLog
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
@@ -57,12 +55,8 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
 
-log = EventLog("pop")
-
 LATE_MS: Final = 500
 """A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
-INIT_FROM_LAST: Final = 1
-"""``initMode`` of a group that is new to a queue: 0 from its first message, 1 from its last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,51 +90,6 @@ class PopLimits:
         )
 
 
-class _Taken(NamedTuple):
-    """What was taken of one queue."""
-
-    source: Source
-    start_offset: int
-    next_offset: int
-    offsets: list[int]
-    parts: list[bytes]
-
-
-class _Pop:
-    """One pop under way. A plain class: one is made for each."""
-
-    __slots__ = (
-        "accepts",
-        "bytes",
-        "count",
-        "deadline_ms",
-        "header",
-        "popped_at_ms",
-        "remark",
-        "request",
-        "rest",
-        "scanned",
-        "sources",
-        "taken",
-    )
-
-    def __init__(
-        self, request: Request, header: PopMessageRequest, accepts: MessageFilter, deadline_ms: int, now_ms: int
-    ) -> None:
-        self.request = request
-        self.header = header
-        self.accepts = accepts
-        self.deadline_ms = deadline_ms
-        self.popped_at_ms = now_ms
-        self.sources: Iterator[Source] = iter(())
-        self.taken: list[_Taken] = []
-        self.count = 0
-        self.bytes = 0
-        self.rest = 0
-        self.scanned = False
-        self.remark: str | None = None
-
-
 class PopMessage:
     """Answers POP_MESSAGE (200050).
 
@@ -172,17 +121,24 @@ class PopMessage:
         self._groups = groups
         self._positions = positions
         self._points = check_points
-        self._orders = orders
         self._log = revive_log
         self._held = held
         self._limits = limits
         self._broker_name = broker_name
         self._clock_ms = clock_ms
-        self._cold_reads = cold_reads
         self._traffic = traffic
         self._flows = flows
         self._soon = soon
         self._sources = PopSources(topics, groups, limits.order, random_below)
+        self._taking = PopTaking(
+            store=store,
+            positions=positions,
+            orders=orders,
+            cold_reads=cold_reads,
+            max_bytes=limits.max_bytes,
+            max_bytes_cold=limits.max_bytes_cold,
+            finish=self._finished,
+        )
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -192,6 +148,7 @@ class PopMessage:
         """Go on with changed settings."""
         self._limits = PopLimits.from_settings(settings, self._limits.longest_hold_ms)
         self._sources.order = self._limits.order
+        self._taking.max_bytes, self._taking.max_bytes_cold = self._limits.max_bytes, self._limits.max_bytes_cold
 
     def pop(self, request: Request) -> None:
         """Check, take what is there, and answer or hold."""
@@ -204,7 +161,7 @@ class PopMessage:
         accepts = self._checked(header)
         poll_ms = min(max(header.poll_time, 0), self._limits.longest_hold_ms)
         # A client whose clock is ahead does not wait longer than it asked for.
-        self._start(_Pop(request, header, accepts, min(born_ms, now_ms) + poll_ms, now_ms))
+        self._start(Pop(request, header, accepts, min(born_ms, now_ms) + poll_ms, now_ms))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -223,18 +180,14 @@ class PopMessage:
 
     # -- taking ---------------------------------------------------------------------------------------------
 
-    def _start(self, pop: _Pop) -> None:
+    def _start(self, pop: Pop) -> None:
         if len(self._points) >= self._limits.check_points and not pop.header.order:
             self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages are open")
             return
         pop.sources = self._sources.of(pop.header)
-        self._go_on(pop)
+        self._taking.go_on(pop)
 
-    def _go_on(self, pop: _Pop) -> None:
-        """Take from the sources that are left, until one has to be waited for."""
-        for source in pop.sources:
-            if not self._take(pop, source):
-                return
+    def _finished(self, pop: Pop) -> None:
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
             self._held.wake(pop.header.topic, pop.header.consumer_group)
         elif pop.taken:
@@ -242,92 +195,9 @@ class PopMessage:
         else:
             self._hold(pop)
 
-    def _take(self, pop: _Pop, source: Source) -> bool:
-        """Take what there is in a queue; False when the disk has to be waited for."""
-        group, order = pop.header.consumer_group, pop.header.order
-        key = (source.topic, group, source.queue_id)
-        if self._positions.is_read(key):
-            return True
-        offset = self._positions.committed(key)
-        if offset < 0:
-            offset = self._begin_at(key, source, pop.header.init_mode)
-        end = self._store.max_offset(source.topic, source.queue_id)
-        if offset == end:
-            return True
-        if pop.count >= pop.header.max_msg_nums or pop.bytes >= self._limits.max_bytes:
-            pop.rest += max(0, end - offset)
-            return True
-        if order and (
-            self._orders.is_closed(key, pop.header.attempt_id, pop.popped_at_ms) or self._orders.is_full(key)
-        ):
-            pop.rest += max(0, end - offset)
-            return True
-        return self._read(pop, source, key, offset)
-
-    def _begin_at(self, key: Key, source: Source, init_mode: int) -> int:
-        """Where a group begins that is new to a queue; remembered at once."""
-        store, (topic, _, queue_id) = self._store, key
-        least = max(0, store.min_offset(topic, queue_id))
-        offset = least
-        if source.retry == NORMAL and init_mode == INIT_FROM_LAST and (least or store.is_cold(topic, queue_id, 0)):
-            offset = max(store.max_offset(topic, queue_id) - 1, 0)
-        self._positions.skip(key, offset)
-        return offset
-
-    def _read(self, pop: _Pop, source: Source, key: Key, offset: int) -> bool:
-        store, (topic, queue_id, retry) = self._store, source
-        accepts = pop.accepts if retry == NORMAL else EVERYTHING
-        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
-        count, size = pop.header.max_msg_nums - pop.count, self._limits.max_bytes - pop.bytes
-        result = store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
-        if result is not None:
-            self._have_read(pop, source, key, offset, result)
-            return True
-        if pop.taken:  # it must not wait: until it is kept, another pop would take the same
-            pop.rest += max(0, store.max_offset(topic, queue_id) - offset)
-            return True
-
-        def read() -> GetResult:
-            least = min(size, self._limits.max_bytes_cold)
-            return store.get_messages(topic, queue_id, offset, count, least, accepts.accepts_code, by_record)
-
-        def have_read(result: GetResult | BaseException) -> None:
-            self._positions.end_read(key)
-            if isinstance(result, BaseException):
-                log.error("read failed", topic=topic, queue=queue_id, error=repr(result))
-                pop.remark = f"reading the store failed: {result}"
-            elif self._positions.committed(key) == offset:  # else it was set elsewhere meanwhile
-                self._have_read(pop, source, key, offset, result)
-            self._go_on(pop)
-
-        self._positions.begin_read(key)
-        try:
-            self._cold_reads.read(read, have_read)
-        except RequestRefused as refusal:
-            self._positions.end_read(key)
-            pop.remark = refusal.remark
-            return True
-        return False
-
-    def _have_read(self, pop: _Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
-        next_offset = result.next_begin_offset
-        if result.status is GetStatus.FOUND:
-            offsets = _queue_offsets(result.parts)
-            pop.taken.append(_Taken(source, offset, next_offset, offsets, list(result.parts)))
-            pop.count += len(offsets)
-            pop.bytes += result.total_bytes
-        elif result.status is GetStatus.MESSAGE_DAMAGED:
-            log.error("message cannot be popped", topic=source.topic, queue=source.queue_id, reason=result.remark)
-            pop.remark = result.remark
-            return
-        elif next_offset != offset:  # filtered out, expired, or the queue was made anew
-            self._positions.skip(key, next_offset)
-            pop.scanned = True
-        pop.rest += max(0, result.max_offset - next_offset)
-
     # -- keeping and answering ------------------------------------------------------------------------------
 
-    def _keep(self, pop: _Pop) -> None:
+    def _keep(self, pop: Pop) -> None:
         """Write down what was taken; answered when that is in the log."""
         if pop.header.order:
             self._keep_order(pop)
@@ -356,44 +226,42 @@ class PopMessage:
         self._log.append(records, queue_id, partial(self._kept, pop, steps, queue_id))
         self._wake_next(pop)
 
-    def _kept(self, pop: _Pop, steps: list[Step], queue_id: int, stored: bool) -> None:
+    def _kept(self, pop: Pop, steps: list[Step], queue_id: int, stored: bool) -> None:
         move = self._positions.stored if stored else self._positions.failed
         for step in steps:
             move(step)
         if stored:
             self._answer(pop, queue_id, None)
         else:
-            _refuse_unstored(pop.request)
+            refuse_unstored(pop.request)
 
-    def _keep_order(self, pop: _Pop) -> None:
-        header = pop.header
-        infos: list[str] = []
-        states: list[ReviveRecord] = []
-        for taken in pop.taken:
-            key = (taken.source.topic, header.consumer_group, taken.source.queue_id)
-            self._positions.skip(key, taken.offsets[0])  # before it there is nothing for the group
-            info = self._orders.popped(key, taken.offsets, pop.popped_at_ms, header.invisible_time, header.attempt_id)
-            least = min(info.counts.values()) if len(info.counts) == len(info.offsets) else 0
-            infos.append(order_count_info(taken.source.queue_id, sorted(info.counts.items()), least))
-            states.append(state_of(key, taken.offsets[0], info))
-        counts = ";".join(infos)
+    def _keep_order(self, pop: Pop) -> None:
+        infos, states = self._taking.close_in_order(pop)
+        counts = ";".join(
+            order_count_info(
+                taken.source.queue_id,
+                sorted(info.counts.items()),
+                min(info.counts.values()) if len(info.counts) == len(info.offsets) else 0,
+            )
+            for taken, info in zip(pop.taken, infos, strict=True)
+        )
 
         def kept(stored: bool) -> None:
             if stored:
                 self._answer(pop, ORDER_REVIVE_QUEUE, counts)
             else:
-                _refuse_unstored(pop.request)
+                refuse_unstored(pop.request)
 
         self._log.append(states, self._log.next_queue(), kept)
         self._wake_next(pop)
 
-    def _wake_next(self, pop: _Pop) -> None:
+    def _wake_next(self, pop: Pop) -> None:
         """More is there: someone else who waits may have it."""
         if pop.rest and len(self._held):
             topic, group = pop.header.topic, pop.header.consumer_group
             self._soon(lambda: self._held.wake(topic, group))
 
-    def _answer(self, pop: _Pop, revive_queue_id: int, order_counts: str | None) -> None:
+    def _answer(self, pop: Pop, revive_queue_id: int, order_counts: str | None) -> None:
         starts, offsets, parts, size = [], [], [], 0
         for taken in pop.taken:
             _, queue_id, retry = taken.source
@@ -419,7 +287,7 @@ class PopMessage:
         response = pop.request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(header))
         pop.request.send_parts([build_frame_head(response, size), *parts])
 
-    def _renamed(self, pop: _Pop, taken: _Taken, revive_queue_id: int) -> Iterator[bytes]:
+    def _renamed(self, pop: Pop, taken: Taken, revive_queue_id: int) -> Iterator[bytes]:
         """Messages of a retry topic as the client knows them: under its own topic, each with its receipt."""
         for message in parse_records(b"".join(taken.parts)):
             raw = message.properties
@@ -440,7 +308,7 @@ class PopMessage:
 
     # -- nothing found --------------------------------------------------------------------------------------
 
-    def _hold(self, pop: _Pop) -> None:
+    def _hold(self, pop: Pop) -> None:
         request, header = pop.request, pop.header
         if pop.remark is not None:
             request.answer(ResponseCode.SYSTEM_ERROR, remark=pop.remark)
@@ -455,7 +323,7 @@ class PopMessage:
         elif pop.scanned and pop.rest:  # there is more to be looked through: others have their turn first
             self._soon(lambda: self._held.wake(header.topic, header.consumer_group, header.queue_id))
 
-    def _resume(self, pop: _Pop, is_over: bool) -> None:
+    def _resume(self, pop: Pop, is_over: bool) -> None:
         request = pop.request
         if request.channel.closed:
             return
@@ -464,7 +332,7 @@ class PopMessage:
             return
         try:
             accepts = self._checked(pop.header)  # the topic may be gone
-            self._start(_Pop(request, pop.header, accepts, pop.deadline_ms, self._clock_ms()))
+            self._start(Pop(request, pop.header, accepts, pop.deadline_ms, self._clock_ms()))
         except RequestRefused as refusal:
             request.answer(refusal.code, remark=refusal.remark)
         except OSError as error:  # must not reach the other held pops, nor the senders that woke them
@@ -475,16 +343,6 @@ class PopMessage:
         request.answer(code, PopMessageResponse(), remark=remark)
 
 
-def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
-    """The offsets of records, in their order."""
-    offsets: list[int] = []
-    for part in parts:
-        at, end = 0, len(part)
-        while at < end:
-            offsets.append(queue_offset_at(part, at))
-            at += total_size_at(part, at)
-    return offsets
-
-
-def _refuse_unstored(request: Request) -> None:
+def refuse_unstored(request: Request) -> None:
+    """Answer a pop whose records could not be written."""
     request.answer(ResponseCode.SYSTEM_ERROR, remark="the store takes nothing now: nothing was popped")

@@ -12,6 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from gateway.delivery.pop.order import AckFault
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
@@ -22,12 +24,16 @@ from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import read_header
 from wire.headers.pop import AckMessageRequest, ChangeInvisibleTimeRequest, ChangeInvisibleTimeResponse
+from wire.message.light_queues import LIGHT_QUEUE_ID
+from wire.message.lite_topics import lite_queue
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage
 
 if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
     from gateway.clock import Milliseconds
     from gateway.delivery.pop.check_points import CheckPoint, CheckPoints
     from gateway.delivery.pop.check_points import Key as PointKey
-    from gateway.delivery.pop.held_pops import HeldPops
     from gateway.delivery.pop.order import Key as OrderKey
     from gateway.delivery.pop.order import OrderTable
     from gateway.delivery.pop.revive_log import ReviveLog
@@ -59,7 +65,7 @@ class _Acks:
 class PopAcks:
     """Answers ACK_MESSAGE (200051), BATCH_ACK_MESSAGE (200151) and CHANGE_MESSAGE_INVISIBLETIME (200053).
 
-    :param held: pops that wait; an acknowledgement in order may be what they wait for.
+    :param wake: told of topic, group and queue that may have something again after an acknowledgement in order.
     :param soon: runs a function at the end of the reactor turn.
     """
 
@@ -72,8 +78,9 @@ class PopAcks:
         check_points: CheckPoints,
         orders: OrderTable,
         revive_log: ReviveLog,
-        held: HeldPops,
+        wake: Callable[[str, str, int], None],
         broker_name: str,
+        cold_reads: ColdReads,
         clock_ms: Milliseconds,
         soon: Callable[[Callable[[], None]], None],
     ) -> None:
@@ -83,7 +90,8 @@ class PopAcks:
         self._points = check_points
         self._orders = orders
         self._log = revive_log
-        self._held = held
+        self._wake = wake
+        self._cold_reads = cold_reads
         self._broker_name = broker_name
         self._clock_ms = clock_ms
         self._soon = soon
@@ -102,6 +110,8 @@ class PopAcks:
         """A message is done."""
         header = read_header(AckMessageRequest, request.command)
         topic, queue_id, offset = header.topic, header.queue_id, header.offset
+        if header.lite_topic:
+            topic, queue_id = lite_queue(topic, header.lite_topic), LIGHT_QUEUE_ID
         self._check_place(topic, queue_id, offset, beyond=1)
         receipt = parse_receipt(header.extra_info, self._broker_name, queue_id, offset)
         if receipt.is_order:
@@ -140,7 +150,7 @@ class PopAcks:
         self._order_turn.setdefault(key, []).append(done)
         topic, group, queue_id = key
         if not self._orders.is_closed(key, None, self._clock_ms()):
-            self._held.wake(topic, group, queue_id)
+            self._wake(topic, group, queue_id)
 
     # -- many -----------------------------------------------------------------------------------------------
 
@@ -207,6 +217,14 @@ class PopAcks:
     def change(self, request: Request) -> None:
         """A message comes again at another time than it would."""
         header = read_header(ChangeInvisibleTimeRequest, request.command)
+        if header.lite_topic:
+            header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
+        elif self._topics.is_lite_parent(header.topic):
+            self._find_lite_topic(request, header)
+            return
+        self._change(request, header)
+
+    def _change(self, request: Request, header: ChangeInvisibleTimeRequest) -> None:
         topic, group, queue_id, offset = header.topic, header.consumer_group, header.queue_id, header.offset
         self._check_place(topic, queue_id, offset, beyond=0)
         receipt = parse_receipt(header.extra_info, self._broker_name, queue_id, offset)
@@ -242,6 +260,26 @@ class PopAcks:
 
         self._log.append([again, point.settling([offset], self._broker_name)], point.revive_queue_id, done)
 
+    def _find_lite_topic(self, request: Request, header: ChangeInvisibleTimeRequest) -> None:
+        """The proxy of 5.5.0 leaves out the lite topic; the receipt says where the message lies in the log.
+
+        Upstream then hides nothing: the message comes again when it would have.
+        """
+        receipt = parse_receipt(header.extra_info, self._broker_name, header.queue_id, header.offset)
+        at = receipt.commit_log_offset
+        if not receipt.is_order or at is None:
+            self._change(request, header)
+            return
+
+        def found(message: StoredMessage | BaseException | None) -> None:
+            name = message.property_map.get(PropertyName.LITE_TOPIC) if isinstance(message, StoredMessage) else None
+            try:
+                self._change(request, replace(header, topic=lite_queue(header.topic, name)) if name else header)
+            except RequestRefused as refusal:
+                request.answer(refusal.code, remark=refusal.remark)
+
+        self._cold_reads.read(lambda: self._store.message_at(at), found)
+
     def _free_moment(self, key: PointKey) -> int:
         """A time at which nothing was popped there: a check point is named by its time."""
         *place, moment_ms = key
@@ -252,7 +290,9 @@ class PopAcks:
     def _change_in_order(self, request: Request, header: ChangeInvisibleTimeRequest, receipt: Receipt) -> None:
         key = (header.topic, header.consumer_group, header.queue_id)
         visible_at_ms = self._clock_ms() + header.invisible_time
-        fault = self._orders.change_visible(key, header.offset, receipt.popped_at_ms, visible_at_ms)
+        fault = self._orders.change_visible(
+            key, header.offset, receipt.popped_at_ms, visible_at_ms, suspended=header.suspend
+        )
         if fault is not None:
             raise _refusal(fault, header.offset)
         terms = ChangeInvisibleTimeResponse(

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type
@@ -24,6 +26,8 @@ from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
 from wire.headers.pull import BULK_READER, PullMessageRequest, PullMessageResponse
 from wire.message.flags import Permission, PullFlag
+from wire.message.light_queues import LIGHT_QUEUE_ID
+from wire.message.lite_topics import lite_queue
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
@@ -134,6 +138,8 @@ class PullMessage:
     def pull(self, request: Request) -> None:
         """Check, read, and answer or hold."""
         header = read_header(PullMessageRequest, request.command)
+        if header.lite_topic:
+            header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
         accepts = self._checked(request, header)
         if header.sys_flag & PullFlag.COMMIT_OFFSET and header.consumer_group != TRANSACTION_GROUP:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)

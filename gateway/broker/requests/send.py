@@ -40,6 +40,8 @@ from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
+from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
+from wire.message.lite_topics import lite_queue
 from wire.message.message_id import build_offset_message_id
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -109,6 +111,7 @@ class SendLimits:
     trace_on: bool
     reject_transactions: bool
     checks_types: bool
+    fills_light_queues: bool
 
     @classmethod
     def from_settings(cls, settings: Settings) -> SendLimits:
@@ -122,6 +125,7 @@ class SendLimits:
             trace_on=settings.trace_on,
             reject_transactions=settings.reject_transaction_message,
             checks_types=settings.enable_topic_message_type_check,
+            fills_light_queues=settings.fills_light_queues,
         )
 
 
@@ -246,6 +250,8 @@ class SendMessage:
         raw, properties = self._properties(text or "")
         if self._checks_types:
             self._check_type(topic, properties)
+        if PropertyName.LITE_TOPIC in properties:
+            raw = self._into_lite_topic(topic, raw, properties)
         if PropertyName.PRIORITY in properties:
             queue_id, raw = self._by_priority(topic, queue_id, raw, properties)
         channel, command = request.channel, request.command
@@ -302,6 +308,28 @@ class SendMessage:
         reason = mismatch(config.attributes, properties)
         if reason is not None and not self._topics.is_system(topic):
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, reason)
+
+    def _into_lite_topic(self, topic: str, raw: bytes, properties: dict[str, str]) -> bytes:
+        """The property string of a message that is put into the lite topic it names, too.
+
+        :raises RequestRefused: MESSAGE_ILLEGAL: it can be put into none.
+        """
+        lite_topic = properties[PropertyName.LITE_TOPIC]
+        if not lite_topic or not self._topics.is_lite_parent(topic):
+            return raw
+        queue = lite_queue(topic, lite_topic)
+        if not self._limits.fills_light_queues:
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL, "there are no lite topics without enableLmq and enableMultiDispatch"
+            )
+        if not is_light_queue(queue):
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the lite topic {lite_topic[:64]!r} of {topic} has a name that no lite topic can have: "
+                f"letters, digits and %|_$- are allowed, {MAX_NAME_CHARACTERS} in all",
+            )
+        properties[PropertyName.INNER_MULTI_DISPATCH] = queue
+        return build_properties(properties)
 
     def _by_priority(self, topic: str, queue_id: int, raw: bytes, properties: dict[str, str]) -> tuple[int, bytes]:
         """The queue that stands for a message's priority, and its property string.

@@ -5,7 +5,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +44,8 @@ FILTER_TYPES = ("SINGLE_TAG", "MULTI_TAG")
 class TopicRequests:
     """Answers UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21),
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
+
+    :param deleted: told of a deleted topic; names the light queues that go with it.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class TopicRequests:
         offsets: ConsumerOffsets,
         store: MessageStore,
         in_thread: InThread,
-        deleted: Callable[[str], None],
+        deleted: Callable[[str], Iterable[str]],
         mixed_allowed: bool = True,
     ) -> None:
         self._topics = topics
@@ -121,8 +123,8 @@ class TopicRequests:
         deleted = [topic for topic in (header.topic, *retries) if self._topics.delete(topic)]
         for topic in deleted:
             self._offsets.remove_topic(topic)
-            self._deleted(topic)
-            await delete_queues(self._store, topic, self._in_thread)
+            for name in (*self._deleted(topic), topic):
+                await delete_queues(self._store, name, self._in_thread)
         if deleted:
             await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")
             await saved(self._topics.persist, f"deletion of topic {header.topic}")

@@ -124,6 +124,10 @@ class HeldPops:
 
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:
         """There may be something to pop in a queue, or in any: one who waits for it looks again."""
+        self.woke(topic, group, queue_id)
+
+    def woke(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> bool:
+        """The same; whether anyone waited."""
         ready: list[HeldPop] = []
         for key in self._keys_of.get(topic, ()):
             if key[1] == group and (queue_id == ANY_QUEUE or key[2] in (ANY_QUEUE, queue_id)):
@@ -133,6 +137,7 @@ class HeldPops:
                         ready.append(pop)
                         break
         self._resume(ready)
+        return bool(ready)
 
     def tick(self) -> None:
         """End those whose time is over; to be called every ``TICK_MS``."""

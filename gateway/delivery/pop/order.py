@@ -168,8 +168,13 @@ class OrderTable:
             self._note_free(key, info)
         return info.next_offset()
 
-    def change_visible(self, key: Key, offset: int, popped_at_ms: int, visible_at_ms: int) -> AckFault | None:
-        """A message of the last pop becomes visible at another time."""
+    def change_visible(
+        self, key: Key, offset: int, popped_at_ms: int, visible_at_ms: int, *, suspended: bool = False
+    ) -> AckFault | None:
+        """A message of the last pop becomes visible at another time.
+
+        :param suspended: nobody tried it: this pop does not count.
+        """
         info = self._table.get(key)
         if info is None or offset not in info.offsets:
             return AckFault.UNKNOWN
@@ -177,6 +182,8 @@ class OrderTable:
             return AckFault.OTHER_POP
         self.changes += 1
         info.visible_at_ms[offset] = visible_at_ms
+        if suspended:
+            info.counts[offset] = info.counts.get(offset, 0) - 1
         self._note_free(key, info)
         return None
 

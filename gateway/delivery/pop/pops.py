@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,6 +80,7 @@ class Pops:
             dead_letters=settings.pop_dead_letters,
             retry_v2=settings.enable_retry_topic_v2,
         )
+        self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms
         self._order_file = OrderFile(order_path, self.orders, in_thread)
 
@@ -111,6 +112,12 @@ class Pops:
         """A queue may have something for a group that it had not before."""
         self.held.wake(topic, group, queue_id)
         self.notified.wake(topic, group, queue_id)
+        if self._opened is not None:
+            self._opened(topic, group, queue_id)
+
+    def when_opened(self, opened: Callable[[str, str, int], None]) -> None:
+        """Tell ``opened`` as well: topic, group, queue."""
+        self._opened = opened
 
     def stop(self) -> None:
         """Give out nothing more, and end who waits."""

@@ -34,6 +34,8 @@ class Receipt(NamedTuple):
     broker_name: str
     queue_id: int
     queue_offset: int | None
+    commit_log_offset: int | None = None
+    """Of messages of lite topics; others are told without."""
 
     @property
     def is_order(self) -> bool:
@@ -48,7 +50,7 @@ class Receipt(NamedTuple):
 
 def build_receipt(receipt: Receipt) -> str:
     """The text of a receipt."""
-    return " ".join(map(str, receipt))
+    return " ".join(str(word) for word in receipt if word is not None)
 
 
 def parse_receipt(text: str, broker_name: str, queue_id: int, queue_offset: int) -> Receipt:
@@ -71,6 +73,7 @@ def parse_receipt(text: str, broker_name: str, queue_id: int, queue_offset: int)
             words[5],
             int(words[6]),
             int(words[7]) if len(words) > MIN_WORDS else None,
+            int(words[8]) if len(words) > MIN_WORDS + 1 else None,
         )
     except ValueError as error:
         raise _illegal(f"extraInfo is no receipt of a popped message ({error}): {text[:80]!r}") from error

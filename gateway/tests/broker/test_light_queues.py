@@ -101,7 +101,7 @@ def test_more_light_queues_than_allowed_are_refused(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store", enable_lmq=True, enable_multi_dispatch=True, max_lmq_consume_queue_num=1)
     send(broker, b"a", "%LMQ%x")
     answer = broker.send(broker.connect(), properties={"INNER_MULTI_DISPATCH": "%LMQ%x,%LMQ%y"})
-    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.code == ResponseCode.LMQ_QUOTA_EXCEEDED
     assert "maxLmqConsumeQueueNum" in (answer.remark or "")
     assert send(broker, b"b", "%LMQ%x") == ResponseCode.SUCCESS
     assert bodies(broker, "%LMQ%x") == [b"a", b"b"]

@@ -29,7 +29,7 @@ def test_attributes_are_set_altered_and_removed() -> None:
         ("+reserve.time=-2", True, "milliseconds, or -1"),
         ("+cleanup.policy=COMPACTION", True, "does not compact"),
         ("+queue.type=RocksDBCQ", True, "SimpleCQ or BatchCQ"),
-        ("+message.type=LITE", True, "PRIORITY or MIXED"),
+        ("+message.type=ODD", True, "LITE or MIXED"),
         ("-message.type", True, "nothing to remove"),
         ("+message.type=FIFO,-message.type", False, "named twice"),
         ("+" * 5000, True, "more than 4096 characters"),
@@ -69,3 +69,37 @@ def test_the_factor_of_a_group_is_a_percentage() -> None:
     assert changed_attributes({}, {"+priority.factor": "0"}, is_new=True, known=GROUP_ATTRIBUTES)
     with pytest.raises(RequestRefused, match="0 to 100"):
         changed_attributes({}, {"+priority.factor": "101"}, is_new=True, known=GROUP_ATTRIBUTES)
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("lite.bind.topic", ["parent"], [""]),
+        ("lite.sub.model", ["Shared", "Exclusive"], ["exclusive", ""]),
+        ("lite.sub.reset.offset.exclusive", ["true", "FALSE"], ["x", "1"]),
+        ("lite.sub.reset.offset.unsubscribe", ["true", "false"], [""]),
+        ("lite.sub.client.quota", ["-1", "0", "1000000000"], ["-2", "x"]),
+        ("lite.sub.client.max.event.cnt", ["10", "1000000000"], ["9", "-1"]),
+        ("lite.sub.wildcard", ["true", "x"], [""]),
+    ],
+)
+def test_groups_have_attributes_for_lite_topics(name: str, good: list[str], bad: list[str]) -> None:
+    for value in good:
+        changes = {f"+{name}": value}
+        assert changed_attributes({}, changes, is_new=True, known=GROUP_ATTRIBUTES) == {name: value}
+    for value in bad:
+        with pytest.raises(RequestRefused):
+            changed_attributes({}, {f"+{name}": value}, is_new=True, known=GROUP_ATTRIBUTES)
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"), [("-1", True), ("0", True), ("43200", True), ("43201", False), ("x", False)]
+)
+def test_lite_topics_stay_for_thirty_days_at_most(value: str, taken: bool) -> None:
+    changes = f"+message.type=LITE,+lite.topic.expiration={value}"
+    if taken:
+        attributes = changed_attributes({}, changes, is_new=True)
+        assert attributes == {"message.type": "LITE", "lite.topic.expiration": value}
+    else:
+        with pytest.raises(RequestRefused):
+            changed_attributes({}, changes, is_new=True)

@@ -171,7 +171,7 @@ class SmallBroker:
                 offsets=self.offsets,
                 store=self.store,
                 in_thread=self._in_thread,
-                deleted=self.deleted.append,
+                deleted=lambda topic: self.deleted.append(topic) or (),  # type: ignore[func-returns-value]
             ),
             GroupRequests(groups=self.groups, offsets=self.offsets),
             StatisticsRequests(

@@ -131,3 +131,23 @@ def test_every_message_before_the_place_to_go_on_is_acknowledged(offsets: list[i
         assert goes_on_at in offsets or done == set(offsets)
         assert goes_on_at not in done
     assert table.is_closed(KEY, None, NOW) == (done != set(offsets))
+
+
+def test_a_pop_that_was_suspended_does_not_count() -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    popped(table, 5, 6, at=NOW + 1_000)
+    assert table.change_visible(KEY, 5, NOW + 1_000, NOW + 1_500, suspended=True) is None
+    assert table.change_visible(KEY, 6, NOW + 1_000, NOW + 1_500) is None
+    saved = ConsumerOrderInfoFile(table.entries()).build()
+    again = OrderTable()
+    again.load(ConsumerOrderInfoFile.parse(saved).table)
+    for survived in (table, again):
+        assert popped(survived, 5, 6, at=NOW + 2_000).counts == {5: 1, 6: 2}
+
+
+def test_a_first_pop_that_was_suspended_leaves_the_next_one_the_first() -> None:
+    table = OrderTable()
+    popped(table, 5)
+    table.change_visible(KEY, 5, NOW, NOW, suspended=True)
+    assert popped(table, 5, at=NOW + 1_000).counts == {}

@@ -74,3 +74,9 @@ def test_the_names_of_retry_topics() -> None:
         "%RETRY%mail_orders",
         "%RETRY%mail+orders",
     ]
+
+
+def test_a_receipt_of_a_lite_topic_says_where_its_message_lies_in_the_log() -> None:
+    receipt = parse_receipt("0 17 60000 999 0 broker-a 0 3 9274", "broker-a", 0, 3)
+    assert (receipt.queue_offset, receipt.commit_log_offset) == (3, 9274)
+    assert build_receipt(receipt) == "0 17 60000 999 0 broker-a 0 3 9274"

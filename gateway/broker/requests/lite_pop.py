@@ -1,0 +1,253 @@
+"""POP_LITE_MESSAGE: messages of the lite topics that a client subscribes to, in order within each (5.5).
+
+A pop takes of the lite topics that have something for the client, those first that have waited longest, and closes
+each to the group until its messages are acknowledged or visible again. Checks, codes and the answer follow upstream's
+``PopLiteMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.broker.requests.pop import LATE_MS, refuse_unstored
+from gateway.broker.requests.pop_ack import check_invisible
+from gateway.broker.requests.pop_sources import Source, check_pop_place
+from gateway.broker.requests.pop_taking import Pop, PopTaking
+from gateway.delivery.filters.message_filter import EVERYTHING
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
+from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
+from gateway.errors import RequestRefused
+from gateway.metadata.lite_attributes import bound_topic, is_parent
+from gateway.store.get_result import GetStatus
+from wire.codes import RequestCode, ResponseCode
+from wire.disk.revive_log import MAX_MESSAGES
+from wire.frame import build_frame_head
+from wire.headers.declare import build_header, read_header
+from wire.headers.lite import PopLiteMessageRequest, PopLiteMessageResponse
+from wire.headers.pop import PopMessageRequest
+from wire.message.light_queues import LIGHT_QUEUE_ID
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.flows import Flows
+    from gateway.broker.traffic import Traffic
+    from gateway.clock import Milliseconds
+    from gateway.delivery.lite.lite_topics import LiteTopics
+    from gateway.delivery.pop.order import OrderInfo, OrderTable
+    from gateway.delivery.pop.positions import Positions
+    from gateway.delivery.pop.revive_log import ReviveLog
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
+    from gateway.store.message_store import MessageStore
+
+
+class PopLite:
+    """Answers POP_LITE_MESSAGE (200070)."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        lite: LiteTopics,
+        positions: Positions,
+        orders: OrderTable,
+        revive_log: ReviveLog,
+        settings: Settings,
+        longest_hold_ms: int,
+        clock_ms: Milliseconds,
+        cold_reads: ColdReads,
+        traffic: Traffic,
+        flows: Flows,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._lite = lite
+        self._log = revive_log
+        self._permission = settings.broker_permission
+        self._longest_hold_ms = longest_hold_ms
+        self._clock_ms = clock_ms
+        self._traffic = traffic
+        self._flows = flows
+        self._taking = PopTaking(
+            store=store,
+            positions=positions,
+            orders=orders,
+            cold_reads=cold_reads,
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            finish=self._finished,
+        )
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop)
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._permission = settings.broker_permission
+        self._taking.max_bytes = settings.max_transfer_bytes_on_message_in_memory
+        self._taking.max_bytes_cold = settings.max_transfer_bytes_on_message_in_disk
+
+    def pop(self, request: Request) -> None:
+        """Check, take what is there, and answer or hold."""
+        header = read_header(PopLiteMessageRequest, request.command)
+        now_ms = self._clock_ms()
+        born_ms = header.born_time or now_ms
+        if now_ms - born_ms - header.poll_time > LATE_MS:
+            self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "the poll time was over before the pop")
+            return
+        self._check(header)
+        poll_ms = min(max(header.poll_time, 0), self._longest_hold_ms)
+        self._start(request, header, min(born_ms, now_ms) + poll_ms)
+
+    def _check(self, header: PopLiteMessageRequest) -> None:
+        topic, group = header.topic or "", header.consumer_group or ""
+        if not 1 <= header.max_msg_num <= MAX_MESSAGES:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"the broker's maxMsgNum is limited to {MAX_MESSAGES}, {header.max_msg_num} are asked for",
+            )
+        check_invisible(header.invisible_time)
+        config = check_pop_place(self._topics, self._groups, self._permission, topic, ANY_QUEUE, group)
+        check_bound(self._groups, config.attributes, topic, group)
+
+    # -- taking ---------------------------------------------------------------------------------------------
+
+    def _start(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int) -> None:
+        ordered = PopMessageRequest(
+            consumer_group=header.consumer_group or "",
+            topic=header.topic or "",
+            queue_id=ANY_QUEUE,
+            max_msg_nums=header.max_msg_num,
+            invisible_time=header.invisible_time,
+            poll_time=header.poll_time,
+            born_time=header.born_time,
+            init_mode=0,
+            order=True,
+            attempt_id=header.attempt_id,
+        )
+        pop = Pop(request, ordered, EVERYTHING, deadline_ms, self._clock_ms())
+        pop.sources = self._sources(pop, header.client_id or "")
+        self._taking.go_on(pop)
+
+    def _sources(self, pop: Pop, client_id: str) -> Iterator[Source]:
+        """The lite topics that are ready; one that has still something afterwards, unseen, is ready as before."""
+        group, attempt_id = pop.header.consumer_group, pop.header.attempt_id
+        client = self._lite.subscriptions.find(group, client_id)
+        if client is None:
+            return
+        client.popped_ms = pop.popped_at_ms
+        ready = self._lite.take_ready(client, attempt_id)
+        passed_by: list[str] = []
+        while not self._taking.is_full(pop):
+            queue = next(ready, None)
+            if queue is None:
+                break
+            yield Source(queue, LIGHT_QUEUE_ID, NORMAL)
+            if not (pop.taken and pop.taken[-1].source.topic == queue) and self._lite.has_messages(queue, group):
+                passed_by.append(queue)
+        client.ready.update(dict.fromkeys(passed_by))
+        taken = tuple(taken.source.topic for taken in pop.taken)
+        client.attempt = (attempt_id, taken) if attempt_id and taken else None
+
+    def _finished(self, pop: Pop) -> None:
+        if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
+            for taken in pop.taken:
+                self._lite.opened(taken.source.topic, pop.header.consumer_group)
+        elif pop.taken:
+            self._keep(pop)
+        else:
+            self._hold(pop)
+
+    def _keep(self, pop: Pop) -> None:
+        """Write down what was taken; answered when that is in the log."""
+        infos, states = self._taking.close_in_order(pop)
+
+        def kept(stored: bool) -> None:
+            if stored:
+                self._answer(pop, infos)
+            else:
+                refuse_unstored(pop.request)
+
+        self._log.append(states, self._log.next_queue(), kept)
+
+    def _answer(self, pop: Pop, infos: list[OrderInfo]) -> None:
+        parts = [part for taken in pop.taken for part in taken.parts]
+        header = PopLiteMessageResponse(
+            pop_time=pop.popped_at_ms,
+            invisible_time=pop.header.invisible_time,
+            revive_qid=ORDER_REVIVE_QUEUE,
+            order_count_info=";".join(_count_text(info, offset) for info in infos for offset in info.offsets),
+        )
+        size = sum(map(len, parts))
+        self._traffic.found_pulls += 1
+        self._traffic.given_messages += pop.count
+        self._flows.given(pop.header.topic, pop.header.consumer_group, pop.count, size)
+        response = pop.request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(header))
+        pop.request.send_parts([build_frame_head(response, size), *parts])
+
+    # -- nothing found --------------------------------------------------------------------------------------
+
+    def _hold(self, pop: Pop) -> None:
+        request = pop.request
+        header = read_header(PopLiteMessageRequest, request.command)
+        if pop.remark is not None:
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=pop.remark)
+            return
+        key = (header.client_id or "", pop.header.consumer_group, ANY_QUEUE)
+        resume = partial(self._resume, request, header, pop.deadline_ms)
+        outcome = self._lite.held.hold(HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume))
+        if outcome is Held.FULL:
+            self._found_nothing(request, header, ResponseCode.POLLING_FULL, "too many pops are held")
+        elif outcome is Held.TOO_LATE:
+            self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+
+    def _resume(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int, is_over: bool) -> None:
+        if request.channel.closed:
+            return
+        if is_over:
+            self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+            return
+        try:
+            self._check(header)  # the topic may be gone
+            self._start(request, header, deadline_ms)
+        except RequestRefused as refusal:
+            request.answer(refusal.code, remark=refusal.remark)
+        except OSError as error:  # must not reach the other held pops, nor the senders that woke them
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
+
+    def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
+        self._traffic.missed_pulls += 1
+        terms = PopLiteMessageResponse(
+            pop_time=self._clock_ms(),
+            invisible_time=header.invisible_time,
+            revive_qid=ORDER_REVIVE_QUEUE,
+            order_count_info="",
+        )
+        request.answer(code, terms, remark=remark)
+
+
+def check_bound(groups: Groups, attributes: Mapping[str, str], topic: str, group: str) -> Mapping[str, str]:
+    """Let a group pass that consumes the lite topics of this parent; its attributes.
+
+    :param attributes: of the topic.
+    :raises RequestRefused: INVALID_PARAMETER, as upstream.
+    """
+    if not is_parent(attributes):
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"the topic [{topic}] message type not match")
+    config = groups.get(group)
+    if config is None or bound_topic(config.attributes) != topic:
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"subscription bind topic not match, {group}")
+    return config.attributes
+
+
+def _count_text(info: OrderInfo, offset: int) -> str:
+    """How often a message was popped before, as the proxy reads it."""
+    times = info.counts.get(offset, 0)
+    return f"{NORMAL} qo{LIGHT_QUEUE_ID}%{offset} {times}" if times else "0"

@@ -1,0 +1,22 @@
+"""When a lite topic is deleted: some time after its last message, whether it was consumed or not.
+
+Pure. Upstream: ``AbstractLiteLifecycleManager``, as observed.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MINUTE_MS: Final = 60_000
+
+
+def is_expired(now_ms: int, last_stored_ms: int, minutes: int, least_ms: int) -> bool:
+    """Whether a lite topic has stayed long enough.
+
+    :param last_stored_ms: when its last message was stored; negative when that message is gone: then nothing is left.
+    :param minutes: ``lite.topic.expiration`` of the parent; 0 and less: it stays for ever.
+    :param least_ms: for which it stays at least (``minLiteTTl``).
+    """
+    if minutes <= 0:
+        return False
+    return last_stored_ms < 0 or now_ms - last_stored_ms > max(minutes * MINUTE_MS, least_ms)

@@ -1,0 +1,148 @@
+"""Who subscribes to which lite topics, and in which of them something waits for whom.
+
+Kept in memory only, as upstream: clients tell all of it again every 30 seconds. A lite topic is named by its light
+queue. What waits for a client is a part of what it subscribes to, so that it needs no limit of its own.
+Upstream: ``LiteSubscriptionRegistryImpl`` and ``LiteEventDispatcher``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gateway.remoting.channel import Channel
+
+Key = tuple[str, str]
+"""Group and client id."""
+
+
+class LiteClient:
+    """What a client of a group subscribes to.
+
+    :ivar queues: light queues, in the order of their subscription.
+    :ivar ready: those of its queues that may have messages for it, in the order in which they came; also of all lite
+        topics of the parent, where the group has them all.
+    :ivar attempt: id and queues of its last pop, which may ask once more.
+    :ivar told_ms: when it told its subscriptions last; ``popped_ms`` when it popped last, −1 for never.
+    """
+
+    __slots__ = (
+        "attempt",
+        "channel",
+        "client_id",
+        "group",
+        "has_all",
+        "parent",
+        "popped_ms",
+        "queues",
+        "ready",
+        "told_ms",
+    )
+
+    def __init__(self, group: str, client_id: str, parent: str, channel: Channel, now_ms: int) -> None:
+        self.group = group
+        self.client_id = client_id
+        self.parent = parent
+        self.channel = channel
+        self.told_ms = now_ms
+        self.popped_ms = -1
+        self.has_all = False
+        self.queues: dict[str, None] = {}
+        self.ready: dict[str, None] = {}
+        self.attempt: tuple[str, tuple[str, ...]] | None = None
+
+
+class LiteSubscriptions:
+    """All of a broker."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Key, LiteClient] = {}
+        self._by_queue: dict[str, dict[LiteClient, None]] = {}
+        self._by_parent: dict[str, dict[LiteClient, None]] = {}
+        self.count = 0
+        """Subscribed lite topics, each counted for every client; clients that have all of a parent count once."""
+
+    def __iter__(self) -> Iterator[LiteClient]:
+        return iter(list(self._clients.values()))
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    def find(self, group: str, client_id: str) -> LiteClient | None:
+        """A client, when it subscribes to anything."""
+        return self._clients.get((group, client_id))
+
+    def told(self, group: str, client_id: str, parent: str, channel: Channel, now_ms: int) -> LiteClient:
+        """A client tells something, over this connection; what it subscribed to below another parent goes."""
+        client = self._clients.get((group, client_id))
+        if client is not None and client.parent != parent:
+            self.drop(client)
+            client = None
+        if client is None:
+            client = self._clients[group, client_id] = LiteClient(group, client_id, parent, channel, now_ms)
+        client.channel = channel
+        client.told_ms = now_ms
+        return client
+
+    def add(self, client: LiteClient, queue: str) -> bool:
+        """A client subscribes to a lite topic; False when it did already."""
+        if queue in client.queues:
+            return False
+        client.queues[queue] = None
+        self._by_queue.setdefault(queue, {})[client] = None
+        self.count += 1
+        return True
+
+    def add_all(self, client: LiteClient) -> bool:
+        """A client gets all lite topics of its parent; False when it did already."""
+        if client.has_all:
+            return False
+        client.has_all = True
+        self._by_parent.setdefault(client.parent, {})[client] = None
+        self.count += 1
+        return True
+
+    def remove(self, client: LiteClient, queue: str) -> bool:
+        """A client unsubscribes from a lite topic; False when it did not subscribe to it."""
+        if queue not in client.queues:
+            return False
+        del client.queues[queue]
+        client.ready.pop(queue, None)
+        _discard(self._by_queue, queue, client)
+        self.count -= 1
+        return True
+
+    def drop(self, client: LiteClient) -> None:
+        """A client is gone."""
+        for queue in list(client.queues):
+            self.remove(client, queue)
+        if client.has_all:
+            _discard(self._by_parent, client.parent, client)
+            self.count -= 1
+        client.ready.clear()
+        self._clients.pop((client.group, client.client_id), None)
+
+    def subscribers(self, queue: str, parent: str) -> list[LiteClient]:
+        """Who gets the messages of a lite topic."""
+        return [*self._by_queue.get(queue, ()), *self._by_parent.get(parent, ())]
+
+    def of_group(self, group: str) -> list[LiteClient]:
+        """The clients of a group."""
+        return [client for client in self._clients.values() if client.group == group]
+
+    def silent_since(self, moment_ms: int) -> list[LiteClient]:
+        """The clients that told nothing since a moment."""
+        return [client for client in self._clients.values() if client.told_ms < moment_ms]
+
+
+def excluded(subscribers: Iterable[LiteClient], client: LiteClient) -> list[LiteClient]:
+    """Who loses a lite topic when a client of an exclusive group subscribes to it: the others of its group."""
+    return [other for other in subscribers if other is not client and other.group == client.group]
+
+
+def _discard(table: dict[str, dict[LiteClient, None]], key: str, client: LiteClient) -> None:
+    clients = table[key]
+    del clients[client]
+    if not clients:
+        del table[key]

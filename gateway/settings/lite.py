@@ -1,0 +1,52 @@
+"""Settings of lite topics (5.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gateway.settings.declare import setting
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiteSettings:
+    """How long lite topics and subscriptions to them stay, and how many there may be."""
+
+    min_lite_ttl_ms: int = setting(
+        900_000,
+        "minLiteTTl",
+        "Time after its last message for which a lite topic stays at least.",
+        unit="ms",
+        minimum=0,
+        maximum=2_592_000_000,
+    )
+    lite_ttl_check_interval_ms: int = setting(
+        120_000,
+        "liteTtlCheckInterval",
+        "Time between two looks for lite topics that stayed long enough (lite.topic.expiration).",
+        unit="ms",
+        minimum=100,
+        maximum=86_400_000,
+    )
+    lite_subscription_check_interval_ms: int = setting(
+        120_000,
+        "liteSubscriptionCheckInterval",
+        "Time between two looks for subscriptions to lite topics whose client is gone.",
+        unit="ms",
+        minimum=100,
+        maximum=86_400_000,
+    )
+    lite_subscription_check_timeout_ms: int = setting(
+        180_000,
+        "liteSubscriptionCheckTimeoutMills",
+        "A client that did not tell its lite topics for this long is gone; clients tell them every 30 s.",
+        unit="ms",
+        minimum=1_000,
+        maximum=86_400_000,
+    )
+    max_lite_subscription_count: int = setting(
+        100_000,
+        "maxLiteSubscriptionCount",
+        "Lite topics that clients subscribe to, each counted once for every client.",
+        minimum=0,
+        maximum=10_000_000,
+    )
