@@ -138,6 +138,21 @@ def _counts(parts: BrokerParts) -> RequestGroup:
     return Counts(flows=parts.flows, clock_ms=parts.clock, cluster=parts.settings.broker_cluster_name)
 
 
+def _lite_info(parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.lite_info import LiteInfo
+
+    return LiteInfo(
+        store=parts.store,
+        topics=parts.topics,
+        groups=parts.groups,
+        offsets=parts.offsets,
+        orders=parts.pops.orders,
+        lite=parts.lite,
+        cold_reads=parts.cold_reads,
+        most_light_queues=parts.settings.max_lmq_consume_queue_num,
+    )
+
+
 def _queue_units(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.admin.queue_units import QueueUnitRequests
 
@@ -233,6 +248,14 @@ LOADED_LATE: dict[tuple[RequestCode, ...], Callable[[BrokerParts], RequestGroup]
         RequestCode.GET_CONSUMER_RUNNING_INFO,
         RequestCode.CONSUME_MESSAGE_DIRECTLY,
     ): _consumer_state,
+    (
+        RequestCode.GET_BROKER_LITE_INFO,
+        RequestCode.GET_PARENT_TOPIC_INFO,
+        RequestCode.GET_LITE_TOPIC_INFO,
+        RequestCode.GET_LITE_CLIENT_INFO,
+        RequestCode.GET_LITE_GROUP_INFO,
+        RequestCode.TRIGGER_LITE_DISPATCH,
+    ): _lite_info,
     (RequestCode.VIEW_BROKER_STATS_DATA,): _counts,
     (RequestCode.QUERY_CONSUME_QUEUE,): _queue_units,
     (RequestCode.GET_BROKER_HA_STATUS,): _replication,

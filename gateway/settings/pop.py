@@ -62,6 +62,11 @@ class PopSettings:
         "retrieveMessageFromPopRetryTopicV1",
         "With enableRetryTopicV2, pop also from retry topics with the older names.",
     )
+    use_separate_retry_queue: bool = setting(
+        False,
+        "useSeparateRetryQueue",
+        "Retry topics of pops get as many queues as their topic, and messages come again in the queue of their number.",
+    )
     pop_response_return_actual_retry_topic: bool = setting(
         False, "popResponseReturnActualRetryTopic", "Give out retried messages under the name of their retry topic."
     )

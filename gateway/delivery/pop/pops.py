@@ -79,6 +79,7 @@ class Pops:
             broker_name=settings.broker_name,
             dead_letters=settings.pop_dead_letters,
             retry_v2=settings.enable_retry_topic_v2,
+            separate_queues=settings.use_separate_retry_queue,
         )
         self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms

@@ -51,6 +51,7 @@ class Revival:
 
     :param dead_letters: whether ``retryMaxTimes`` holds; else messages come again for ever, as upstream.
     :param retry_v2: which form of retry topic new messages go to.
+    :param separate_queues: whether messages of each queue come again in a queue of their own.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Revival:
         broker_name: str,
         dead_letters: bool,
         retry_v2: bool,
+        separate_queues: bool,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -79,6 +81,7 @@ class Revival:
         self._broker_name = broker_name
         self._dead_letters = dead_letters
         self._form = RETRY_V2 if retry_v2 else RETRY_V1
+        self._separate_queues = separate_queues
         self._waiting: deque[CheckPoint] = deque()
         self._under_way = 0
         self._running = True
@@ -206,31 +209,34 @@ class Revival:
         limit = group.retry_max_times if group is not None else 0
         if self._dead_letters and message.reconsume_times >= limit:
             return self._dead_letter(point, message)
-        topic = self._retry_topic(point)
+        topic, queue_id = self._retry_queue(point)
         raw = message.properties
         if PropertyName.FIRST_POP_TIME not in message.property_map and len(raw) < MAX_PROPERTIES:
             raw = append_properties(raw, {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms)})
-        return _stored_again(message, topic, raw)
+        return _stored_again(message, topic, queue_id, raw)
 
-    def _retry_topic(self, point: CheckPoint) -> str:
-        topic = point.topic
+    def _retry_queue(self, point: CheckPoint) -> tuple[str, int]:
+        """Retry topic and queue, made when there is none."""
+        topic, config = point.topic, self._topics.get(point.topic)
         if not topic.startswith(RETRY_TOPIC_PREFIX):
+            queues = config.read_queue_nums if self._separate_queues and config is not None else 1
             topic = pop_retry_topic(topic, point.group, self._form)
-        if self._topics.get(topic) is None:
-            self._topics.ensure(topic, 1, Permission.READ_WRITE)
-        if self._offsets.query(point.group, topic, 0) < 0:
-            self._offsets.commit(point.group, topic, 0, 0)
-        return topic
+            config = self._topics.ensure(topic, queues, Permission.READ_WRITE)
+        count = 1 if config is None or not self._separate_queues else max(1, config.write_queue_nums)
+        queue_id = point.queue_id % count  # one made without separate queues has fewer
+        if self._offsets.query(point.group, topic, queue_id) < 0:
+            self._offsets.commit(point.group, topic, queue_id, 0)
+        return topic, queue_id
 
     def _dead_letter(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:
         topic = dead_letter_topic(point.group)
         if topic_name_fault(topic) is not None:
-            return _stored_again(message, self._retry_topic(point), message.properties)
+            return _stored_again(message, *self._retry_queue(point), message.properties)
         self._topics.ensure(topic, 1, Permission.READ_WRITE)
         properties = dict(message.property_map)
         properties.setdefault(PropertyName.DLQ_ORIGIN_TOPIC, _origin_topic(point))
         properties.setdefault(PropertyName.DLQ_ORIGIN_MESSAGE_ID, message.unique_key or message.offset_message_id)
-        return _stored_again(message, topic, build_properties(properties))
+        return _stored_again(message, topic, 0, build_properties(properties))
 
 
 def _origin_topic(point: CheckPoint) -> str:
@@ -242,8 +248,8 @@ def _origin_topic(point: CheckPoint) -> str:
     return point.topic
 
 
-def _stored_again(message: StoredMessage, topic: str, properties: bytes) -> OutgoingMessage:
-    again = restated(message, topic, 0, properties)
+def _stored_again(message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> OutgoingMessage:
+    again = restated(message, topic, queue_id, properties)
     again.reconsume_times += 1
     again.prepared_transaction_offset = 0
     return again

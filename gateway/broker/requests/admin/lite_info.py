@@ -1,0 +1,258 @@
+"""What tools are told of lite topics, and the request that offers them to clients once more (5.5).
+
+Upstream: ``LiteManagerProcessor``; `mqadmin` has ``getBrokerLiteInfo``, ``getParentTopicInfo``, ``getLiteTopicInfo``,
+``getLiteClientInfo``, ``getLiteGroupInfo`` and ``triggerLiteDispatch``.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from gateway.errors import RequestRefused
+from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
+from gateway.remoting.dispatch import Answer
+from wire.bodies.lite import (
+    BrokerLiteInfo,
+    ClientGroup,
+    LiteClientInfo,
+    LiteGroupInfo,
+    LiteLag,
+    LiteTopicInfo,
+    ParentTopicInfo,
+)
+from wire.bodies.statistics import OffsetWrapper, TopicOffset
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.lite import (
+    GetLiteClientInfoRequest,
+    GetLiteGroupInfoRequest,
+    GetLiteTopicInfoRequest,
+    GetParentTopicInfoRequest,
+    TriggerLiteDispatchRequest,
+)
+from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
+from wire.message.lite_topics import lite_names, lite_queue
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.delivery.lite.lite_topics import LiteTopics
+    from gateway.delivery.pop.order import OrderTable
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+
+MAX_RETURNED: Final = 10_000
+"""Lite topics of one answer, as upstream (``MAX_RETURN_COUNT``)."""
+STORE_TYPE: Final = "default"
+"""Upstream's name of the store with files."""
+
+
+class LiteInfo:
+    """Answers GET_BROKER_LITE_INFO (200074), GET_PARENT_TOPIC_INFO (200075), GET_LITE_TOPIC_INFO (200076),
+    GET_LITE_CLIENT_INFO (200077), GET_LITE_GROUP_INFO (200078) and TRIGGER_LITE_DISPATCH (200079).
+
+    :param most_light_queues: that there may be.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        orders: OrderTable,
+        lite: LiteTopics,
+        cold_reads: ColdReads,
+        most_light_queues: int,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._orders = orders
+        self._lite = lite
+        self._cold_reads = cold_reads
+        self._most_light_queues = most_light_queues
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.GET_BROKER_LITE_INFO, None, self.broker)
+        dispatch.answers(RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, self.parent)
+        dispatch.answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, self.topic)
+        dispatch.answers(RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, self.client)
+        dispatch.answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, self.group)
+        dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger)
+
+    def broker(self, _request: Request, _header: None) -> Answer:
+        """All of it in numbers."""
+        parents = self._lite.parents()
+        bound: dict[str, list[str]] = {}
+        for name, config in self._groups.table().items():
+            topic = bound_topic(config.attributes)
+            if topic is not None:
+                bound.setdefault(topic, []).append(name)
+        info = BrokerLiteInfo(
+            store_type=STORE_TYPE,
+            max_lmq_num=self._most_light_queues,
+            current_lmq_num=self._light_queues(),
+            lite_subscription_count=self._lite.subscriptions.count,
+            order_info_count=len(self._orders),
+            cq_table_size=len({topic for topic, _ in self._store.queues()}),
+            offset_table_size=len(self._offsets.all()),
+            event_map_size=sum(bool(client.ready) for client in self._lite.subscriptions),
+            topic_meta=parents,
+            group_meta=bound,
+        )
+        return Answer(body=info.build())
+
+    def parent(self, _request: Request, header: GetParentTopicInfoRequest) -> Answer:
+        """One parent topic."""
+        minutes = self._minutes(header.topic)
+        topic = header.topic or ""
+        info = ParentTopicInfo(
+            topic=topic,
+            ttl=minutes,
+            groups=self._lite.groups_of(topic),
+            lmq_num=self._light_queues(),
+            lite_topic_count=len(self._lite.queues_of(topic)),
+        )
+        return Answer(body=info.build())
+
+    async def topic(self, _request: Request, header: GetLiteTopicInfoRequest) -> Answer:
+        """One lite topic; one that is not there has no messages."""
+        self._minutes(header.parent_topic)
+        parent, lite_topic = header.parent_topic or "", header.lite_topic or ""
+        queue = lite_queue(parent, lite_topic)
+        clients = self._lite.subscriptions.subscribers(queue, parent)
+        end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        info = LiteTopicInfo(
+            parent_topic=parent,
+            lite_topic=lite_topic,
+            subscriber=[ClientGroup(client.client_id, client.group) for client in clients[:MAX_RETURNED]],
+            topic_offset=TopicOffset(self._lite.min_offset(queue), end, await self._stored_at_ms(queue, end - 1)),
+        )
+        return Answer(body=info.build())
+
+    def client(self, _request: Request, header: GetLiteClientInfoRequest) -> Answer:
+        """What a client subscribes to; −1 lite topics for one that tells none."""
+        parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
+        config = self._groups.get(group)
+        if config is None or bound_topic(config.attributes) != parent:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Subscription [{group}]-[{parent}] not match.")
+        if header.max_count < 1:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"maxCount is {header.max_count}, 1 is the least")
+        client = self._lite.subscriptions.find(group, client_id)
+        if client is None:
+            queues, count = [], -1
+        else:
+            queues = self._lite.queues_of(parent) if client.has_all else list(client.queues)
+            count = len(queues)
+        info = LiteClientInfo(
+            parent_topic=parent,
+            group=group,
+            client_id=client_id,
+            last_access_time=-1 if client is None else client.told_ms,
+            last_consume_time=-1 if client is None else client.popped_ms,
+            lite_topic_count=count,
+            lite_topic_set=queues[: min(header.max_count, MAX_RETURNED)],
+        )
+        return Answer(body=info.build())
+
+    async def group(self, _request: Request, header: GetLiteGroupInfoRequest) -> Answer:
+        """How far a group is behind: in one lite topic, or in all, of which the worst are named."""
+        group = header.group or ""
+        parent = self._parent_of(group)
+        if header.lite_topic:
+            return await self._group_in(group, parent, header.lite_topic)
+        if header.top_k < 1:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
+        top = min(header.top_k, MAX_RETURNED)
+        lags = [(lag, queue) for queue in self._lite.queues_of(parent) if (lag := self._lag(queue, group)) > 0]
+        most = heapq.nlargest(top, lags)
+        named = await self._timed(most, group)
+        oldest = sorted(await self._timed(lags, group), key=lambda lag: lag.earliest_unconsumed_timestamp)
+        info = LiteGroupInfo(
+            group=group,
+            parent_topic=parent,
+            earliest_unconsumed_timestamp=oldest[0].earliest_unconsumed_timestamp if oldest else -1,
+            total_lag_count=sum(lag for lag, _ in lags),
+            lag_count_top_k=named,
+            lag_timestamp_top_k=oldest[:top],
+        )
+        return Answer(body=info.build())
+
+    async def _group_in(self, group: str, parent: str, lite_topic: str) -> Answer:
+        queue = lite_queue(parent, lite_topic)
+        end = self._store.max_offset(queue, LIGHT_QUEUE_ID)
+        position = self._position(queue, group)
+        lag = end - position
+        wrapper = OffsetWrapper(end, position, 0, await self._stored_at_ms(queue, position - 1))
+        info = LiteGroupInfo(
+            group=group,
+            parent_topic=parent,
+            lite_topic=lite_topic,
+            earliest_unconsumed_timestamp=await self._stored_at_ms(queue, position) if lag else -1,
+            total_lag_count=lag if end else -1,
+            lite_topic_offset_wrapper=wrapper if end else None,
+        )
+        return Answer(body=info.build())
+
+    def trigger(self, _request: Request, header: TriggerLiteDispatchRequest) -> Answer:
+        """Offer all lite topics that have something to the clients of a group, or to one."""
+        group = header.group or ""
+        self._parent_of(group)
+        for client in self._lite.subscriptions.of_group(group):
+            if not header.client_id or client.client_id == header.client_id:
+                self._lite.offer_all(client)
+        return Answer()
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _minutes(self, parent: str | None) -> int:
+        """For how long lite topics of a parent stay."""
+        config = self._topics.get(parent or "")
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic [{parent}] not exist.")
+        if not self._topics.is_lite_parent(config.topic_name):
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Topic [{parent}] type not match.")
+        return minutes_to_live(config.attributes)
+
+    def _parent_of(self, group: str) -> str:
+        config = self._groups.get(group)
+        parent = None if config is None else bound_topic(config.attributes)
+        if parent is None:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Group [{group}] is not a LITE group.")
+        return parent
+
+    def _light_queues(self) -> int:
+        return sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in self._store.queues())
+
+    def _position(self, queue: str, group: str) -> int:
+        return max(self._offsets.query(group, queue, LIGHT_QUEUE_ID), self._lite.min_offset(queue))
+
+    def _lag(self, queue: str, group: str) -> int:
+        return self._store.max_offset(queue, LIGHT_QUEUE_ID) - self._position(queue, group)
+
+    async def _stored_at_ms(self, queue: str, offset: int) -> int:
+        """When a message was stored; 0 for none."""
+        return max(0, (await self._times([(queue, offset)]))[0])
+
+    async def _timed(self, lags: Iterable[tuple[int, str]], group: str) -> list[LiteLag]:
+        found = [(lag, queue, self._position(queue, group)) for lag, queue in lags]
+        times = await self._times([(queue, position) for _, queue, position in found])
+        return [
+            LiteLag((lite_names(queue) or ("", queue))[1], lag, at_ms)
+            for (lag, queue, _), at_ms in zip(found, times, strict=True)
+        ]
+
+    async def _times(self, places: list[tuple[str, int]]) -> list[int]:
+        store = self._store
+        return await self._cold_reads.result(
+            lambda: [
+                store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset) if offset >= 0 else -1 for queue, offset in places
+            ]
+        )
