@@ -38,7 +38,8 @@ def test_messages_that_are_not_in_memory_are_read_in_a_thread_while_others_pass_
 def test_a_pop_with_messages_does_not_wait_for_the_disk_while_others_take_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: bool
 ) -> None:
-    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 50)  # from queue 2 on, then the retry topic
+    from_queue_2 = 50
+    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: from_queue_2)
     broker = WholeBroker(tmp_path / "store")
     client, other = broker.connect(), broker.connect()
     broker.send(client, body=b"a", queue_id=2)
