@@ -189,7 +189,8 @@ class Oracle:
         assert found is not None, "it was read"
         for message in messages:
             unit = found.unit(message.queue_offset)
-            assert unit is not None, "it was read"
+            if unit is None:
+                raise Violation(f"{queue} offset {message.queue_offset} was read where the queue has no unit")
             if is_address(unit[2]):
                 kept = found.extension.unit(position_of(unit[2]))
                 code = tags_code(message.property_map.get(PropertyName.TAGS))
