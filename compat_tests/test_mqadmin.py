@@ -74,6 +74,16 @@ SAME: tuple[tuple[str, int], ...] = (
     ("skipAccumulatedMessage -g admin_copy -t {topic}", ALL),
     ("deleteSubGroup -c {cluster} -g admin_copy -r true", ALL),
     ("updateTopic -c {cluster} -t admin_new -r 2 -w 2", ALL),
+    ("getBrokerLiteInfo -b {broker}", 1),
+    ("updateTopic -c {cluster} -t admin_lite -a +message.type=LITE,+lite.topic.expiration=60", ALL),
+    ("updateSubGroup -c {cluster} -g admin_lite_group -o true --attributes +lite.bind.topic=admin_lite", ALL),
+    ("getParentTopicInfo -p admin_lite", ALL),
+    ("getParentTopicInfo -p {topic}", ALL),
+    ("getLiteTopicInfo -p admin_lite -l nothing -s", ALL),
+    ("getLiteClientInfo -p admin_lite -g admin_lite_group -c nobody -s", ALL),
+    ("getLiteGroupInfo -p admin_lite -g admin_lite_group -k 5", ALL),
+    ("getLiteGroupInfo -p admin_lite -g {group} -k 5", ALL),
+    ("triggerLiteDispatch -p admin_lite -g admin_lite_group", ALL),
     ("updateTopicPerm -c {cluster} -t admin_new -p 4", ALL),
     ("updateOrderConf -m put -t admin_new -v broker-a:2", ALL),
     ("updateOrderConf -m get -t admin_new", ALL),
@@ -103,7 +113,6 @@ REFUSED: tuple[tuple[str, str], ...] = (
     ("resetMasterFlushOffset -b {broker} -o 0", "RESET_MASTER_FLUSH_OFFSET"),
     ("listUser -b {broker}", "AUTH_LIST_USER"),
     ("listAcl -b {broker}", "AUTH_LIST_ACL"),
-    ("getBrokerLiteInfo -b {broker}", "GET_BROKER_LITE_INFO"),
 )
 """What is left out, and what the refusal names."""
 
@@ -123,9 +132,6 @@ LEFT_OUT: dict[str, str] = {
     "cleanBrokerMetadata": "answered by controllers, or about their replicas",
     "createUser updateUser deleteUser getUser copyUser createAcl updateAcl deleteAcl getAcl copyAcl": (
         "like listUser and listAcl: no access control yet"
-    ),
-    "getParentTopicInfo getLiteTopicInfo getLiteClientInfo getLiteGroupInfo triggerLiteDispatch": (
-        "like getBrokerLiteInfo: no lite topics"
     ),
 }
 """Further commands, and why they are not compared."""

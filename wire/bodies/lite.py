@@ -108,7 +108,10 @@ class LiteTopicInfo(Body):
 
 @dataclass(frozen=True, slots=True)
 class LiteClientInfo(Body):
-    """What a client subscribes to, as names of light queues; times in epoch milliseconds, −1 for never."""
+    """What a client subscribes to, as names of light queues.
+
+    ``last_access_time`` is of its last pop (−1: none), ``last_consume_time`` of its last messages (0: none), in ms.
+    """
 
     parent_topic: str
     group: str

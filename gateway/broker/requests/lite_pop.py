@@ -154,6 +154,8 @@ class PopLite:
                 passed_by.append(queue)
         client.ready.update(dict.fromkeys(passed_by))
         taken = tuple(taken.source.topic for taken in pop.taken)
+        if taken:
+            client.given_ms = pop.popped_at_ms
         client.attempt = (attempt_id, taken) if attempt_id and taken else None
 
     def _finished(self, pop: Pop) -> None:

@@ -24,13 +24,15 @@ class LiteClient:
     :ivar ready: those of its queues that may have messages for it, in the order in which they came; also of all lite
         topics of the parent, where the group has them all.
     :ivar attempt: id and queues of its last pop, which may ask once more.
-    :ivar told_ms: when it told its subscriptions last; ``popped_ms`` when it popped last, −1 for never.
+    :ivar told_ms: when it told its subscriptions last; ``popped_ms`` when it popped last (−1: never), ``given_ms``
+        when it last had messages (0: never).
     """
 
     __slots__ = (
         "attempt",
         "channel",
         "client_id",
+        "given_ms",
         "group",
         "has_all",
         "parent",
@@ -47,6 +49,7 @@ class LiteClient:
         self.channel = channel
         self.told_ms = now_ms
         self.popped_ms = -1
+        self.given_ms = 0
         self.has_all = False
         self.queues: dict[str, None] = {}
         self.ready: dict[str, None] = {}

@@ -155,15 +155,15 @@ class LiteInfo:
             parent_topic=parent,
             group=group,
             client_id=client_id,
-            last_access_time=-1 if client is None else client.told_ms,
-            last_consume_time=-1 if client is None else client.popped_ms,
+            last_access_time=-1 if client is None else client.popped_ms,
+            last_consume_time=0 if client is None else client.given_ms,
             lite_topic_count=count,
             lite_topic_set=queues[: min(header.max_count, MAX_RETURNED)],
         )
         return Answer(body=info.build())
 
     async def group(self, _request: Request, header: GetLiteGroupInfoRequest) -> Answer:
-        """How far a group is behind: in one lite topic, or in all, of which the worst are named."""
+        """How far a group is behind: in one lite topic, or in all of its own, of which the worst are named."""
         group = header.group or ""
         parent = self._parent_of(group)
         if header.lite_topic:
@@ -171,7 +171,8 @@ class LiteInfo:
         if header.top_k < 1:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
         top = min(header.top_k, MAX_RETURNED)
-        lags = [(lag, queue) for queue in self._lite.queues_of(parent) if (lag := self._lag(queue, group)) > 0]
+        wanted = [queue for queue in self._lite.queues_of(parent) if self._is_wanted(queue, parent, group)]
+        lags = [(lag, queue) for queue in wanted if (lag := self._lag(queue, group)) > 0]
         most = heapq.nlargest(top, lags)
         named = await self._timed(most, group)
         oldest = sorted(await self._timed(lags, group), key=lambda lag: lag.earliest_unconsumed_timestamp)
@@ -227,6 +228,12 @@ class LiteInfo:
         if parent is None:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Group [{group}] is not a LITE group.")
         return parent
+
+    def _is_wanted(self, queue: str, parent: str, group: str) -> bool:
+        """Whether a group has consumed of a lite topic, or subscribes to it."""
+        if self._offsets.query(group, queue, LIGHT_QUEUE_ID) >= 0:
+            return True
+        return any(client.group == group for client in self._lite.subscriptions.subscribers(queue, parent))
 
     def _light_queues(self) -> int:
         return sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in self._store.queues())
