@@ -24,7 +24,7 @@ from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import read_header
 from wire.headers.pop import AckMessageRequest, ChangeInvisibleTimeRequest, ChangeInvisibleTimeResponse
-from wire.message.light_queues import LIGHT_QUEUE_ID
+from wire.message.light_queues import LIGHT_QUEUE_ID, LIGHT_QUEUE_PREFIX
 from wire.message.lite_topics import lite_queue
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
@@ -132,15 +132,19 @@ class PopAcks:
 
     def _ack_in_order(self, key: OrderKey, receipt: Receipt, offset: int, done: Done) -> None:
         topic, group, queue_id = key
-        if self._orders.get(key) is None:  # upstream moves the offset to wherever the receipt says
-            raise _refusal(AckFault.UNKNOWN, offset)
-        if offset < self._offsets.query(group, topic, queue_id):
+        is_light = topic.startswith(LIGHT_QUEUE_PREFIX)
+        is_done = offset < self._offsets.query(group, topic, queue_id)
+        if self._orders.get(key) is None and not (is_light and is_done):
+            raise _refusal(AckFault.UNKNOWN, offset)  # upstream moves the offset to wherever the receipt says
+        if is_done:
             done(True)  # as upstream: all before the offset is done
             return
         outcome = self._orders.ack(key, offset, receipt.popped_at_ms)
         if isinstance(outcome, AckFault):
             raise _refusal(outcome, offset)
         self._offsets.commit(group, topic, queue_id, outcome)
+        if is_light:  # there may be very many lite topics, of which few have something in hand
+            self._orders.drop_settled(key)
         self._order_changed(key, done)
 
     def _order_changed(self, key: OrderKey, done: Done) -> None:

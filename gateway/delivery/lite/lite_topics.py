@@ -119,8 +119,8 @@ class LiteTopics:
         A client that asks once more with the same attempt id may not have had the answer: it gets the same again.
         """
         attempt = client.attempt
-        again = attempt[1] if attempt is not None and attempt[0] == attempt_id else ()
-        client.ready = {**dict.fromkeys(again), **client.ready}
+        if attempt is not None and attempt[0] == attempt_id:
+            client.ready = {**dict.fromkeys(attempt[1]), **client.ready}
         while client.ready:
             queue = next(iter(client.ready))
             del client.ready[queue]

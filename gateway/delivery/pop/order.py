@@ -168,6 +168,12 @@ class OrderTable:
             self._note_free(key, info)
         return info.next_offset()
 
+    def drop_settled(self, key: Key) -> None:
+        """Forget the last pop when all of it is acknowledged; what is acknowledged once more is unknown then."""
+        info = self._table.get(key)
+        if info is not None and info.free_at_ms() is None:
+            self.put(key, None)
+
     def change_visible(
         self, key: Key, offset: int, popped_at_ms: int, visible_at_ms: int, *, suspended: bool = False
     ) -> AckFault | None:

@@ -111,6 +111,18 @@ def test_a_lite_topic_is_closed_until_its_messages_are_acknowledged(broker: Whol
     assert consumer.texts() == ["a3"]
 
 
+def test_nothing_is_kept_of_what_is_acknowledged_and_an_acknowledgement_may_be_repeated(broker: WholeBroker) -> None:
+    consumer = LiteConsumer(broker).subscribe("a")
+    send(broker, "a", "1", "2")
+    first, second = consumer.pop()
+    consumer.ack(second, first)
+    assert len(broker.parts.pops.orders) == 0
+    assert consumer.ack(first).code == ResponseCode.SUCCESS
+    first.offset = 7
+    assert consumer.ack(first).code != ResponseCode.SUCCESS
+    assert broker.parts.offsets.query(GROUP, queue_of("a"), 0) == 2
+
+
 def test_what_does_not_fit_comes_after_the_acknowledgement(broker: WholeBroker) -> None:
     consumer = LiteConsumer(broker).subscribe("a", "b")
     send(broker, "a", "a1", "a2", "a3")
@@ -474,6 +486,15 @@ def test_a_kill_keeps_messages_progress_and_what_is_in_hand(broker: WholeBroker,
         send(again, "a", "a4")
         again.wait(11)
         assert [(found.text, found.times) for found in after.pop()] == [("a3", 1), ("a4", 0), ("b1", 1)]
+
+
+def test_after_a_kill_what_was_acknowledged_does_not_come_again(broker: WholeBroker, tmp_path: Path) -> None:
+    consumer = LiteConsumer(broker).subscribe("a")
+    send(broker, "a", "1", "2")
+    consumer.ack(*consumer.pop())
+    send(broker, "a", "3")
+    again = broker.crash_image(tmp_path / "killed")
+    assert LiteConsumer(again).subscribe("a").texts() == ["3"]
 
 
 # -- deletion ---------------------------------------------------------------------------------------------------

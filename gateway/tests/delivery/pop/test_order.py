@@ -133,6 +133,18 @@ def test_every_message_before_the_place_to_go_on_is_acknowledged(offsets: list[i
     assert table.is_closed(KEY, None, NOW) == (done != set(offsets))
 
 
+def test_a_pop_that_is_all_acknowledged_can_be_forgotten() -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    table.ack(KEY, 6, NOW)
+    table.drop_settled(KEY)
+    assert len(table) == 1
+    table.ack(KEY, 5, NOW)
+    table.drop_settled(KEY)
+    table.drop_settled(KEY)
+    assert len(table) == 0
+
+
 def test_a_pop_that_was_suspended_does_not_count() -> None:
     table = OrderTable()
     popped(table, 5, 6)
