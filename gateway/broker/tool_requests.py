@@ -167,6 +167,12 @@ def _replication(parts: BrokerParts) -> RequestGroup:
     return Replication(store=parts.store)
 
 
+def _pop_store(_parts: BrokerParts) -> RequestGroup:
+    from gateway.broker.requests.admin.pop_store import PopStore
+
+    return PopStore()
+
+
 def _timer_state(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.admin.timer_state import TimerState
 
@@ -260,6 +266,7 @@ LOADED_LATE: dict[tuple[RequestCode, ...], Callable[[BrokerParts], RequestGroup]
     (RequestCode.QUERY_CONSUME_QUEUE,): _queue_units,
     (RequestCode.GET_BROKER_HA_STATUS,): _replication,
     (RequestCode.GET_TIMER_CHECK_POINT,): _timer_state,
+    (RequestCode.POP_ROLLBACK,): _pop_store,
     (
         RequestCode.UPDATE_BROKER_CONFIG,
         RequestCode.GET_BROKER_CONFIG,

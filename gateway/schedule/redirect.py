@@ -6,6 +6,7 @@ delayed messages wait in SCHEDULE_TOPIC_XXXX, one queue a level, with their real
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
@@ -16,6 +17,8 @@ from wire.message.record import OutgoingMessage, StoredMessage, restated
 MAX_QUEUE_ID_DIGITS = 9
 """A queue id is a signed 32-bit number in a record, and far smaller in earnest."""
 
+_JAVA_INT = re.compile(r"[+-]?0*[0-9]{1,10}")
+
 TIMER_PROPERTIES = (
     PropertyName.TIMER_DELAY_SEC,
     PropertyName.TIMER_DELAY_MS,
@@ -23,15 +26,15 @@ TIMER_PROPERTIES = (
 )
 
 
-def delay_level(properties: Mapping[str, str]) -> int:
-    """The delay level a message asks for; 0 when none or not a number."""
+def delay_level(properties: Mapping[str, str]) -> int | None:
+    """The delay level a message asks for; 0 when none, None when that is no number as Java reads one."""
     text = properties.get(PropertyName.DELAY)
     if not text:
         return 0
-    try:
-        return int(text)
-    except ValueError:
-        return 0
+    if _JAVA_INT.fullmatch(text) is None:
+        return None
+    level = int(text)
+    return level if -(2**31) <= level < 2**31 else None
 
 
 def schedule_queue_id(level: int) -> int:
@@ -46,7 +49,7 @@ def delay_level_of_queue(queue_id: int) -> int:
 
 def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingMessage:
     """The message as it waits: in the schedule topic, with its real topic and queue as properties."""
-    level = levels.clip(delay_level(message.property_map))
+    level = levels.clip(delay_level(message.property_map) or 0)
     properties = dict(message.property_map)
     for name in TIMER_PROPERTIES:  # the level wins
         properties.pop(name, None)

@@ -350,6 +350,11 @@ class SendMessage:
         """Where a message is stored that asks for more than its topic: the half topic or the schedule topic."""
         properties = message.property_map
         level = delay_level(properties)
+        if level is None:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the delay level of a message is a number, not {properties[PropertyName.DELAY][:32]!r}",
+            )
         is_half = (properties.get(PropertyName.TRAN_MSG) or "").lower() == "true"
         if is_half and not (message.reconsume_times > 0 and level > 0):
             if self._limits.reject_transactions:

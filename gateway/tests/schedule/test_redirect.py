@@ -1,5 +1,7 @@
 """A delayed message waits in the schedule topic and comes back as it was, without its delay."""
 
+import pytest
+
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import (
@@ -63,5 +65,14 @@ def test_a_record_without_a_real_topic_is_not_released() -> None:
 
 def test_levels_and_timers_are_told_apart() -> None:
     assert delay_level({"DELAY": "4"}) == 4
-    assert delay_level({"DELAY": "soon"}) == 0
-    assert delay_level({}) == 0
+    assert delay_level({}) == delay_level({"DELAY": ""}) == 0
+
+
+@pytest.mark.parametrize(("text", "level"), [("+1", 1), ("-1", -1), ("007", 7), ("2147483647", 2147483647)])
+def test_a_level_is_read_as_java_reads_a_number(text: str, level: int) -> None:
+    assert delay_level({"DELAY": text}) == level
+
+
+@pytest.mark.parametrize("text", ["soon", " ", " 1", "1x", "1.5", "1_0", "--1", "2147483648", "9" * 9000])
+def test_what_java_cannot_read_is_no_level(text: str) -> None:
+    assert delay_level({"DELAY": text}) is None

@@ -124,11 +124,12 @@ class ResetOffsets:
             return await self._at_time(header, range(header.queue_id, header.queue_id + 1))
         first = max(0, self._store.min_offset(header.topic, header.queue_id))
         end = self._store.max_offset(header.topic, header.queue_id)
-        if not first <= header.offset <= end:
+        if not first <= header.offset <= end + 1:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"Target offset {header.offset} not in consume queue range [{first}-{end}]"
             )
-        return {header.queue_id: header.offset}
+        # Upstream takes one more than the end, and keeps it: the group would miss the message that comes next.
+        return {header.queue_id: min(header.offset, end)}
 
     async def _at_time(self, header: ResetOffsetRequest, queue_ids: range) -> dict[int, int]:
         """The offsets that belong to the header's time, or the ends of the queues when it is negative."""

@@ -224,6 +224,16 @@ def test_a_timer_message_is_answered_with_its_place_in_the_timer_topic_and_its_h
     assert broker.messages("orders", 3) == []
 
 
+@pytest.mark.parametrize("text", ["soon", "1.5", "99999999999"])
+def test_a_delay_level_that_is_no_number_is_refused(broker: WholeBroker, text: str) -> None:
+    answer = broker.send(broker.connect(), properties={"DELAY": text})
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert text in (answer.remark or "")
+    assert broker.messages("orders") == []
+    half = broker.send(broker.connect(), properties={"DELAY": text, "TRAN_MSG": "true", "PGROUP": "p"}, sys_flag=4)
+    assert half.code == ResponseCode.SYSTEM_ERROR
+
+
 def test_a_delay_level_wins_over_a_time(broker: WholeBroker) -> None:
     answer = broker.send(broker.connect(), properties={"TIMER_DELAY_SEC": "999999", "DELAY": "1"})
     assert answer.code == ResponseCode.SUCCESS
