@@ -127,6 +127,8 @@ class HeldPulls:
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
         now_tick = self._clock() // TICK_MS
+        if now_tick < self._next_tick - 1:
+            self._set_back(self._next_tick - 1 - now_tick)
         while self._next_tick <= now_tick:
             due = self._by_deadline.pop(self._next_tick, ())
             self._next_tick += 1
@@ -142,6 +144,11 @@ class HeldPulls:
             pull.woken = True
         self._by_deadline.clear()
         self._resume(everything, set(self._by_queue))
+
+    def _set_back(self, ticks: int) -> None:
+        """The clock was set back: nobody waits longer for that."""
+        self._next_tick -= ticks
+        self._by_deadline = {tick - ticks: pulls for tick, pulls in self._by_deadline.items()}
 
     def _resume(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
         for key in touched:

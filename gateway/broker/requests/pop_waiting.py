@@ -105,15 +105,17 @@ class PopWaiting:
         if self._has_message(header):
             request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
             return
-        deadline_ms = min(born_ms, now_ms) + min(max(header.poll_time, 0), self._longest_hold_ms)
-        self._hold(request, header, accepts, deadline_ms)
+        self._hold(request, header, accepts, min(born_ms, now_ms) + self._longest_wait_ms(header))
+
+    def _longest_wait_ms(self, header: NotificationRequest) -> int:
+        return min(max(header.poll_time, 0), self._longest_hold_ms)
 
     def _hold(self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int) -> None:
         def resume(is_over: bool) -> None:
             if is_over or self._has_message(header):
                 request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=not is_over))
             else:
-                self._hold(request, header, accepts, deadline_ms)
+                self._hold(request, header, accepts, min(deadline_ms, self._clock_ms() + self._longest_wait_ms(header)))
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         outcome = self._notified.hold(HeldPop(key, accepts, deadline_ms, request.channel, resume))

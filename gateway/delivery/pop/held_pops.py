@@ -142,6 +142,8 @@ class HeldPops:
     def tick(self) -> None:
         """End those whose time is over; to be called every ``TICK_MS``."""
         now_tick = self._clock() // TICK_MS
+        if now_tick < self._next_tick - 1:
+            self._set_back(self._next_tick - 1 - now_tick)
         while self._next_tick <= now_tick:
             due = self._by_deadline.pop(self._next_tick, ())
             self._next_tick += 1
@@ -157,6 +159,11 @@ class HeldPops:
             pop.woken = True
         self._by_deadline.clear()
         self._resume(everything, is_over=True)
+
+    def _set_back(self, ticks: int) -> None:
+        """The clock was set back: nobody waits longer for that."""
+        self._next_tick -= ticks
+        self._by_deadline = {tick - ticks: pops for tick, pops in self._by_deadline.items()}
 
     def _choose(self, key: Key, message: Arrival, ready: list[HeldPop]) -> bool:
         """Mark who of a key is woken by a message; whether anyone is."""

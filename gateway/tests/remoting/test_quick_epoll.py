@@ -91,3 +91,13 @@ def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listen
     finally:
         log.removeObserver(events.append)
     assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
+
+
+def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    reactor, called = QuickEpollReactor(), []
+    reactor.callLater(0.01, called.append, "in time")
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not called and time.monotonic() < deadline_s:
+        reactor.iterate(0.01)
+    assert called == ["in time"]
