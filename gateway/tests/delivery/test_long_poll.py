@@ -182,7 +182,7 @@ def test_no_pull_waits_longer_because_the_clock_is_set_back() -> None:
     pulls.hold("short", wait_ms=1_000)
     pulls.advance(-3_600_000)
     pulls.hold("long", wait_ms=5_000)
-    pulls.advance(1_000 + TICK_MS)
+    pulls.advance(1_000 + 2 * TICK_MS)
     assert pulls.resumed == ["short"]
     pulls.advance(4_000)
     assert pulls.resumed == ["short", "long"]
