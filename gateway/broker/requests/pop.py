@@ -159,9 +159,12 @@ class PopMessage:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "the poll time was over when the pop arrived")
             return
         accepts = self._checked(header)
-        poll_ms = min(max(header.poll_time, 0), self._limits.longest_hold_ms)
         # A client whose clock is ahead does not wait longer than it asked for.
-        self._start(Pop(request, header, accepts, min(born_ms, now_ms) + poll_ms, now_ms))
+        deadline_ms = min(born_ms, now_ms) + self._longest_wait_ms(header)
+        self._start(Pop(request, header, accepts, deadline_ms, now_ms))
+
+    def _longest_wait_ms(self, header: PopMessageRequest) -> int:
+        return min(max(header.poll_time, 0), self._limits.longest_hold_ms)
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -332,7 +335,9 @@ class PopMessage:
             return
         try:
             accepts = self._checked(pop.header)  # the topic may be gone
-            self._start(Pop(request, pop.header, accepts, pop.deadline_ms, self._clock_ms()))
+            now_ms = self._clock_ms()
+            deadline_ms = min(pop.deadline_ms, now_ms + self._longest_wait_ms(pop.header))  # the clock may be set back
+            self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
         except RequestRefused as refusal:
             request.answer(refusal.code, remark=refusal.remark)
         except OSError as error:  # must not reach the other held pops, nor the senders that woke them

@@ -8,6 +8,7 @@ receipt that can be read.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -97,6 +98,7 @@ class PopAcks:
         self._soon = soon
         self._turn: dict[CheckPoint, _Acks] = {}
         self._order_turn: dict[OrderKey, list[Done]] = {}
+        self._order_writing: Counter[OrderKey] = Counter()
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -120,8 +122,8 @@ class PopAcks:
         key = (topic, header.consumer_group, queue_id, receipt.start_offset, receipt.popped_at_ms)
         point = self._points.find(key)
         bit = 0 if point is None else point.bit_of(offset)
-        if point is None or not bit or point.reviving & bit:
-            if point is None and self._points.is_settled(key) and receipt.expires_at_ms > self._clock_ms():
+        if point is None or not bit or (point.reviving | point.replaced) & bit:
+            if point is None and receipt.expires_at_ms > self._clock_ms() and self._is_acked(key, offset):
                 _succeed(request)  # once more: its answer did not arrive
                 return
             raise self._unknown(receipt, header.consumer_group, topic, offset)
@@ -130,6 +132,9 @@ class PopAcks:
             return
         self._gather(point, bit, offset, _answering(request))
 
+    def _is_acked(self, key: PointKey, offset: int) -> bool:
+        return self._points.is_settled(key) and not self._points.is_replaced(key, offset)
+
     def _ack_in_order(self, key: OrderKey, receipt: Receipt, offset: int, done: Done) -> None:
         topic, group, queue_id = key
         is_light = topic.startswith(LIGHT_QUEUE_PREFIX)
@@ -137,7 +142,10 @@ class PopAcks:
         if self._orders.get(key) is None and not (is_light and is_done):
             raise _refusal(AckFault.UNKNOWN, offset)  # upstream moves the offset to wherever the receipt says
         if is_done:
-            done(True)  # as upstream: all before the offset is done
+            if key in self._order_turn or key in self._order_writing:
+                self._order_changed(key, done)
+            else:
+                done(True)  # as upstream: all before the offset is done
             return
         outcome = self._orders.ack(key, offset, receipt.popped_at_ms)
         if isinstance(outcome, AckFault):
@@ -188,7 +196,7 @@ class PopAcks:
             return
         point = self._points.find((topic, entry.group, entry.queue_id, entry.start_offset, entry.popped_at_ms))
         bit = 0 if point is None else point.bit_of(offset)
-        if point is not None and bit and not (point.acked | point.reviving) & bit:
+        if point is not None and bit and not (point.acked | point.reviving | point.replaced) & bit:
             self._gather(point, bit, offset, answer.expect())
 
     # -- writing --------------------------------------------------------------------------------------------
@@ -214,7 +222,14 @@ class PopAcks:
         for key, waiting in order_turn.items():
             topic, group, queue_id = key
             state = state_of(key, self._offsets.query(group, topic, queue_id), self._orders.get(key))
-            self._log.append([state], self._log.next_queue(), partial(_tell, waiting))
+            self._order_writing[key] += 1
+            self._log.append([state], self._log.next_queue(), partial(self._order_written, key, waiting))
+
+    def _order_written(self, key: OrderKey, waiting: list[Done], stored: bool) -> None:
+        self._order_writing[key] -= 1
+        if not self._order_writing[key]:
+            del self._order_writing[key]
+        _tell(waiting, stored)
 
     # -- hiding ---------------------------------------------------------------------------------------------
 
@@ -254,12 +269,15 @@ class PopAcks:
             broker_name=self._broker_name,
         )
         point.acking |= bit
+        point.replaced |= bit
         terms = ChangeInvisibleTimeResponse(
             pop_time=popped_at_ms, invisible_time=header.invisible_time, revive_qid=point.revive_queue_id
         )
 
         def done(stored: bool) -> None:
             point.acking &= ~bit
+            if not stored:
+                point.replaced &= ~bit
             _answer_terms(request, terms, stored)
 
         self._log.append([again, point.settling([offset], self._broker_name)], point.revive_queue_id, done)

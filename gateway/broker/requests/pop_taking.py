@@ -7,6 +7,7 @@ while other pops pass the queue by.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
@@ -170,8 +171,10 @@ class PopTaking:
             if isinstance(result, BaseException):
                 log.error("read failed", topic=topic, queue=queue_id, error=repr(result))
                 pop.remark = f"reading the store failed: {result}"
-            elif self._positions.committed(key) == offset:  # else it was set elsewhere meanwhile
+            elif (committed := self._positions.committed(key)) == offset:
                 self._have_read(pop, source, key, offset, result)
+            elif committed >= 0:  # it was set elsewhere meanwhile; else the topic was deleted
+                pop.sources = chain((source,), pop.sources)
             self.go_on(pop)
 
         self._positions.begin_read(key)

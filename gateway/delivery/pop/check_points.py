@@ -28,7 +28,7 @@ class CheckPoint:
     """Messages popped together. A plain class: one is made for every queue of every pop.
 
     ``acked``, ``acking`` and ``reviving`` have a bit for each message: settled in the log, on its way to be
-    acknowledged, on its way to be given out again.
+    acknowledged, on its way to be given out again. ``replaced``: settled, or on its way to it, by a check point of its own.
     """
 
     __slots__ = (
@@ -40,6 +40,7 @@ class CheckPoint:
         "invisible_ms",
         "popped_at_ms",
         "queue_id",
+        "replaced",
         "revive_offset",
         "revive_queue_id",
         "reviving",
@@ -59,6 +60,7 @@ class CheckPoint:
         self.acked = record.acked & self.all
         self.acking = 0
         self.reviving = 0
+        self.replaced = 0
         self.revive_queue_id = revive_queue_id
         self.revive_offset = revive_offset
 
@@ -141,7 +143,7 @@ class CheckPoints:
         self._due: dict[int, dict[CheckPoint, None]] = {}
         self._next_tick: int | None = None
         self._by_offset: defaultdict[int, OrderedDict[int, CheckPoint]] = defaultdict(OrderedDict)
-        self._settled: OrderedDict[Key, None] = OrderedDict()
+        self._settled: OrderedDict[Key, Sequence[int]] = OrderedDict()  # the replaced offsets of each
         self._max_settled = max_settled
 
     def __len__(self) -> int:
@@ -164,7 +166,7 @@ class CheckPoints:
                 return former
             self._forget(former)  # set back, the group popped something else there within one millisecond
         if point.acked == point.all:
-            self._remember(key)
+            self._remember(key, ())
             return point
         self._settled.pop(key, None)
         self._open[key] = point
@@ -181,7 +183,7 @@ class CheckPoints:
             point.acked |= point.bit_of(offset)
         if point.acked == point.all:
             self._forget(point)
-            self._remember(key)
+            self._remember(key, point.offsets(point.replaced))
 
     def forget_topic(self, topic: str) -> None:
         """A topic is gone, and its messages with it."""
@@ -194,9 +196,17 @@ class CheckPoints:
         """An open check point."""
         return self._open.get(key)
 
+    def is_open(self, point: CheckPoint) -> bool:
+        """Whether this very check point is; not when its topic was deleted."""
+        return self._open.get(point.key) is point
+
     def is_settled(self, key: Key) -> bool:
         """Whether it was settled not long ago."""
         return key in self._settled
+
+    def is_replaced(self, key: Key, offset: int) -> bool:
+        """Whether a message of a settled check point was not acknowledged, but hidden for longer."""
+        return offset in self._settled.get(key, ())
 
     def take_due(self, now_ms: int) -> list[CheckPoint]:
         """The check points whose time is over, each once; ``again`` brings one back."""
@@ -210,7 +220,7 @@ class CheckPoints:
 
     def again(self, point: CheckPoint, at_ms: int) -> None:
         """Look at a check point once more: its messages could not be given out."""
-        if self._open.get(point.key) is point:
+        if self.is_open(point):
             tick = max(at_ms // TICK_MS, self._next_tick or 0)
             self._due.setdefault(tick, {})[point] = None
 
@@ -239,8 +249,8 @@ class CheckPoints:
         point.revive_queue_id, point.revive_offset = revive_queue_id, revive_offset
         self._by_offset[revive_queue_id][revive_offset] = point
 
-    def _remember(self, key: Key) -> None:
-        self._settled[key] = None
+    def _remember(self, key: Key, replaced: Sequence[int]) -> None:
+        self._settled[key] = replaced
         if len(self._settled) > self._max_settled:
             self._settled.popitem(last=False)
 

@@ -111,6 +111,8 @@ class Revival:
 
     def _begin(self, point: CheckPoint) -> None:
         """Give out the first messages that are left: neighbours, as far as one read goes."""
+        if not self._points.is_open(point):  # its topic was deleted
+            return
         left = point.left()
         if not left:
             if point.acking:  # whoever acknowledges may still fail
@@ -143,6 +145,9 @@ class Revival:
         return self._topics.get(point.topic) is not None and self._groups.get(point.group) is not None
 
     def _have_read(self, point: CheckPoint, run: list[int], result: object) -> None:
+        if not self._points.is_open(point):  # what was read may be of a topic that was made anew
+            self._ended()
+            return
         if not isinstance(result, GetResult):
             self._failed(point, run, result)
             return
@@ -188,16 +193,17 @@ class Revival:
             return
         for offset in done:
             point.reviving &= ~point.bit_of(offset)
-        self._under_way -= 1
-        if point.left():
-            self._waiting.appendleft(point)
-        self._go_on()
+        self._waiting.appendleft(point)  # the others, of which some may be on their way to be acknowledged
+        self._ended()
 
     def _failed(self, point: CheckPoint, run: list[int], reason: object) -> None:
         log.error("popped messages not given out again", topic=point.topic, group=point.group, reason=str(reason))
         for offset in run:
             point.reviving &= ~point.bit_of(offset)
         self._points.again(point, self._clock_ms() + RETRY_MS)
+        self._ended()
+
+    def _ended(self) -> None:
         self._under_way -= 1
         self._go_on()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -272,3 +273,72 @@ def test_retried_messages_are_acknowledged_in_their_retry_topic(broker: WholeBro
     assert again.acking().topic == RETRY_TOPIC
     assert ack(broker, client, again, topic="orders") == ResponseCode.NO_MESSAGE
     assert ack(broker, client, again) == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("bodies_sent", [("a",), ("a", "b")], ids=["alone", "of several"])
+def test_a_replaced_receipt_acknowledges_nothing(broker: WholeBroker, bodies_sent: tuple[str, ...]) -> None:
+    client = filled(broker, *bodies_sent)
+    message = pop(broker, client)[0]
+    answer = change(broker, client, message, 8_000)
+    refusal = broker.ask(client, ACK, message.acking())
+    assert refusal.code == ResponseCode.NO_MESSAGE
+    assert "replaced" in (refusal.remark or "")
+    assert batch(broker, client, message.entry()).code == ResponseCode.SUCCESS
+    broker.wait(9)
+    assert bodies(pop(broker, client)) == [b"a"]
+    assert ack(broker, client, message, extra_info=renewed(message, answer)) == ResponseCode.NO_MESSAGE
+
+
+def test_a_receipt_that_is_being_replaced_acknowledges_nothing(broker: WholeBroker) -> None:
+    client = filled(broker, "a", "b")
+    message = pop(broker, client)[0]
+    client.send(
+        RemotingCommand(CHANGE, opaque=1, ext_fields=build_header(message.changing(8_000))),
+        RemotingCommand(ACK, opaque=2, ext_fields=build_header(message.acking())),
+    )
+    broker.turn()
+    assert {answer.opaque: answer.code for answer in client.received()} == {1: 0, 2: ResponseCode.NO_MESSAGE}
+
+
+def test_a_receipt_that_could_not_be_replaced_is_still_good(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a")
+    (message,) = pop(broker, client)
+    with monkeypatch.context() as full:
+        full.setattr(broker.parts.store._admission, "refusal", "disk full")
+        assert change(broker, client, message, 50_000).code == ResponseCode.SYSTEM_ERROR
+    assert ack(broker, client, message) == ResponseCode.SUCCESS
+    broker.wait(60)
+    assert pop(broker, client) == []
+
+
+def test_an_ordered_acknowledgement_that_is_repeated_is_answered_when_the_first_is_on_disk(broker: WholeBroker) -> None:
+    client = filled(broker, "a", "b")
+    first, _ = pop(broker, client, order=True)
+    work: list[Callable[[], None]] = []
+    broker.in_log_thread = lambda job, done: work.append(lambda: done(job()))
+    for opaque in (1, 2):
+        client.send(RemotingCommand(ACK, opaque=opaque, ext_fields=build_header(first.acking())))
+        broker.turn()
+    assert client.received() == []
+    while work:
+        work.pop(0)()
+        broker.turn()
+    assert [(answer.opaque, answer.code) for answer in client.received()] == [(1, 0), (2, 0)]
+    assert ack(broker, client, first) == ResponseCode.SUCCESS
+
+
+def test_an_acknowledgement_that_fails_while_neighbours_come_again_leaves_its_message_to_come_again(
+    broker: WholeBroker,
+) -> None:
+    client = filled(broker, "a", "b")
+    message, _ = pop(broker, client, invisible_time=1_000)
+    point = broker.parts.pops.check_points.find(("orders", "group", 0, 0, int(message.words[1])))
+    assert point is not None
+    point.acking = point.bit_of(1)  # as while its record is on the way to the disk
+    broker.wait(2)
+    point.acking = 0  # it did not get there
+    assert bodies(pop(broker, client)) == [b"a"]
+    broker.wait(3)
+    assert bodies(pop(broker, client)) == [b"b"]

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gateway.store.message_store import MessageStore
-from gateway.tests.broker.popping import POP, bodies, filled, messages, pop, popping
+from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker
-from wire.codes import ResponseCode
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.topics import DeleteTopicRequest
 
 
 @pytest.fixture
@@ -88,3 +89,42 @@ def test_a_pop_whose_client_is_gone_takes_nothing(broker: WholeBroker, monkeypat
         reads.pop(0)()
         broker.turn()
     assert bodies(pop(broker, client)) == [b"a"]
+
+
+def test_a_pop_goes_on_where_the_group_was_set_while_it_read(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a", "b", "c")
+    for message in pop(broker, client):
+        ack(broker, client, message)
+    broker.send(client, body=b"d")
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+        assert broker.ask_all(client, POP, popping(poll_time=60_000)) == []
+        broker.parts.offsets.reset("group", "orders", 0, 1)
+        broker.parts.pops.reset("group", "orders", [(0, 1)])
+        while reads:
+            reads.pop(0)()
+            broker.turn()
+    (answer,) = client.received()
+    assert bodies(messages(answer)) == [b"b", b"c", b"d"]
+
+
+def test_messages_that_are_read_to_come_again_do_not_when_their_topic_was_made_anew(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client, invisible_time=1_000)
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        cold.setattr(broker, "in_thread", lambda job, done: reads.append(lambda: done(job())))
+        broker.wait(2)
+    broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
+    broker.send(client, body=b"x")
+    assert [read() for read in reads] != []
+    broker.wait(2)
+    assert broker.messages(RETRY_TOPIC) == []
+    assert bodies(pop(broker, client)) == [b"x"]
