@@ -22,6 +22,7 @@ CHECK_POINT_TAG: Final = "ck"
 ACK_TAG: Final = "ack"
 BATCH_ACK_TAG: Final = "bAck"
 STATE_TAG: Final = "state"
+GONE_TAG: Final = "gone"
 MAX_MESSAGES: Final = 32
 """Of one check point: it has a bit for each in an int."""
 
@@ -83,6 +84,13 @@ class StateRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
     order: str | None = msgspec.field(name="oi", default=None)
 
 
+class GoneRecord(ReviveRecord, frozen=True, kw_only=True, gc=False):
+    """A topic was deleted: what this revive queue says of it up to here does not count. Group and queue say nothing."""
+
+    group: str = msgspec.field(name="c", default="")
+    queue_id: int = msgspec.field(name="q", default=-1)
+
+
 def parse_check_point(body: Readable) -> CheckPointRecord:
     """The body of a record tagged ``ck``.
 
@@ -108,6 +116,11 @@ def parse_batch_ack(body: Readable) -> BatchAckRecord:
 def parse_state(body: Readable) -> StateRecord:
     """The body of a record tagged ``state``; raises as ``parse_check_point``."""
     return _parse(StateRecord, body)
+
+
+def parse_gone(body: Readable) -> GoneRecord:
+    """The body of a record tagged ``gone``; raises as ``parse_check_point``."""
+    return _parse(GoneRecord, body)
 
 
 _decoders: dict[type[ReviveRecord], msgspec.json.Decoder[ReviveRecord]] = {}

@@ -28,7 +28,7 @@ class CheckPoint:
     """Messages popped together. A plain class: one is made for every queue of every pop.
 
     ``acked``, ``acking`` and ``reviving`` have a bit for each message: settled in the log, on its way to be
-    acknowledged, on its way to be given out again. ``replaced``: settled, or on its way to it, by a check point of its own.
+    acknowledged, on its way to be given out again. ``replaced``: it has a check point of its own, or will have.
     """
 
     __slots__ = (
@@ -185,10 +185,16 @@ class CheckPoints:
             self._forget(point)
             self._remember(key, point.offsets(point.replaced))
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic is gone, and its messages with it."""
-        for point in [point for point in self._open.values() if point.topic == topic]:
+    def forget_topic(self, topic: str, revive_queue_id: int | None = None) -> bool:
+        """A topic is gone, and its messages with it; with a revive queue, as far as that says. Whether any was open."""
+        gone = [
+            point
+            for point in self._open.values()
+            if point.topic == topic and revive_queue_id in (None, point.revive_queue_id)
+        ]
+        for point in gone:
             self._forget(point)
+        return bool(gone)
 
     # -- questions ------------------------------------------------------------------------------------------
 

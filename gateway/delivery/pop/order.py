@@ -202,10 +202,12 @@ class OrderTable:
                 free.append(key)
         return free
 
-    def forget_topic(self, topic: str) -> None:
-        """A topic is gone."""
-        for key in [key for key in self._table if key[0] == topic]:
+    def forget_topic(self, topic: str) -> bool:
+        """A topic is gone. Whether any of its queues were consumed in order."""
+        gone = [key for key in self._table if key[0] == topic]
+        for key in gone:
             self.put(key, None)
+        return bool(gone)
 
     # -- the file -------------------------------------------------------------------------------------------
 

@@ -18,19 +18,30 @@ if TYPE_CHECKING:
     from gateway.metadata.config_disk import ConfigDisk
 
 FILE_NAME = "consumerOrderInfo.json"
+APPLIED_END = "gatewayAppliedEnd"
+"""Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
 
 
 class OrderFile(SavedTable[ConsumerOrderInfoFile]):
     """The file of an order table, which counts its changes.
 
+    :param log_end: what the log says of ordered pops is in the table up to there.
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
     """
 
     def __init__(
-        self, path: Path, orders: OrderTable, in_thread: InThread = in_this_thread, disk: ConfigDisk | None = None
+        self,
+        path: Path,
+        orders: OrderTable,
+        log_end: Callable[[], int],
+        in_thread: InThread = in_this_thread,
+        disk: ConfigDisk | None = None,
     ) -> None:
         super().__init__(path, ConsumerOrderInfoFile.parse, in_thread, disk)
         self._orders = orders
+        self._log_end = log_end
+        self.applied_end = -1
+        """What the log says is in the loaded file up to here; -1 when nobody knows."""
         self._extra: Mapping[str, Any] = {}
         self._saved = orders.changes
 
@@ -54,8 +65,11 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
     def _restore(self, content: ConsumerOrderInfoFile) -> None:
         self._orders.load(content.table)
         self._extra = content.extra
+        applied_end = content.extra.get(APPLIED_END, -1)
+        self.applied_end = applied_end if isinstance(applied_end, int) else -1
         self._saved = self._orders.changes
 
     def _frozen(self) -> Callable[[], bytes]:
         self._saved = self._orders.changes
-        return ConsumerOrderInfoFile(self._orders.entries(), self._extra).build
+        extra = {**self._extra, APPLIED_END: self._log_end()}
+        return ConsumerOrderInfoFile(self._orders.entries(), extra).build

@@ -83,7 +83,7 @@ class Pops:
         )
         self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms
-        self._order_file = OrderFile(order_path, self.orders, in_thread)
+        self._order_file = OrderFile(order_path, self.orders, lambda: offsets.applied_end, in_thread)
 
     def rebuild(self) -> None:
         """Find what is open; blocks. The store is open, the tables are loaded.
@@ -91,7 +91,7 @@ class Pops:
         :raises GatewayError: the file of ordered pops cannot be read.
         """
         self._order_file.load()
-        records = self.revive_log.rebuild()
+        records = self.revive_log.rebuild(self._order_file.applied_end)
         if records:
             log.info("popped messages found", records=records, open=len(self.check_points))
 
@@ -142,9 +142,16 @@ class Pops:
             self.wake(topic, group, queue_id)
 
     def forget_topic(self, topic: str) -> None:
-        """A topic was deleted."""
-        self.orders.forget_topic(topic)
-        self.check_points.forget_topic(topic)
+        """A topic was deleted.
+
+        Written down, so that neither pops that are under way nor a start take what was popped for messages of a topic
+        made anew.
+        """
+        was_ordered = self.orders.forget_topic(topic)
+        was_open = self.check_points.forget_topic(topic)
+        was_under_way = self.positions.forget_topic(topic)
+        if was_ordered or was_open or was_under_way:
+            self.revive_log.append_gone(topic)
 
     # -- saving ---------------------------------------------------------------------------------------------
 

@@ -61,6 +61,13 @@ class Positions:
         """The queue was set elsewhere: pops under way do not move it from there. Whether there are any."""
         return self._ways.pop(key, None) is not None
 
+    def forget_topic(self, topic: str) -> bool:
+        """A topic is gone: pops under way do not move its groups. Whether there are any."""
+        gone = [key for key in self._ways if key[0] == topic]
+        for key in gone:
+            del self._ways[key]
+        return bool(gone)
+
     def step(self, key: Key, next_offset: int) -> Step:
         """A pop is on its way to the disk."""
         way = self._ways.get(key)

@@ -22,6 +22,7 @@ from wire.disk.revive_log import (
     AckRecord,
     BatchAckRecord,
     CheckPointRecord,
+    GoneRecord,
     ReviveRecord,
     StateRecord,
 )
@@ -115,6 +116,11 @@ class ReviveLog:
         else:
             self._store.append_all(written, lambda results: self._stored(results, done))
 
+    def append_gone(self, topic: str) -> None:
+        """Write that a topic was deleted: to every queue, behind what is on its way there."""
+        for queue_id in sorted({*range(self._queues), *self._last}):
+            self.append([GoneRecord(topic=topic)], queue_id, _ignore)
+
     def _stored(self, results: Sequence[PutResult], done: Done) -> None:
         last = results[-1]
         stored = last.status.is_stored
@@ -153,16 +159,24 @@ class ReviveLog:
             if record is not None:
                 self._apply(record, result.queue_id, result.queue_offset)
 
-    def rebuild(self) -> int:
-        """Read what is needed of the topic after a start; how many records that were. Blocks."""
+    def rebuild(self, orders_end: int) -> int:
+        """Read what is needed of the topic after a start; how many records that were. Blocks.
+
+        :param orders_end: what the log says up to here is in the order table; -1 when nobody knows.
+        """
         queues = [queue_id for topic, queue_id in self._store.queues() if topic == self._topic]
         newest = _Newest()
         count = sum(self._replay(queue_id, newest) for queue_id in queues)  # also those the setting had once
         for (topic, group, queue_id), (at, next_offset) in newest.offsets.items():
-            if at >= self._offsets.applied_end >= 0:  # else it was saved, and perhaps changed since
+            # Else it was saved, and perhaps changed since.
+            if at >= self._offsets.applied_end >= 0 and at > newest.gone.get(topic, -1):
                 self._offsets.commit(group, topic, queue_id, next_offset)
-        for key, (_, order) in newest.orders.items():
-            self._orders.put(key, _order_of(order))
+        for topic, at in newest.gone.items():
+            if at >= orders_end:
+                self._orders.forget_topic(topic)
+        for key, (at, order) in newest.orders.items():
+            if at >= orders_end and at > newest.gone.get(key[0], -1):
+                self._orders.put(key, _order_of(order))
         return count
 
     def _replay(self, queue_id: int, newest: _Newest) -> int:
@@ -206,6 +220,8 @@ class ReviveLog:
             self._points.ack(_key(record), (record.offset,))
         elif isinstance(record, BatchAckRecord):
             self._points.ack(_key(record), record.offsets)
+        elif isinstance(record, GoneRecord):
+            self._points.forget_topic(record.topic, queue_id)
 
     # -- what is saved --------------------------------------------------------------------------------------
 
@@ -248,9 +264,13 @@ class _Newest:
     def __init__(self) -> None:
         self.offsets: dict[OrderKey, tuple[int, int]] = {}
         self.orders: dict[OrderKey, tuple[int, str]] = {}
+        self.gone: dict[str, int] = {}
+        """Where it says that a topic was deleted."""
 
     def note(self, record: ReviveRecord, at: int) -> None:
         """A record that lies at this offset of the log."""
+        if isinstance(record, GoneRecord):
+            self.gone[record.topic] = max(self.gone.get(record.topic, -1), at)
         if not isinstance(record, CheckPointRecord | StateRecord):
             return
         key = (record.topic, record.group, record.queue_id)
@@ -258,6 +278,10 @@ class _Newest:
             self.offsets[key] = max(self.offsets.get(key, (-1, 0)), (at, record.next_offset))
         if isinstance(record, StateRecord) and record.order is not None:
             self.orders[key] = max(self.orders.get(key, (-1, "")), (at, record.order))
+
+
+def _ignore(_stored: bool) -> None:
+    """What is gone is gone either way."""
 
 
 def state_of(key: OrderKey, next_offset: int | None, info: OrderInfo | None) -> StateRecord:
@@ -290,10 +314,12 @@ _TAGS: Final[dict[type[ReviveRecord], str]] = {
     AckRecord: disk.ACK_TAG,
     BatchAckRecord: disk.BATCH_ACK_TAG,
     StateRecord: disk.STATE_TAG,
+    GoneRecord: disk.GONE_TAG,
 }
 _PARSERS: Final[dict[str | None, Callable[[bytes], ReviveRecord]]] = {
     disk.CHECK_POINT_TAG: disk.parse_check_point,
     disk.ACK_TAG: disk.parse_ack,
     disk.BATCH_ACK_TAG: disk.parse_batch_ack,
     disk.STATE_TAG: disk.parse_state,
+    disk.GONE_TAG: disk.parse_gone,
 }

@@ -455,7 +455,7 @@ def test_an_orderly_stop_leaves_little_to_read(broker: WholeBroker) -> None:
     client = again.connect()
     ack(again, client, second)
     last = again.restart()
-    assert last.parts.pops.revive_log.rebuild() == 0
+    assert last.parts.pops.revive_log.rebuild(-1) == 0
     assert pop(last, last.connect()) == []
 
 
@@ -583,3 +583,77 @@ def test_a_reset_opens_a_closed_queue(broker: WholeBroker) -> None:
     (_,) = pop(broker, client, order=True, max_msg_nums=1)
     broker.ask(client, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, _reset(0))
     assert bodies(pop(broker, client, order=True)) == [b"a", b"b"]
+
+
+def test_what_is_read_again_after_a_stop_does_not_overtake_what_was_saved(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", revive_queue_num=2)
+    client = filled(broker, "a", "b", "c")
+    pop(broker, client, consumer_group="others", invisible_time=100_000, max_msg_nums=1)  # its queue is read again
+    for _ in range(2):
+        (message,) = pop(broker, client, order=True, max_msg_nums=1, invisible_time=60_000)
+        ack(broker, client, message)
+    (third,) = pop(broker, client, order=True, max_msg_nums=1, invisible_time=60_000)
+    again = broker.restart()
+    client = again.connect()
+    assert pop(again, client, order=True) == []
+    assert ack(again, client, third) == ResponseCode.SUCCESS
+
+
+# -- topics made anew -------------------------------------------------------------------------------------------
+
+
+def _delete_topic(broker: WholeBroker) -> None:
+    header = DeleteTopicRequest(topic="orders")
+    broker.ask_all(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, header)
+
+
+def test_what_was_popped_of_a_deleted_topic_is_no_pop_of_the_new_one_after_a_kill(
+    broker: WholeBroker, tmp_path: Path
+) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client)
+    broker.wait(1)
+    _delete_topic(broker)
+    filled(broker, "x", "y", "z")
+    for message in pop(broker, client, max_msg_nums=2):
+        ack(broker, client, message)
+    killed = broker.crash_image(tmp_path / "killed")
+    client = killed.connect()
+    killed.wait(12)
+    assert bodies(pop(killed, client)) == [b"z"]
+
+
+def test_ordered_pops_of_a_deleted_topic_do_not_close_the_new_one_after_a_kill(
+    broker: WholeBroker, tmp_path: Path
+) -> None:
+    client = filled(broker, "a", "b")
+    pop(broker, client, order=True)
+    _delete_topic(broker)
+    filled(broker, "x", "y")
+    killed = broker.crash_image(tmp_path / "killed")
+    assert bodies(pop(killed, killed.connect(), order=True)) == [b"x", b"y"]
+
+
+def test_a_pop_on_its_way_to_the_disk_does_not_move_a_topic_that_is_made_anew(
+    broker: WholeBroker, tmp_path: Path
+) -> None:
+    client = filled(broker, "a", "b", "c")
+    work: list[Callable[[], None]] = []
+    with pytest.MonkeyPatch.context() as slow:
+        slow.setattr(broker, "in_log_thread", lambda job, done: work.append(lambda: done(job())))
+        client.send(_popping_command())
+        broker.turn()
+        _delete_topic(broker)
+        while work:
+            work.pop(0)()
+            broker.turn()
+    filled(broker, "x", "y", "z", "!")
+    killed = broker.crash_image(tmp_path / "killed")
+    for one in (killed, broker):
+        client = one.connect()
+        for message in pop(one, client):
+            ack(one, client, message)
+            assert message.record.body in (b"x", b"y", b"z", b"!")
+        assert one.parts.offsets.query("group", "orders", 0) == 4
+        one.wait(12)
+        assert pop(one, client) == []
