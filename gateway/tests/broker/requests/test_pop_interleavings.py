@@ -23,7 +23,7 @@ from wire.command import RemotingCommand
 from wire.headers.declare import build_header
 
 CLIENTS = 4
-MESSAGES = 40
+MESSAGES = 150
 STEPS = 250
 INVISIBLE_MS = 3_000
 
@@ -88,8 +88,9 @@ class Run:
         if self.sent < MESSAGES:
             self.is_slow = False
             self.finish_writes()
-            self.broker.send(self.broker.connect(), body=b"%d" % self.sent, queue_id=self.random.randrange(2))
-            self.sent += 1
+            for _ in range(self.random.randrange(1, 8)):
+                self.broker.send(self.broker.connect(), body=b"%d" % self.sent, queue_id=self.random.randrange(2))
+                self.sent += 1
             self.is_slow = True
 
     def pop(self) -> None:
