@@ -77,7 +77,7 @@ def narrowing(filters: Iterable[Filter]) -> Narrowing:
 
 
 def _narrowed(found: Narrowing, name: str, entry: Any) -> Narrowing:
-    values = _values(entry)
+    values = _values(entry) if name in _EXACT or name == "tags" else None
     if name in _EXACT and values is not None:
         return dataclasses.replace(found, chosen=(*found.chosen, (_EXACT[name], values)))
     if name == "tags" and values:

@@ -32,6 +32,7 @@ def moment(after_ms: float) -> datetime:
         ([LessThan(("storeTimestamp",), moment(2.5))], ["0 [0, 3)", "1 [0, 3)"]),
         ([Not(EqualTo(("queueId",), 1)), IsNotNull(("queueId",))], ["0 [0, 10)", "1 [0, 5)"]),
         ([GreaterThan(("storeTimestamp",), datetime(2030, 1, 1))], ["0 [0, 10)", "1 [0, 5)"]),
+        ([EqualTo(("keys",), ["k"])], ["0 [0, 10)", "1 [0, 5)"]),
         ([EqualTo(("flag",), 1), EqualTo(("a", "b"), 1)], ["0 [0, 10)", "1 [0, 5)"]),
     ],
 )
