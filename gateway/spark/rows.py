@@ -43,7 +43,7 @@ _PLAIN_BYTES: Final = 256 * 1024
 _PLAIN_TEXT_BYTES: Final = 4096
 _PLAIN_COLUMNS: Final = frozenset({"body", "tags", "keys", "topic"})
 """Of messages that are made many at a time, with bodies, tags and keys of this size at most."""
-_IGNORED: Final = frozenset(column.name for column in (*COLUMNS, *ON_DEMAND)) - frozenset(_TYPES)
+_IGNORED: Final = frozenset(column.name.lower() for column in (*COLUMNS, *ON_DEMAND))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class RowReader:
                 if ddl not in _TYPES[known]:
                     raise SchemaRefused(f"column {name} has the type {ddl}; it must be {' or '.join(_TYPES[known])}")
                 self._columns[known] = place
-            elif name not in _IGNORED:
+            elif name.lower() not in _IGNORED:
                 raise SchemaRefused(
                     f"column {name!r} cannot be written{did_you_mean(name, _TYPES)}; columns are {', '.join(_TYPES)}"
                 )
@@ -112,7 +112,7 @@ class RowReader:
 
         :raises MessageRefused: a row is no message: null or empty body, null topic, a name that is not allowed …
         """
-        columns = {name: batch.column(place).to_pylist() for name, place in self._columns.items()}
+        columns = {name: _values(name, batch.column(place)) for name, place in self._columns.items()}
         names = tuple(columns)
         for row, values in enumerate(zip(*columns.values(), strict=True)):
             try:
@@ -133,7 +133,7 @@ class RowReader:
         keys = values.get("keys") or properties.get(PropertyName.KEYS, "")
         message = Message(
             topic,
-            body.encode() if isinstance(body, str) else body,
+            body,
             tags=values.get("tags") or properties.get(PropertyName.TAGS, ""),
             keys=tuple(keys.split()) if isinstance(keys, str) else tuple(keys),
             properties={name: value for name, value in properties.items() if value and name not in RESERVED_PROPERTIES},
@@ -143,6 +143,28 @@ class RowReader:
             flag=values.get("flag") or 0,
         )
         return RowToSend(message, values.get("queueId"), values.get("brokerName"))
+
+
+def _values(name: str, column: pa.Array) -> list[Any]:
+    """A column as Python has it; bodies are bytes, also those that are texts.
+
+    :raises MessageRefused: a text is not UTF-8, as a text of Spark's may be that was made of bytes.
+    """
+    if name == "body":
+        column = column.cast(pa.binary())
+    try:
+        return column.to_pylist()
+    except UnicodeDecodeError:
+        row = next(row for row in range(len(column)) if not _is_readable(column[row]))
+        raise MessageRefused(name, f"has bytes that are not UTF-8 (row {row} of a batch of {len(column)})") from None
+
+
+def _is_readable(value: pa.Scalar) -> bool:
+    try:
+        value.as_py()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _plain_texts(column: pa.Array) -> pa.Array | None:

@@ -50,7 +50,7 @@ from wire.headers.send import SendMessageResponse, ShortSendMessageRequest
 from wire.message.batch import BatchPart, build_part, parse_batch
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
-from wire.message.properties import PropertyName, build_properties
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 
 MAX_PARTS: Final = 2048
 """Messages of one batch."""
@@ -128,6 +128,11 @@ class Sender:
         if self._options.is_transactional:
             more.update({PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: self._options.group})
         properties = build_properties(full_properties(message, msg_id, more))
+        if len(properties) > MAX_PROPERTIES_BYTES:
+            problem = (
+                f"take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES} (row {self.count} of the task)"
+            )
+            raise MessageRefused("properties", problem)
         part = BatchPart(message.flag, message.body, properties)
         self.count += 1
         if message.is_delayed or self._options.is_transactional:  # neither can be in a batch

@@ -15,6 +15,8 @@ from gateway.spark.rows import RowReader, RowToSend
 from gateway.spark.schema import COLUMNS, TEXTS, WORDS
 
 BODY = ("body", "binary")
+NOT_UTF8 = pa.StringArray.from_buffers(2, *pa.array([b"a", b"\xff"]).buffers()[1:])
+"""As Spark has it after ``cast(body as string)``."""
 
 
 def rows(fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | None = "orders") -> list[RowToSend]:
@@ -25,6 +27,10 @@ def rows(fields: list[tuple[str, str]], arrays: list[pa.Array], topic: str | Non
 def test_a_body_alone_is_a_message() -> None:
     assert rows([BODY], [pa.array([b"a", b"b"])]) == [RowToSend(Message("orders", body)) for body in (b"a", b"b")]
     assert rows([("body", "string")], [pa.array(["ü"])])[0].message.body == "ü".encode()
+
+
+def test_a_body_that_is_a_text_need_not_be_utf8() -> None:
+    assert [row.message.body for row in rows([("body", "string")], [NOT_UTF8])] == [b"a", b"\xff"]
 
 
 def test_every_column_has_its_place() -> None:
@@ -70,6 +76,7 @@ def test_keys_may_be_a_text_and_tags_and_keys_may_be_in_the_properties() -> None
 
 def test_what_was_read_can_be_written() -> None:
     RowReader([(column.name, column.ddl) for column in COLUMNS], None)
+    RowReader([(column.name.upper(), column.ddl) for column in COLUMNS], None)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,7 @@ def test_rows_that_are_no_messages_are_refused_before_anything_is_sent(
         ([BODY], [pa.array([b""])], "body is empty"),
         ([BODY, ("topic", "string")], [pa.array([b"x"]), pa.array([None], pa.string())], "topic is null"),
         ([BODY, ("topic", "string")], [pa.array([b"x"]), pa.array(["a b"])], "may contain letters"),
+        ([BODY, ("topic", "string")], [pa.array([b"x", b"y"]), NOT_UTF8], "topic has bytes that are not UTF-8 (row 1"),
     ],
 )
 def test_a_row_that_is_no_message_is_named(fields: list[tuple[str, str]], arrays: list[pa.Array], text: str) -> None:

@@ -128,6 +128,13 @@ def test_rows_travel_in_batches_and_each_is_numbered(brokers: PretendBrokers) ->
     assert {part.flag for _, parts in brokers.stored for part in parts} == {5}
 
 
+def test_a_message_with_too_many_properties_is_named(brokers: PretendBrokers) -> None:
+    sender = a_sender(brokers)
+    sender.send(RowToSend(Message("orders", b"x")))
+    with pytest.raises(MessageRefused, match=r"take 40\d+ bytes, the limit is 32767 \(row 1 of the task\)"):
+        sender.send(RowToSend(Message("orders", b"y", properties={"a": "v" * 40_000})))
+
+
 def test_batches_take_turns_among_the_queues(brokers: PretendBrokers) -> None:
     send(a_sender(brokers, batchBytes="500"), 100)
     assert len({(header.queue_id, header.broker_name) for header, _ in brokers.stored}) == 4
