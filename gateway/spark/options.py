@@ -55,6 +55,8 @@ _SOURCE_ALIASES: Final = {
     "filterexpression": "subExpression",
 }
 _SINK_ALIASES: Final = {"namesrvaddr": "nameServer"}
+_OF_TABLE: Final = "option."
+"""What Spark puts before the names of options of CREATE TABLE."""
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -64,6 +66,8 @@ _GROUP_PREFIX: Final = "spark-rocketmq"
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]{1,127}")
 MOST_OFFSETS: Final = 2**53
 """Limits of counts: JSON readers that have doubles only get them exactly."""
+_LAST_MS: Final = 2**63 - 1
+"""The latest time that brokers can be asked about."""
 
 
 class Edge(Enum):
@@ -163,6 +167,11 @@ def check_names(options: Mapping[str, str]) -> None:
 
     :raises OptionRefused: there is one.
     """
+    if not options or any(name.lower().startswith(_OF_TABLE) for name in options):
+        raise OptionRefused(
+            "Spark does not hand the options of CREATE TABLE to a source in Python. Use CREATE TEMPORARY VIEW name "
+            "USING rocketmq OPTIONS (nameServer '…', topic '…') for SELECT and INSERT, or spark.read and df.write"
+        )
     _canonical(options, (*_COMMON, *_SOURCE, *_SINK), {**_SOURCE_ALIASES, **_SINK_ALIASES, "topic": "topic"})
 
 
@@ -323,11 +332,21 @@ def _canonical(options: Mapping[str, str], known: tuple[str, ...], aliases: Mapp
         if real is None and name.lower() in _SPARKS_OWN:
             continue
         if real is None:
-            raise OptionRefused(f"unknown option {name!r}{did_you_mean(name, known)}")
+            raise OptionRefused(f"unknown option {name!r}{_hint(name, known)}")
         if real in found:
             raise OptionRefused(f"{real} is given twice: {name!r} is another name of it")
         found[real] = value
     return found
+
+
+def _hint(name: str, known: tuple[str, ...]) -> str:
+    """What to do about an option that is not known here."""
+    if name.lower() == "path":  # load("orders"), save("orders")
+        return "; the topic is said by the option topic"
+    others = {other.lower() for other in (*_SOURCE, *_SINK)} - {other.lower() for other in known}
+    if name.lower() in others:
+        return f": it is for {'writing' if 'subscribe' in known else 'reading; the option topic says where to write'}"
+    return did_you_mean(name, known)
 
 
 def _access(given: _Given) -> Access:
@@ -456,7 +475,7 @@ def _bound_by_time(given: _Given, which: str) -> Bound | None:
         or_latest = given.choice("startingOffsetsByTimestampStrategy", {"error": False, "latest": True}, "error")
     one, each = given.get(f"{which}Timestamp"), given.get(f"{which}OffsetsByTimestamp")
     if one is not None:
-        if not one.isdecimal():
+        if not one.isdecimal() or int(one) > _LAST_MS:
             raise OptionRefused(f"{which}Timestamp is {one!r}; it must be milliseconds since 1970")
         return Bound(timestamp_ms=int(one), or_latest=or_latest)
     if each is not None:

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from gateway.spark.batch_reader import BatchReader, NarrowedReader
-from gateway.spark.errors import OptionRefused
+from gateway.spark.errors import OptionRefused, SchemaRefused
 from gateway.spark.options import (
     ReadOptions,
     check_names,
@@ -91,4 +91,12 @@ def _fields(schema: StructType) -> list[tuple[str, str]]:
 
 
 def _wanted(schema: StructType, options: ReadOptions) -> tuple[WantedColumn, ...]:
+    """The columns of a schema.
+
+    :raises SchemaRefused: it has others, or says that something is never null: Spark would fail in the workers.
+    """
+    for field in schema.fields:
+        kind = field.dataType
+        if not (field.nullable and getattr(kind, "containsNull", True) and getattr(kind, "valueContainsNull", True)):
+            raise SchemaRefused(f"column {field.name} is NOT NULL in the schema: no column is, leave that out")
     return wanted_columns(_fields(schema), json_properties=options.json_properties)

@@ -85,12 +85,26 @@ def test_names_of_the_old_connector_are_known() -> None:
         ({**TOPIC, "rocketmq.client.addressMap": "x"}, "not JSON"),
         ({**TOPIC, "rocketmq.client.addressMap": '{"a:1":"b"}'}, "rocketmq.client.addressMap is 'b'"),
         ({**TOPIC, "propertiesFormat": "xml"}, "one of map, json"),
+        ({**TOPIC, "startingTimestamp": "9" * 30}, "milliseconds since 1970"),
+        ({**TOPIC, "batchBytes": "1"}, "unknown option 'batchBytes': it is for writing"),
+        ({**TOPIC, "path": "orders"}, "unknown option 'path'; the topic is said by the option topic"),
     ],
 )
 def test_what_cannot_work_is_refused_before_anything_is_opened(given: dict[str, str], text: str) -> None:
     with pytest.raises(OptionRefused) as caught:
         read_options(given, is_stream=False)
     assert text in str(caught.value)
+
+
+def test_an_option_of_reads_is_refused_in_writes_with_what_to_say_instead() -> None:
+    with pytest.raises(OptionRefused, match="'subscribe': it is for reading; the option topic says where to write"):
+        write_options(TOPIC)
+
+
+@pytest.mark.parametrize("given", [{}, {"option.nameServer": "a:9876", "option.subscribe": "orders"}])
+def test_tables_of_the_catalogue_are_refused_with_what_works_instead(given: dict[str, str]) -> None:
+    with pytest.raises(OptionRefused, match="Use CREATE TEMPORARY VIEW name USING rocketmq"):
+        check_names(given)
 
 
 def test_a_stream_has_no_end() -> None:

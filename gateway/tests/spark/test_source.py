@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader, SimpleDataSourceStreamReader
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from gateway.spark.batch_reader import BatchReader, NarrowedReader
 from gateway.spark.errors import OptionRefused, SchemaRefused
@@ -70,6 +79,20 @@ def test_a_column_of_another_type_is_refused() -> None:
         source(READ).reader(StructType([StructField("body", StringType())]))
     with pytest.raises(SchemaRefused, match="must be binary or string"):
         source(NOWHERE).writer(StructType([StructField("body", IntegerType())]), False)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        StructField("body", BinaryType(), nullable=False),
+        StructField("keys", ArrayType(StringType(), containsNull=False)),
+        StructField("properties", MapType(StringType(), StringType(), valueContainsNull=False)),
+    ],
+)
+def test_a_schema_without_nulls_is_refused_before_it_fails_in_the_workers(field: StructField) -> None:
+    for make in (source(READ).reader, source(READ).streamReader):
+        with pytest.raises(SchemaRefused, match=f"{field.name} is NOT NULL in the schema"):
+            make(StructType([field]))
 
 
 def test_queues_are_not_overwritten() -> None:
