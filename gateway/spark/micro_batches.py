@@ -20,7 +20,16 @@ from gateway.spark.cluster import Bounds
 from gateway.spark.errors import DataLoss
 from gateway.spark.offsets import Checkpoint, QueueNumbers
 from gateway.spark.options import ReadOptions
-from gateway.spark.planning import QueueRange, allotted, lost, queue_text, split, start_offsets, subscribed_queues
+from gateway.spark.planning import (
+    QueueRange,
+    allotted,
+    is_subscribed,
+    lost,
+    queue_text,
+    split,
+    start_offsets,
+    subscribed_queues,
+)
 from gateway.spark.pulls import RETRIABLE
 
 log = logging.getLogger(__name__)
@@ -193,7 +202,7 @@ class MicroBatches:
         for queue, offset in list(starts.items()):
             if queue.broker_name in other:
                 reason = f"broker {queue.broker_name} has another store than the one that was read"
-                lost(DataLoss(queue_text(queue), offset, ends[queue], reason), fails=fails)
+                lost(DataLoss(queue_text(queue), offset, max(ends[queue], offset + 1), reason), fails=fails)
                 starts[queue] = self._bounds.begins([queue])[queue]
             elif ends[queue] < offset:
                 reason = f"the queue ends at {ends[queue]} now: it was truncated, or deleted and made again"
@@ -215,11 +224,17 @@ class MicroBatches:
         if self._absent_since is None:
             self._absent_since = now
             log.warning("%d queues are not there, among them %s", len(gone), queue_text(gone[0]))
-        if now - self._absent_since < self._options.reconnect_s:
+        may_come_back = any(is_subscribed(queue, self._options) for queue in gone)
+        if may_come_back and now - self._absent_since < self._options.reconnect_s:
             return False
         for queue in gone:
             offset = start.offsets[queue]
             reason = "the queue is not there any more: its topic was deleted, or its broker is down"
+            if not is_subscribed(queue, self._options):
+                reason = (
+                    "the checkpoint says that it was read, and this query does not subscribe to it: subscribe to it "
+                    "again, or use another checkpointLocation"
+                )
             lost(DataLoss(queue_text(queue), offset, offset + 1, reason), fails=self._options.fail_on_data_loss)
         return True
 

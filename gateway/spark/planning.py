@@ -85,6 +85,13 @@ def subscribed_queues(
     return tuple(sorted(found))
 
 
+def is_subscribed(queue: MessageQueue, options: ReadOptions) -> bool:
+    """Whether a queue would be read if it were there."""
+    if options.pattern is not None:
+        return re.fullmatch(options.pattern, queue.topic) is not None and _may_match(queue.topic, options)
+    return queue in options.assignment if options.assignment else queue.topic in options.topics
+
+
 def _may_match(topic: str, options: ReadOptions) -> bool:
     """Names a pattern does not reach by chance: topics of the system, and retry and dead-letter topics."""
     assert options.pattern is not None
@@ -164,6 +171,8 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     :raises OptionRefused: an end before its start; ``DataLoss``: offsets that the brokers do not have.
     """
     queues = subscribed_queues(bounds, options)
+    _check_stores_named(options, queues)
+    _check_times(options, queues)
     starts = start_offsets(bounds, options.start, queues)
     ends = end_offsets(bounds, options.end, queues)
     for queue in queues:
@@ -173,6 +182,30 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     if options.start.offsets is None and options.end.offsets is None:
         return ranges
     return within_store(bounds, ranges, fails=options.fail_on_data_loss)
+
+
+def _check_times(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
+    """:raises OptionRefused: reading a queue would end at a time before the one it begins at."""
+    for queue in queues:
+        begin, end = _time_of(options.start, queue), _time_of(options.end, queue)
+        if begin is not None and end is not None and end < begin:
+            raise OptionRefused(
+                f"{queue_text(queue)}: the ending time {end} (ms) is before the starting time {begin} (ms)"
+            )
+
+
+def _time_of(bound: Bound, queue: MessageQueue) -> int | None:
+    return bound.timestamp_ms if bound.timestamp_ms is not None else (bound.timestamps_ms or {}).get(queue)
+
+
+def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:
+    """:raises OptionRefused: storePath names brokers, and none of them has a queue that is read."""
+    named = {name for name, _ in options.store_paths}
+    brokers = sorted({queue.broker_name for queue in queues})
+    if named and brokers and "" not in named and named.isdisjoint(brokers):
+        raise OptionRefused(
+            f"storePath names the brokers {', '.join(sorted(named))}; the queues are at {', '.join(brokers)}"
+        )
 
 
 def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -> list[QueueRange]:

@@ -107,15 +107,19 @@ class RangeReader:
 
     def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
         """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's."""
-        sealed = SealedRange(store, self._work)
         columns = self._columns(check_bodies=self._options.check_bodies is not False)
+        try:
+            sealed = SealedRange(store, self._work)
+        except OSError as error:
+            log.warning("%s: the broker is asked for it, since its files cannot be read: %s", self._work, error)
+            return
         try:
             first = sealed.first_record()
             if first is None or not self._is_the_brokers(first):
                 return
             for span in sealed.spans():
                 yield columns.read_groups(span.groups, self._tags), span.next_offset
-        except OSError as error:  # retention took a file, or the path is wrong
+        except OSError as error:  # retention took a file
             log.warning("%s: the broker is asked for the rest, since its files cannot be read: %s", self._work, error)
         finally:
             sealed.close()

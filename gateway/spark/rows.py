@@ -153,10 +153,11 @@ def _values(name: str, column: pa.Array) -> list[Any]:
     if name == "body":
         column = column.cast(pa.binary())
     try:
-        return column.to_pylist()
+        values: list[Any] = column.to_pylist()
     except UnicodeDecodeError:
         row = next(row for row in range(len(column)) if not _is_readable(column[row]))
         raise MessageRefused(name, f"has bytes that are not UTF-8 (row {row} of a batch of {len(column)})") from None
+    return values
 
 
 def _is_readable(value: pa.Scalar) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
+import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from gateway.spark.errors import SparkSourceError
+from gateway.spark.errors import OptionRefused, SparkSourceError
 from gateway.spark.planning import QueueRange, queue_text
 from gateway.spark.records import Group, Integers, by_hosts
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
@@ -111,6 +112,7 @@ class SealedRange:
     """The part of a range, from its start on, whose records lie in closed files.
 
     :param store: the store's directory, as a path or a URI.
+    :raises OptionRefused: there is no store; ``OSError``: that cannot be told.
     """
 
     def __init__(self, store: str, work: QueueRange) -> None:
@@ -118,6 +120,11 @@ class SealedRange:
         self._filesystem, root = _filesystem(store)
         self._room = bytearray()
         queue = work.queue
+        if self._filesystem.get_file_info(f"{root}/commitlog").type is not pafs.FileType.Directory:
+            raise OptionRefused(
+                f"storePath is {store!r}: there is no directory commitlog in it on {socket.gethostname()}. It takes "
+                f"the directory of a store, and every worker must see it"
+            )
         self._log = Segments(self._filesystem, f"{root}/commitlog")
         self._units = Segments(self._filesystem, f"{root}/consumequeue/{queue.topic}/{queue.queue_id}")
 
@@ -258,7 +265,10 @@ def _cuts(units: Any, files: Segments, span_bytes: int) -> list[int]:
 def _filesystem(store: str) -> tuple[pafs.FileSystem, str]:
     if "://" not in store:
         return pafs.LocalFileSystem(use_mmap=True), store.rstrip("/")
-    filesystem, path = pafs.FileSystem.from_uri(store)
+    try:
+        filesystem, path = pafs.FileSystem.from_uri(store)
+    except pa.ArrowInvalid as error:
+        raise OptionRefused(f"storePath is {store!r}: {error}") from error
     if isinstance(filesystem, pafs.LocalFileSystem):
         filesystem = pafs.LocalFileSystem(use_mmap=True)
     return filesystem, path.rstrip("/")

@@ -311,6 +311,31 @@ def test_another_store_in_the_place_of_the_one_that_was_read_is_a_loss(cluster: 
         stream.latest(first, later_s=31)
 
 
+def test_another_store_that_is_shorter_is_told_of_with_offsets_that_make_sense(cluster: PretendCluster) -> None:
+    cluster.stores[BROKER] = "one"
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial())
+    cluster.stores[BROKER] = "two"
+    del cluster.records[queue(0)][3:]
+    with pytest.raises(DataLoss, match="offsets 10 to 10 cannot be read: broker broker-a has another store"):
+        stream.latest(first, later_s=31)
+
+
+def test_a_topic_that_is_not_subscribed_to_any_more_is_told_of_at_once(cluster: PretendCluster) -> None:
+    cluster.fill(queue(0, "others"), 3)
+    stream = Stream(cluster, subscribe="orders,others")
+    first = stream.latest(stream.initial())
+    for way, what in (
+        ("subscribe", "orders"),
+        ("subscribePattern", "or.*"),
+        ("assign", '{"orders":{"broker-a":[0,1]}}'),
+    ):
+        stream.given = {way: what}
+        stream.restarted()
+        with pytest.raises(DataLoss, match="this query does not subscribe to it"):
+            stream.latest(first)
+
+
 def test_another_store_is_read_from_its_beginning_when_losses_are_allowed(cluster: PretendCluster) -> None:
     cluster.stores[BROKER] = "one"
     stream = Stream(cluster, failOnDataLoss="false")

@@ -75,6 +75,25 @@ def test_a_batch_goes_from_time_to_time(cluster: PretendCluster) -> None:
     assert found == [QueueRange(queue(0), 3, 5)]
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"startingTimestamp": "9", "endingTimestamp": "8"},
+        {"startingTimestamp": "9", "endingOffsetsByTimestamp": {"orders": {BROKER: {"0": 8, "1": 10}}}},
+    ],
+)
+def test_a_time_to_end_before_the_time_to_begin_is_refused(cluster: PretendCluster, given: dict[str, Any]) -> None:
+    with pytest.raises(
+        OptionRefused, match=r"orders/broker-a/0: the ending time 8 \(ms\) is before the starting time 9"
+    ):
+        batch_ranges(cluster, options(**given))
+
+
+def test_a_store_path_for_brokers_that_are_not_read_is_refused(cluster: PretendCluster) -> None:
+    with pytest.raises(OptionRefused, match="storePath names the brokers broker-b; the queues are at broker-a"):
+        batch_ranges(cluster, options(storePath={"broker-b": "/data"}))
+
+
 def test_a_start_after_everything_is_an_error_unless_it_may_be_the_end(cluster: PretendCluster) -> None:
     late = {"startingTimestamp": str(STORED_AT_MS + 99), "assign": {"orders": {BROKER: [0]}}}
     with pytest.raises(OptionRefused, match="nothing was stored in orders/broker-a/0 at the starting time"):

@@ -11,7 +11,7 @@ import pytest
 from gateway.client.message_queue import MessageQueue
 from gateway.spark import sealed
 from gateway.spark.cluster import Cluster
-from gateway.spark.errors import SparkSourceError
+from gateway.spark.errors import OptionRefused, SparkSourceError
 from gateway.spark.planning import QueueRange
 from gateway.spark.range_reader import RangeReader
 from gateway.spark.schema import wanted_columns
@@ -148,8 +148,21 @@ def test_a_record_of_another_topic_is_an_error(store: StoreFiles) -> None:
 
 def test_without_files_everything_is_asked_of_the_broker(store: StoreFiles, tmp_path: Path) -> None:
     rows = read(store, broker_of(store), 0, 100)
-    assert read(StoreFiles(tmp_path / "nothing"), broker_of(store), 0, 100) == rows
+    (tmp_path / "new" / "commitlog").mkdir(parents=True)
+    assert read(StoreFiles(tmp_path / "new"), broker_of(store), 0, 100) == rows
     assert read(store, broker_of(store), 0, 100, storePath='{"broker-b": "/nowhere"}') == rows
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("{}/nothing", "there is no directory commitlog in it"), ("{}", "every worker"), ("foo://x", "Unrecognized")],
+)
+def test_a_path_without_a_store_is_an_error(store: StoreFiles, tmp_path: Path, path: str, text: str) -> None:
+    given = path.format(tmp_path / "empty")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OptionRefused, match=text) as caught:
+        read(store, broker_of(store), 0, 100, storePath=given)
+    assert given in str(caught.value)
 
 
 def test_a_file_that_retention_takes_is_the_brokers_to_tell_of(store: StoreFiles) -> None:
