@@ -57,6 +57,7 @@ $(VENV)/.installed-spark: requirements-spark.lock $(VENV)/.installed-test
 	@.ci/install-java
 	@echo "installing PySpark into $(VENV)"
 	@$(PIP_INSTALL) -r requirements-spark.lock
+	@$(BIN)/python -m compileall -q $(VENV)/lib/python*/site-packages/pyspark  # it comes without; each worker would do it
 	@touch $@
 
 # -- compiled hot paths: a copy of the packages with extension modules beside their sources ------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shlex
 import subprocess
 import sys
 import threading
@@ -27,13 +28,19 @@ import psutil
 from compat_tests.environment import REPOSITORY
 from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
 
-START_TIMEOUT_S = 120.0
-GONE_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300.0
+GONE_TIMEOUT_S = 120.0
 _ANSWER = "answer "
 _MARK = "COMPAT_SPARK_DRIVER"
 """In the environment of a driver and of all that it starts: who is told of a death by nobody else is found by it."""
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1"
+_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """It lives for seconds: what the better compiler would win later is not waited for."""
+_SETTINGS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.python.daemon.module": "compat_tests.spark.warm_daemon",
+}
+"""Nor is Java code made for queries of a few rows, and Python workers are forked with their imports done."""
 
 
 class Driver:
@@ -41,13 +48,18 @@ class Driver:
 
     :param master: ``local[2,4]``, or ``local-cluster[2,1,1024]`` for executors in processes of their own.
     :param log: file for what Spark logs.
+    :param classes: archive of Java's classes; one that is recorded is there after ``finish``.
     """
 
-    def __init__(self, master: str, log: Path) -> None:
+    def __init__(self, master: str, log: Path, *, classes: Path | None = None, is_recording: bool = False) -> None:
         self.master = master
         self.starts = 0
         """How often it was started."""
         self._log = log
+        option = "ArchiveClassesAtExit" if is_recording else "SharedArchiveFile"
+        archive = f" -XX:{option}={classes} -Xlog:disable" if classes is not None else ""
+        java = {f"spark.{part}.extraJavaOptions": _JAVA_OPTIONS + archive for part in ("driver", "executor")}
+        self._settings = {**_SETTINGS, **java}
         self._process: subprocess.Popen[str] | None = None
         self._is_ready = False
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -63,8 +75,7 @@ class Driver:
             _MARK: self._mark,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(REPOSITORY),
-            "PYSPARK_SUBMIT_ARGS": f"--conf spark.driver.extraJavaOptions={_JAVA_OPTIONS} "
-            f"--conf spark.executor.extraJavaOptions={_JAVA_OPTIONS} pyspark-shell",
+            "PYSPARK_SUBMIT_ARGS": shlex.join([*_options(self._settings), "pyspark-shell"]),
         }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -129,9 +140,19 @@ class Driver:
         with suppress(BrokenPipeError):  # what was not read by it
             process.stdin.close()
 
+    def finish(self, timeout_s: float) -> None:
+        """Let it end by itself.
+
+        :raises subprocess.TimeoutExpired: it has not in time.
+        """
+        assert self._process is not None, "it was started"
+        assert self._process.stdin is not None, "it is a pipe"
+        self._process.stdin.close()
+        self._process.wait(timeout_s)
+
     def workers(self) -> list[psutil.Process]:
         """The Python processes that read and write rows; and some that plan, without which a query fails."""
-        daemons = [each for each in self._children() if "pyspark.daemon" in _command(each)]
+        daemons = [each for each in self._children() if "_daemon " in _command(each)]
         return [worker for daemon in daemons for worker in _children(daemon)]
 
     def executors(self) -> list[psutil.Process]:
@@ -164,6 +185,11 @@ class Driver:
             if self._process is not None:
                 return list(psutil.Process(self._process.pid).children(recursive=True))
         return []  # dead
+
+
+def _options(settings: Mapping[str, str]) -> list[str]:
+    """Settings of a session as options of ``spark-submit``."""
+    return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
 
 
 def _read(process: subprocess.Popen[str], answers: queue.SimpleQueue[dict[str, Any] | None]) -> None:
@@ -227,6 +253,16 @@ class Orders:
         """The bodies in a topic."""
         rows = self._spark.read.format("rocketmq").options(**source).schema("body binary").load().collect()
         return {"rows": [bytes(row.body).decode() for row in rows]}
+
+    def warm_up(self, path: str) -> dict[str, Any]:
+        """Load what is loaded for a stream."""
+        rows = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load().repartition(2)
+        writer = rows.writeStream.format("parquet").option("path", path)
+        query = writer.option("checkpointLocation", f"{path}-checkpoint").start()
+        while len(query.recentProgress) < 3:
+            time.sleep(0.1)  # noqa: TID251 - Spark works
+        query.stop()
+        return {"rows": self._spark.read.parquet(path).count()}
 
 
 def _ended(query: Any) -> dict[str, Any]:

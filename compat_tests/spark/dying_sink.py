@@ -47,6 +47,11 @@ def die_at(checkpoint: Path, batch: int, point: Point) -> None:
     (checkpoint / _ORDER).write_text(json.dumps([batch, point.name]))
 
 
+def is_planned(checkpoint: Path) -> bool:
+    """Whether it is to die, and has not."""
+    return (checkpoint / _ORDER).exists()
+
+
 def live(checkpoint: Path) -> None:
     """Take that back, if it has not happened."""
     (checkpoint / _ORDER).unlink(missing_ok=True)

@@ -1,414 +1,132 @@
 """Kills at every point of a micro-batch: what arrives is what was committed, each message once.
 
     python -m compat_tests.spark.kills [--seeds 100] [--first 0] [--trial archive|sink] [--executors-every 5]
+    python -m compat_tests.spark.kills --report kills.jsonl [--at-most 6]      goes on where the report ends
 
-A seed is two trials, on gateways and topics of their own, with one Spark driver that serves until it is killed:
-
-archive     Transactions are committed, rolled back and left open at random. A stream archives what is committed. In
-            the end the archive is compared with what the producer knows.
-sink        Messages are copied into another topic by the transactional sink, while a producer of its group answers
-            the broker's checks from the checkpoint. In the end the topic has each message once, and no half message
-            is left without an outcome.
-
-While a stream runs, the gateway, Spark's Python workers, an executor or the driver is killed (``kill -9``): after some
-time, or when Spark has just planned a batch, written a file, noted what the sink did or that the batch is done; of the
-sink also at each step of its commit. Deaths of the driver are also made up, since starting it again takes seconds: of
-the last batch, what Spark wrote after some moment is taken away.
+A seed is a trial of each kind (see ``trials``), on gateways and topics of their own, with one Spark driver that serves
+until it is killed. Every fifth seed has two executors in processes of their own. The summary is of all that the report
+has.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
-import subprocess
-import sys
+import json
 import tempfile
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-import psutil
-
+from compat_tests.spark.class_archive import class_archive
 from compat_tests.spark.driver import Driver
-from compat_tests.spark.dying_sink import FORMAT as DYING
-from compat_tests.spark.dying_sink import Point, die_at, live
-from gateway.cli.answer_checks import DEFAULT_GROUP, DecisionChecker
-from gateway.client import AdminClient, Message, Producer, ReceivedMessage, TransactionProducer, TransactionState
-from gateway.client.errors import RocketMQError
-from gateway.client.testing.server import GatewayServer
-from gateway.spark.cluster import Access, Cluster
-from gateway.spark.decisions import FOLDER, Decisions
-from gateway.spark.pipelines.archive import CHECKPOINT
-
-LOCAL = "local[2,4]"
-EXECUTORS = "local-cluster[2,1,1024]"
-"""Two executors in processes of their own."""
-RUNS = 2
-"""That are disturbed; one more is not."""
-TRANSACTIONS = 40
-"""Begun before each run."""
-PATIENCE_S = 180.0
-STARTS = 3
-"""So often an undisturbed run may be started, if Spark has not got its Python started within its ten seconds."""
-_SPARK_GAVE_UP = "Timed out while waiting for the Python worker to connect back"
-SETTINGS = {
-    "flushDiskType": "SYNC_FLUSH",
-    "transactionTimeOut": "500",
-    "transactionCheckInterval": "500",
-    "transactionCheckMax": "1000",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """When something dies in a run.
-
-    :param pause_s: after the run began; or after there are so many new ``files`` of a batch.
-    :param files: says what files there are of a kind.
-    """
-
-    name: str
-    pause_s: float
-    files: Callable[[], set[Path]] | None = None
-    count: int = 0
-
-    def come(self, is_over: Callable[[], bool]) -> bool:
-        """Wait for it; False when the run is over before."""
-        if self.files is not None:
-            before = self.files()
-            while len(self.files() - before) < self.count:
-                if is_over():
-                    return False
-                time.sleep(0.001)  # noqa: TID251 - another process is waited for
-        end = time.monotonic() + self.pause_s
-        while time.monotonic() < end and not is_over():
-            time.sleep(0.001)  # noqa: TID251
-        return not is_over()
-
-
-class Trial(ABC):
-    """A gateway, and a stream that is disturbed.
-
-    :param folder: for all that is written.
-    """
-
-    kinds: tuple[str, ...] = ("gateway", "worker", "driver", "driver", "nothing")
-
-    def __init__(self, driver: Driver, folder: Path, seed: int) -> None:
-        self.driver = driver
-        self.chance = random.Random(seed)
-        self.folder = folder
-        self.server = GatewayServer(folder / "data", settings=SETTINGS)
-        self.events: list[str] = []
-
-    @abstractmethod
-    def do(self) -> None:
-        """All of it.
-
-        :raises AssertionError: something is lost, there twice, or left; or nothing goes on.
-        """
-
-    def note(self, event: str) -> None:
-        """Keep what happened, for whoever looks at a seed that failed."""
-        self.events.append(event)
-
-    def source(self, topic: str) -> dict[str, str]:
-        """Options of a stream that reads a topic."""
-        return {
-            "nameServer": self.server.nameserver,
-            "subscribe": topic,
-            "startingOffsets": "earliest",
-            "minPartitions": "4",
-            "reconnectTimeoutMs": "60000",
-        }
-
-    def run(self, verb: str, *, is_disturbed: bool, **order: Any) -> None:
-        """A run of a stream to its end, or to its failure when it is disturbed."""
-        for start in range(1, STARTS + 1):
-            self.driver.tell(verb, **order)
-            if is_disturbed and self._disturb():
-                return
-            answer = self.driver.answer(PATIENCE_S)
-            if answer is None:
-                assert is_disturbed, "the driver died by itself"
-                return
-            failed = answer.get("failed")
-            if failed is None:
-                return
-            self.note(f"query failed: {_reason(failed)}")
-            if is_disturbed:
-                return
-            assert _SPARK_GAVE_UP in failed, failed[:1500]
-            assert start < STARTS, f"Spark could not start Python {STARTS} times"
-
-    def kill_gateway(self, when: str) -> None:
-        """Kill it and start it again."""
-        self.note(f"gateway killed {when}")
-        self.server.kill()
-        self.server.start()
-
-    @abstractmethod
-    def watched(self) -> dict[str, Callable[[], set[Path]]]:
-        """Files that tell how far a batch is."""
-
-    def _disturb(self) -> bool:
-        """Something dies during a run, or nothing does; whether it was the driver."""
-        kind = self.chance.choice(self.kinds)
-        moment = self._moment()
-        if kind == "nothing" or not moment.come(lambda: self.driver.has_answered):
-            return False
-        if kind == "gateway":
-            self.kill_gateway(moment.name)
-        elif kind == "driver":
-            self.note(f"driver killed {moment.name}")
-            self.driver.kill()
-            self.driver.start()  # meanwhile
-        else:
-            executors = self.driver.executors()
-            victims = executors if kind == "executor" and executors else self.driver.workers()
-            self._kill(victims, f"{'executor' if victims is executors else 'worker'} killed {moment.name}")
-        return kind == "driver"
-
-    def _kill(self, victims: Sequence[psutil.Process], event: str) -> None:
-        for victim in victims[: self.chance.randint(1, 2)]:
-            with suppress(psutil.NoSuchProcess):
-                victim.kill()
-                self.note(event)
-
-    def _moment(self) -> Moment:
-        if self.chance.random() < 0.3:
-            return Moment("after some time", self.chance.uniform(0.0, 3.0))
-        name, files = self.chance.choice(sorted(self.watched().items()))
-        pause_s = self.chance.choice((0.0, self.chance.uniform(0.0, 0.1)))
-        return Moment(f"when {name}", pause_s, files, self.chance.choice((1, 1, 2)))
-
-
-class Ledger:
-    """What became of each transaction, as its producer's database would know."""
-
-    def __init__(self) -> None:
-        self.outcomes: dict[str, TransactionState] = {}
-
-    def check(self, message: ReceivedMessage) -> TransactionState:
-        """A transaction the producer did not hear of again, since the gateway died in its begin, is rolled back."""
-        return self.outcomes.setdefault(message.msg_id, TransactionState.ROLLBACK)
-
-    @property
-    def committed(self) -> set[str]:
-        """The ids of what must be archived."""
-        return {key for key, state in self.outcomes.items() if state is TransactionState.COMMIT}
-
-
-class ArchiveTrial(Trial):
-    """Transactions, and a stream into an archive."""
-
-    def __init__(self, driver: Driver, folder: Path, seed: int) -> None:
-        super().__init__(driver, folder, seed)
-        if driver.master != LOCAL:
-            self.kinds = ("executor", "executor", "worker", "driver")
-        self._archive = folder / "archive"
-        self._checkpoint = self._archive / CHECKPOINT
-        self._topic = f"kills-{seed}"
-        self._ledger = Ledger()
-
-    def do(self) -> None:
-        """Transactions and runs of the stream in turn."""
-        with self.server, self._producer() as producer:
-            for _ in range(RUNS):
-                self._transact(producer)
-                self._archive_once(is_disturbed=True)
-                if self.chance.random() < 0.5:
-                    self._forget_the_end()
-            self._transact(producer)
-            self._settle()
-            self._archive_once(is_disturbed=False)
-            rows = self.driver.ask("archived", timeout_s=PATIENCE_S, path=str(self._archive))["rows"]
-        found = [msg_id for msg_id, _, _ in rows]
-        assert len({(queue, offset) for _, queue, offset in rows}) == len(rows), "offsets are there twice"
-        assert sorted(found) == sorted(self._ledger.committed), (
-            f"{len(found)} archived, {len(self._ledger.committed)} committed; too many: "
-            f"{set(found) - self._ledger.committed}, missing: {self._ledger.committed - set(found)}"
-        )
-
-    def watched(self) -> dict[str, Callable[[], set[Path]]]:
-        """From the plan of a batch to its end."""
-        return {
-            "a batch is planned": lambda: _batches(self._checkpoint / "offsets"),
-            "a file is there": lambda: set(self._archive.glob("eventDate=*/topic=*/*.parquet")),
-            "the files of a batch are noted": lambda: _batches(self._archive / "_spark_metadata"),
-            "a batch is done": lambda: _batches(self._checkpoint / "commits"),
-        }
-
-    @contextmanager
-    def _producer(self) -> Iterator[TransactionProducer]:
-        with AdminClient(namesrv=self.server.nameserver) as admin:
-            admin.topics.create(self._topic, queues=3)
-        with TransactionProducer("kills", self._ledger, namesrv=self.server.nameserver) as producer:
-            yield producer
-
-    def _transact(self, producer: TransactionProducer) -> None:
-        """Some transactions; now and then the gateway dies between two of them."""
-        for number in range(TRANSACTIONS):
-            if self.chance.random() < 0.01:
-                self.kill_gateway("between transactions")
-            with suppress(RocketMQError):  # the check settles it
-                self._one(producer, b"%d" % number)
-
-    def _one(self, producer: TransactionProducer, body: bytes) -> None:
-        kind = self.chance.choice(("commit", "commit", "rollback", "open", "forgotten"))
-        states = {"rollback": TransactionState.ROLLBACK, "open": TransactionState.UNKNOWN}
-        with producer.begin(Message(self._topic, body)) as transaction:
-            self._ledger.outcomes[transaction.msg_id] = states.get(kind, TransactionState.COMMIT)
-            if kind == "commit":
-                transaction.commit()
-            elif kind == "rollback":
-                transaction.rollback()
-
-    def _archive_once(self, *, is_disturbed: bool) -> None:
-        source, most = self.source(self._topic), self.chance.choice((5, 17, 1000))
-        self.run("archive", is_disturbed=is_disturbed, source=source, path=str(self._archive), most=most)
-
-    def _forget_the_end(self) -> None:
-        """Take away what Spark wrote of the last batch after some moment: there it died."""
-        planned, done = self._checkpoint / "offsets", self._checkpoint / "commits"
-        batches = [int(path.name) for path in _batches(planned)]
-        if not batches:
-            return
-        last = max(batches)
-        sunk = self._archive / "_spark_metadata"
-        taken = self.chance.choice(((done,), (done, sunk), (done, sunk, planned)))
-        for folder in taken:
-            for name in (f"{last}", f"{last}.compact"):
-                (folder / name).unlink(missing_ok=True)
-                (folder / f".{name}.crc").unlink(missing_ok=True)
-        self.note(f"batch {last} without {', '.join(folder.name for folder in taken)}")
-
-    def _settle(self) -> None:
-        """Wait until every committed transaction is delivered: what was forgotten is checked."""
-        for key, state in self._ledger.outcomes.items():
-            if state is TransactionState.UNKNOWN and self.chance.random() < 0.5:
-                self._ledger.outcomes[key] = TransactionState.COMMIT
-        count = _counter(self.server, self._topic)
-        _until(lambda: count() >= len(self._ledger.committed), "committed transactions are delivered")
-
-
-class SinkTrial(Trial):
-    """Messages, and a stream that copies them into another topic as transactions."""
-
-    def __init__(self, driver: Driver, folder: Path, seed: int) -> None:
-        super().__init__(driver, folder, seed)
-        self._checkpoint = folder / "checkpoint"
-        self._from = f"from-{seed}"
-        self._to = f"to-{seed}"
-        self._sent: list[bytes] = []
-
-    def do(self) -> None:
-        """Messages and runs of the stream in turn."""
-        self._checkpoint.mkdir()
-        with self.server, AdminClient(namesrv=self.server.nameserver) as admin:
-            for topic in (self._from, self._to):
-                admin.topics.create(topic, queues=3)
-            checker = DecisionChecker(Decisions(str(self._checkpoint)))
-            with TransactionProducer(DEFAULT_GROUP, checker, namesrv=self.server.nameserver, topics=(self._to,)):
-                for _ in range(RUNS):
-                    self._send()
-                    if self.chance.random() < 0.6:
-                        self._plan_a_death()
-                    self._copy(is_disturbed=True)
-                self._send()
-                live(self._checkpoint)
-                self._copy(is_disturbed=False)
-                _until(lambda: not self._pending(), "half messages have an outcome")
-            self.note(f"checks: {checker.counts or 'none'}")
-            rows = self.driver.ask("bodies", timeout_s=PATIENCE_S, source=self.source(self._to))["rows"]
-        expected = sorted(body.decode() for body in self._sent)
-        assert sorted(rows) == expected, (
-            f"{len(rows)} of {len(expected)}; missing: {sorted(set(expected) - set(rows))}, "
-            f"twice: {sorted({row for row in rows if rows.count(row) > 1})}"
-        )
-
-    def watched(self) -> dict[str, Callable[[], set[Path]]]:
-        """From the plan of a batch to its end."""
-        return {
-            "a batch is planned": lambda: _batches(self._checkpoint / "offsets"),
-            "a batch is decided": lambda: set((self._checkpoint / FOLDER).glob("*/*[0-9]")),
-            "a batch is done": lambda: _batches(self._checkpoint / "commits"),
-        }
-
-    def _send(self) -> None:
-        bodies = [b"%d" % number for number in range(len(self._sent), len(self._sent) + TRANSACTIONS)]
-        with Producer("kills", namesrv=self.server.nameserver) as producer:
-            producer.send_batch([Message(self._from, body) for body in bodies])
-        self._sent += bodies
-
-    def _plan_a_death(self) -> None:
-        """At a step of the next commit, or of the one after it."""
-        done = len(_batches(self._checkpoint / "commits"))
-        point, batch = self.chance.choice(list(Point)), done + self.chance.choice((0, 0, 1))
-        die_at(self._checkpoint, batch, point)
-        self.note(f"driver dies in batch {batch} {point.value}")
-
-    def _copy(self, *, is_disturbed: bool) -> None:
-        source = {**self.source(self._from), "maxOffsetsPerTrigger": self.chance.choice(("11", "31", "1000"))}
-        sink = {"nameServer": self.server.nameserver, "topic": self._to, "deliveryMode": "transactional"}
-        sink["checkpointLocation"] = str(self._checkpoint)
-        self.run("copy", is_disturbed=is_disturbed, source=source, sink=sink, sink_format=DYING)
-
-    def _pending(self) -> list[str]:
-        command = [sys.executable, "-m", "gateway.cli", "transactions", "list", "--broker", self.server.broker]
-        listed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
-        return listed.stdout.splitlines()[1:]
-
+from compat_tests.spark.trials import EXECUTORS, LOCAL, ArchiveTrial, Comparison, SinkTrial
 
 TRIALS = {"archive": ArchiveTrial, "sink": SinkTrial}
 
 
-def _batches(folder: Path) -> set[Path]:
-    """The files of Spark's log of batches."""
-    return {path for path in folder.glob("[0-9]*") if path.name.isdecimal()}
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a trial came to.
 
-
-def _reason(failed: str) -> str:
-    """Of a page of Java, the line that says most."""
-    lines = [line for line in failed.splitlines() if line.strip()]
-    telling = [line for line in lines if line.startswith(("gateway.", "Caused by"))]
-    return (telling or lines)[-1 if telling else 0][:200]
-
-
-def _counter(server: GatewayServer, topic: str) -> Callable[[], int]:
-    def count() -> int:
-        cluster = Cluster(Access(name_servers=(server.nameserver,), request_timeout_s=30.0))
-        try:
-            return sum(cluster.ends(cluster.queues(topic) or ()).values())
-        finally:
-            cluster.close()
-
-    return count
-
-
-def _until(happened: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while not happened():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.1)  # noqa: TID251 - the gateway checks
-
-
-def run_seed(driver: Driver, trial: str, seed: int) -> list[str]:
-    """One trial in a directory of its own; what happened in it.
-
-    :raises AssertionError: something is lost, or there twice.
+    :param kills: how often what died, by its name.
+    :param failure: empty when all of it holds.
     """
+
+    trial: str
+    seed: int
+    master: str
+    seconds: float
+    rows: int = 0
+    lost: int = 0
+    twice: int = 0
+    strange: int = 0
+    starts_given_up: int = 0
+    kills: dict[str, int] = field(default_factory=dict)
+    events: list[str] = field(default_factory=list)
+    failure: str = ""
+
+    def __str__(self) -> str:
+        said = "; ".join(self.events) or "nothing died"
+        begin = f"seed {self.seed} {self.trial}: {self.seconds:.0f} s, {self.rows} rows"
+        return f"{begin}, FAILED: {self.failure}; {said}" if self.failure else f"{begin}; {said}"
+
+
+def run_seed(driver: Driver, trial: str, seed: int) -> Outcome:
+    """One trial in a directory of its own."""
+    begun, compared, failure = time.monotonic(), Comparison(0, (), (), ()), ""
     with tempfile.TemporaryDirectory(prefix="spark-kills-") as folder:
         made = TRIALS[trial](driver, Path(folder), seed)
         try:
-            made.do()
+            compared = made.do()
         except AssertionError as error:
-            raise AssertionError(f"{error}; {'; '.join(made.events)}") from error
-        return made.events
+            failure = str(error)
+    wrong = [(name, getattr(compared, name)) for name in ("lost", "twice", "strange")]
+    failure = failure or "; ".join(f"{len(rows)} rows {name}: {', '.join(rows[:20])}" for name, rows in wrong if rows)
+    return Outcome(
+        trial,
+        seed,
+        driver.master,
+        time.monotonic() - begun,
+        compared.rows,
+        len(compared.lost),
+        len(compared.twice),
+        len(compared.strange),
+        made.starts_given_up,
+        dict(made.kills),
+        made.events,
+        failure,
+    )
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Of many trials, in a few lines."""
+    lines = []
+    for trial in TRIALS:
+        its = [outcome for outcome in outcomes if outcome.trial == trial]
+        if its:
+            lines.append(f"{trial}: {_line(its)}")
+    kills: Counter[str] = Counter()
+    for outcome in outcomes:
+        kills.update(outcome.kills)
+    died = ", ".join(f"{kind} {count}" for kind, count in sorted(kills.items()))
+    failed = ", ".join(f"{outcome.trial} {outcome.seed}" for outcome in outcomes if outcome.failure)
+    given_up = sum(outcome.starts_given_up for outcome in outcomes)
+    lines += [f"died: {died or 'nothing'}", f"undisturbed runs that Spark gave up before they began: {given_up}"]
+    return "\n".join([*lines, f"failed: {failed or 'none'}"])
+
+
+def _line(outcomes: Sequence[Outcome]) -> str:
+    rows, lost, twice, strange = (
+        sum(getattr(outcome, name) for outcome in outcomes) for name in ("rows", "lost", "twice", "strange")
+    )
+    own = sum(outcome.master == EXECUTORS for outcome in outcomes)
+    seconds = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+    return (
+        f"{len(outcomes)} seeds, {own} of them with executors; {rows:,} rows; lost {lost}, twice {twice}, "
+        f"not committed {strange}; {seconds:.0f} s a seed"
+    )
+
+
+class Report:
+    """Outcomes in a file, a line each, so that a long run may be done in parts."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.outcomes = [Outcome(**json.loads(line)) for line in lines]
+
+    def has(self, trial: str, seed: int) -> bool:
+        """Whether it is done."""
+        return any((outcome.trial, outcome.seed) == (trial, seed) for outcome in self.outcomes)
+
+    def add(self, outcome: Outcome) -> None:
+        """Write it down."""
+        self.outcomes.append(outcome)
+        with self._path.open("a") as file:
+            file.write(json.dumps(asdict(outcome)) + "\n")
 
 
 def main() -> None:
@@ -418,34 +136,35 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--trial", choices=sorted(TRIALS), action="append", help="default: each")
     parser.add_argument("--executors-every", type=int, default=5, help="so many-th seeds have executors of their own")
+    parser.add_argument("--report", type=Path, help="file of outcomes; what it has is not done again")
+    parser.add_argument("--at-most", type=int, default=10**9, help="trials of this call")
     options = parser.parse_args()
-    seeds = range(options.first, options.first + options.seeds)
-    with_executors = [seed for seed in seeds if seed % options.executors_every == options.executors_every - 1]
-    failed: list[str] = []
     with tempfile.TemporaryDirectory(prefix="spark-kills-log-") as folder:
+        report = Report(options.report or Path(folder) / "report.jsonl")
+        wanted = [
+            (seed, trial)
+            for seed in range(options.first, options.first + options.seeds)
+            for trial in options.trial or sorted(TRIALS)
+            if not report.has(trial, seed)
+        ][: options.at_most]
+        own = options.executors_every
         for master in (LOCAL, EXECUTORS):
-            its = [seed for seed in seeds if (seed in with_executors) == (master == EXECUTORS)]
-            failed += _run(master, its, options.trial or sorted(TRIALS), Path(folder) / "spark.log")
-    print(f"{options.seeds} seeds, failed: {', '.join(failed) or 'none'}", flush=True)
-    raise SystemExit(1 if failed else 0)
+            its = [each for each in wanted if (each[0] % own == own - 1) == (master == EXECUTORS)]
+            for outcome in _run(master, its, Path(folder) / "spark.log") if its else ():
+                report.add(outcome)
+                print(f"{time.strftime('%H:%M:%S')} {outcome}", flush=True)
+        print(summary(report.outcomes), flush=True)
+        raise SystemExit(1 if any(outcome.failure for outcome in report.outcomes) else 0)
 
 
-def _run(master: str, seeds: Sequence[int], trials: Sequence[str], log: Path) -> list[str]:
-    """Seeds with one master; those that failed."""
-    failed: list[str] = []
-    with closing(Driver(master, log)) as driver:
-        for seed in seeds:
-            for trial in trials:
-                begun = time.monotonic()
-                try:
-                    said = "; ".join(run_seed(driver, trial, seed))
-                except AssertionError as error:
-                    failed.append(f"{trial} {seed}")
-                    said = f"FAILED: {error}"
-                    driver.kill()
-                print(f"seed {seed} {trial}: {time.monotonic() - begun:.0f} s; {said}", flush=True)
-        print(f"{master}: {driver.starts} drivers", flush=True)
-    return failed
+def _run(master: str, wanted: Sequence[tuple[int, str]], log: Path) -> Iterator[Outcome]:
+    """Trials with one master."""
+    with closing(Driver(master, log, classes=class_archive())) as driver:
+        for seed, trial in wanted:
+            outcome = run_seed(driver, trial, seed)
+            if outcome.failure:
+                driver.kill()
+            yield outcome
 
 
 if __name__ == "__main__":

@@ -6,9 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 from compat_tests.spark.driver import Driver
-from compat_tests.spark.kills import LOCAL, run_seed
+from compat_tests.spark.kills import run_seed
+from compat_tests.spark.trials import LOCAL
 
 
 def test_kills_at_any_point_neither_lose_nor_double_what_was_committed(tmp_path: Path) -> None:
     with closing(Driver(LOCAL, tmp_path / "spark.log")) as driver:
-        assert run_seed(driver, "archive", 4)  # the gateway dies when a batch is planned
+        outcome = run_seed(driver, "archive", 4)
+    assert not outcome.failure, str(outcome)
+    assert outcome.kills, "something died"
+    assert outcome.rows
