@@ -61,8 +61,8 @@ def run_seed(driver: Driver, trial: str, seed: int) -> Outcome:
         made = TRIALS[trial](driver, Path(folder), seed)
         try:
             compared = made.do()
-        except AssertionError as error:
-            failure = str(error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the seed has failed and the next ones are done
+            failure = f"{type(error).__name__}: {error}"
     wrong = [(name, getattr(compared, name)) for name in ("lost", "twice", "strange")]
     failure = failure or "; ".join(f"{len(rows)} rows {name}: {', '.join(rows[:20])}" for name, rows in wrong if rows)
     return Outcome(

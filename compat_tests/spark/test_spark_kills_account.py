@@ -121,6 +121,13 @@ def test_a_seed_whose_rows_are_wrong_has_failed(monkeypatch: pytest.MonkeyPatch)
     assert outcome.failure == "1 rows lost: a; 1 rows twice: b; 1 rows strange: d"
 
 
+def test_a_seed_that_breaks_down_has_failed_and_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(kills.TRIALS, "archive", FakeTrial)
+    outcome = run_seed(cast("Driver", FakeDriver(DEFECT)), "archive", 7)
+    assert outcome.failure.startswith("AssertionError: gateway.spark.errors.CheckpointRefused")
+    assert "FAILED" in str(outcome)
+
+
 def test_a_report_goes_on_where_it_ended_and_is_summed_up(tmp_path: Path) -> None:
     path = tmp_path / "report.jsonl"
     Report(path).add(Outcome("archive", 3, LOCAL, 12.0, rows=70, kills={"gateway": 2, "worker": 1}))
