@@ -96,7 +96,7 @@ test:
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
-	@$(BIN)/pytest -n 2 wire gateway
+	@$(BIN)/pytest -n 2 wire gateway demo
 
 test-spark: setup-spark
 	@$(BIN)/pytest gateway/tests/spark compat_tests/spark
@@ -130,7 +130,7 @@ check: setup-test
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
-	@$(BIN)/pytest -n 2 wire gateway
+	@$(BIN)/pytest -n 2 wire gateway demo
 
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)

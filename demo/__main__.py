@@ -3,24 +3,29 @@
     make demo        or, with the package [spark] installed: python -m demo [--seconds 15] [--output DIR]
 
 A gateway is started; transactional producers commit, roll back and forget orders, so that the broker has to ask what
-became of them. Meanwhile Spark streams what is committed into Parquet. In the end the archive is compared with what the
-producers did, and the life of every transaction becomes a table and an HTML page.
+became of them. They are the stock Java client's, in a container, where there is Docker, else Python's. Meanwhile Spark
+streams what is committed into Parquet. In the end the archive is compared with what the producers did, and the life of
+every transaction becomes a table and an HTML page.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
+import signal
 import sys
 import time
 import webbrowser
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from demo.orders import Orders, place_orders
-from gateway.client import AdminClient, Message, TransactionProducer
+from demo.java_producers import JavaProducersMissingError
+from demo.orders import Orders, Shop
+from demo.producers import Choice, Producers, image_of, start_producers
+from gateway.client import AdminClient
 from gateway.client.testing.server import GatewayServer
 from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
 from gateway.spark.pipelines.report import figures, page
@@ -37,9 +42,26 @@ PATIENCE_S = 60.0
 def main() -> int:
     """Run it all; 0 when the archive is what it must be."""
     options = _options()
+    signal.signal(signal.SIGTERM, _interrupt)  # so that what was started is ended then too
+    try:
+        return _run(options)
+    except JavaProducersMissingError as error:
+        _say(f"no Java producers: {error}")
+        return 1
+    except KeyboardInterrupt:
+        _say("stopped")
+        return 130
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def _run(options: argparse.Namespace) -> int:
     output: Path = options.output
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
+    image = image_of(options.producers, _say)
     begun = datetime.now(UTC)
     with GatewayServer(settings=SETTINGS) as server:
         _say(f"gateway: name server {server.nameserver}, broker {server.broker}; a check after 3 s without an outcome")
@@ -47,40 +69,31 @@ def main() -> int:
             admin.topics.create(TOPIC, queues=4)
         _say("starting Spark …")
         with pipeline_session("demo") as spark:
+            spark.conf.set("spark.sql.shuffle.partitions", "4")  # there is little to bring together
             _say(f"Spark {spark.version}: {TOPIC} streams into {output / 'archive'}")
             query = start_archive(spark, _archive(server.nameserver, output))
-            orders = _trade(server.nameserver, options.seconds)
+            orders = Orders()
+            shop = Shop(server.nameserver, TOPIC, GROUPS, orders)
+            with start_producers(options.producers, image, shop, _say) as producers:
+                _trade(producers, orders, options.seconds)
             is_right = _compare(spark, query, orders, output)
             _report(spark, server.nameserver, begun, output)
-    page_path = output / "report.html"
-    _say(f"report: {page_path.resolve().as_uri()}")
+    address = (output / "report.html").resolve().as_uri()
+    _say(f"report: {address}")
     if options.open:
-        webbrowser.open(page_path.resolve().as_uri())
+        webbrowser.open(address)
     _say(f"done in {(datetime.now(UTC) - begun).total_seconds():.0f} s")
     return 0 if is_right else 1
 
 
-def _trade(nameserver: str, seconds: float) -> Orders:
+def _trade(producers: Producers, orders: Orders, seconds: float) -> None:
     """Place orders for a while, and wait until the broker has asked for every one that was forgotten."""
-    orders = Orders()
-    producers = [TransactionProducer(group, orders, namesrv=nameserver) for group in GROUPS]
-    try:
-        for producer in producers:
-            producer.start()
-        for producer in producers:  # the first message finds the route
-            with producer.begin(Message(TOPIC, orders.new_order())) as transaction:
-                orders.note(transaction.msg_id, is_committed=True)
-                transaction.commit()
-        _say(f"{len(producers)} producers place orders for {seconds:g} s …")
-        place_orders(producers, orders, TOPIC, seconds)
-        _say(orders.summary())
-        _say("the broker asks what became of the forgotten ones …")
-        _until(lambda: not orders.forgotten)
-        _say(f"{orders.checks} checks were answered")
-    finally:
-        for producer in producers:
-            producer.close()
-    return orders
+    _say(f"{len(GROUPS)} {producers.name} producers place orders for {seconds:g} s …")
+    producers.trade(seconds)
+    _say(orders.summary())
+    _say("the broker asks what became of the forgotten ones …")
+    _until(lambda: not orders.forgotten)
+    _say(f"{orders.checks} checks were answered")
 
 
 def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
@@ -147,12 +160,18 @@ def _say(text: str) -> None:
     print(f"[{datetime.now(UTC):%H:%M:%S}] {text}", flush=True)
 
 
+def _has_windows() -> bool:
+    """Whether a browser has a window of its own; one in the terminal would have to be ended by hand."""
+    return sys.platform in ("darwin", "win32") or bool(os.environ.keys() & {"DISPLAY", "WAYLAND_DISPLAY"})
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=15, help="so long orders are placed")
+    parser.add_argument("--producers", type=Choice, choices=list(Choice), default=Choice.AUTO)
     parser.add_argument("--output", type=Path, default=Path("build/demo"), help="made anew by each run")
     parser.add_argument("--no-open", dest="open", action="store_false", help="do not open the report in a browser")
-    parser.set_defaults(open=sys.stdout.isatty())
+    parser.set_defaults(open=sys.stdout.isatty() and _has_windows())
     return parser.parse_args()
 
 
