@@ -128,6 +128,8 @@ class PopAcks:
                 return
             raise self._unknown(receipt, header.consumer_group, topic, offset)
         if point.acked & bit:
+            if point.due_ms <= self._clock_ms():  # it may have been given out again, before others of its pop
+                raise self._unknown(receipt, header.consumer_group, topic, offset)
             _succeed(request)
             return
         self._gather(point, bit, offset, _answering(request))
