@@ -119,7 +119,7 @@ class LiteClientInfo(Body):
     last_access_time: int
     last_consume_time: int
     lite_topic_count: int
-    lite_topic_set: Sequence[str]
+    lite_topic_set: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)

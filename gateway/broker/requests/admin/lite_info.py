@@ -147,17 +147,18 @@ class LiteInfo:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"maxCount is {header.max_count}, 1 is the least")
         client = self._lite.subscriptions.find(group, client_id)
         if client is None:
-            queues, count = [], -1
-        else:
-            queues = self._lite.queues_of(parent) if client.has_all else list(client.queues)
-            count = len(queues)
+            unknown = LiteClientInfo(
+                parent, group, client_id, last_access_time=-1, last_consume_time=0, lite_topic_count=-1
+            )
+            return Answer(body=unknown.build())
+        queues = self._lite.queues_of(parent) if client.has_all else list(client.queues)
         info = LiteClientInfo(
-            parent_topic=parent,
-            group=group,
-            client_id=client_id,
-            last_access_time=-1 if client is None else client.popped_ms,
-            last_consume_time=0 if client is None else client.given_ms,
-            lite_topic_count=count,
+            parent,
+            group,
+            client_id,
+            last_access_time=client.popped_ms,
+            last_consume_time=client.given_ms,
+            lite_topic_count=len(queues),
             lite_topic_set=queues[: min(header.max_count, MAX_RETURNED)],
         )
         return Answer(body=info.build())
