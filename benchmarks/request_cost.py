@@ -1,6 +1,7 @@
 """The question: what processor time does one request cost the broker, from the bytes of a read to those of the answer.
 
-    python -m benchmarks.request_cost            sends, batches, transactions, pulls, by requests in one read
+    python -m benchmarks.request_cost            sends, batches, transactions, pulls, by requests in one read; filtered
+                                                 pulls, of which each looks into hundreds of messages for a few
     python -m benchmarks.request_cost --rows send,pull --reads 64
 
 A whole broker with its store on disk, one connection, no socket, no reactor, no client: what is left is what the
@@ -26,6 +27,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.interfaces import ITransport
 from twisted.internet.task import Clock
 
+from benchmarks.scale import HOST
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
 from gateway.cli.run import settle_memory
@@ -41,6 +43,7 @@ from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage
 
 BODY = b"abcdefghijklmnopqrstuvwxyz" * 5
 BODY_BYTES = 128
@@ -48,6 +51,10 @@ QUEUES = 8
 ROUND_MESSAGES = 6_000
 PULLED = 32
 BATCHED = 16
+RARE_TOPIC = "Rare"
+RARE = 100
+"""One message in so many is wanted by a filtered pull."""
+RARE_RUNS = 2_000
 READS = (1, 16, 64, 131)
 GROUP = "bench_p_pp9vpyqr8"
 
@@ -64,9 +71,9 @@ _END = (
     '"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":513}'
 )
 _PULL = (
-    '{"code":11,"extFields":{"bname":"vm","subVersion":"1795305740294","consumerGroup":"readers","topic":"Bench",'
+    '{"code":11,"extFields":{"bname":"vm","subVersion":"1795305740294","consumerGroup":"readers","topic":"%s",'
     '"queueId":"%d","queueOffset":"%d","maxMsgNums":"32","sysFlag":"6","commitOffset":"0",'
-    '"suspendTimeoutMillis":"15000","subscription":"*","expressionType":"TAG","maxMsgBytes":"2147483647"},"flag":0,'
+    '"suspendTimeoutMillis":"15000","subscription":"%s","expressionType":"%s","maxMsgBytes":"2147483647"},"flag":0,'
     '"language":"JAVA","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":513}'
 )
 _numbers = count()
@@ -238,7 +245,7 @@ def pull(broker: Broker, at_once: int) -> int:
     length = min(broker.parts.store.max_offset("Bench", queue_id) for queue_id in range(QUEUES))
     begin = max(length - ROUND_MESSAGES * 4 // QUEUES, 0)
     requests = [
-        frame(_PULL % (queue_id, offset, next(_numbers) & 0xFFFFFF))
+        _pull("Bench", queue_id, offset, "*", "TAG")
         for offset in range(begin, length - PULLED, PULLED)
         for queue_id in range(QUEUES)
     ]
@@ -247,11 +254,57 @@ def pull(broker: Broker, at_once: int) -> int:
     return len(requests) * PULLED
 
 
+def _pull(topic: str, queue_id: int, offset: int, subscription: str, kind: str) -> bytes:
+    return frame(_PULL % (topic, queue_id, offset, subscription, kind, next(_numbers) & 0xFFFFFF))
+
+
+def by_sql92(broker: Broker, at_once: int) -> int:
+    """One message in a hundred out of eight queues; how many messages were looked into."""
+    return _filtered(broker, at_once, "kind=1", "SQL92")
+
+
+def by_tag(broker: Broker, at_once: int) -> int:
+    """The same by tag."""
+    return _filtered(broker, at_once, "rare", "TAG")
+
+
+def _filtered(broker: Broker, at_once: int, subscription: str, kind: str) -> int:
+    store = broker.parts.store
+    if not store.max_offset(RARE_TOPIC, 0):
+        _store_rare(broker)
+    waiting = [(queue_id, 0) for queue_id in range(QUEUES)]
+    while waiting:
+        asked, waiting = waiting[:at_once], waiting[at_once:]
+        broker.feed([b"".join(_pull(RARE_TOPIC, queue_id, offset, subscription, kind) for queue_id, offset in asked)])
+        for (queue_id, _), answer in zip(asked, broker.answers(), strict=True):
+            offset = int(answer.ext_fields["nextBeginOffset"])
+            if offset < store.max_offset(RARE_TOPIC, queue_id):
+                waiting.append((queue_id, offset))
+    return sum(store.max_offset(RARE_TOPIC, queue_id) for queue_id in range(QUEUES))
+
+
+def _store_rare(broker: Broker) -> None:
+    """A backlog as batches of 32 leave it, of which one message in a hundred is wanted."""
+    broker.parts.topics.ensure(RARE_TOPIC, QUEUES, 6)
+    for run in range(RARE_RUNS):
+        for _ in range(PULLED):
+            number = next(_numbers)
+            tag, kind = ("rare", "1") if number % RARE == 0 else ("often", "0")
+            properties = {"UNIQ_KEY": _unique_key(number), "WAIT": "true", "TAGS": tag, "kind": kind}
+            message = OutgoingMessage(
+                *(RARE_TOPIC, run % QUEUES, 0, 0, 1, HOST, HOST, 0, 0),
+                *(BODY[:BODY_BYTES], build_properties(properties)),
+            )
+            broker.parts.store.append(message, lambda _: None)
+
+
 ROWS: dict[str, Callable[[Broker, int], int]] = {
     "send": send,
     "batch": batch,
     "transaction": transaction,
     "pull": pull,
+    "by-sql92": by_sql92,
+    "by-tag": by_tag,
 }
 
 
