@@ -43,7 +43,7 @@ from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
 from gateway.store.queue_mending import QueueMending
-from gateway.store.queue_reader import AcceptsRecord, QueueReader
+from gateway.store.queue_reader import ChooseRecords, QueueReader
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.retention import refusal_reason, space_text
@@ -316,12 +316,12 @@ class MessageStore:
         max_count: int,
         max_bytes: int,
         accepts: AcceptsCode | None = None,
-        accepts_record: AcceptsRecord | None = None,
+        choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult:
         """Records of a queue from an offset on; see ``QueueReader.read``."""
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
+        return self._reader.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
 
     def get_messages_now(
         self,
@@ -331,7 +331,7 @@ class MessageStore:
         max_count: int,
         max_bytes: int,
         accepts: AcceptsCode | None = None,
-        accepts_record: AcceptsRecord | None = None,
+        choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
         """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
@@ -341,7 +341,7 @@ class MessageStore:
         if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
+        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
 
     def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
         """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""

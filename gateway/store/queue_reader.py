@@ -8,10 +8,10 @@ end), any other with ``read``.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gateway.store.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.consume_queue import ConsumeQueue
@@ -31,7 +31,10 @@ from wire.message.flags import SysFlag
 from wire.message.inner_batch import inner_offsets
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import commit_log_offset_at
-from wire.message.record_layout import FLAGS_AT
+from wire.message.record_layout import FLAGS_AT, MIN_RECORD_BYTES
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 FRESH_BYTES = 32 * 1024 * 1024
 """What was written last, or walked through by recovery just now, is in memory: the system is not asked, which would
@@ -53,13 +56,16 @@ BLOCK_UNITS = 64
 BLOCK_BYTES = BLOCK_UNITS * UNIT.size
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
+LEAST_EXAMINED_NOW = 1600
+"""The same of a read that does not wait: a millisecond, and half as many requests of a consumer that wants few."""
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
 _FIELDS = len(UNIT.names)
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
-AcceptsRecord = Callable[[memoryview], bool]
+ChooseRecords = Callable[[bytes, list[int], list[int]], list[int]]
+"""Which of the records that lie in a buffer are wanted, by their numbers: buffer, where they start, where they end."""
 
 
 class QueueReader:
@@ -78,7 +84,7 @@ class QueueReader:
         max_count: int,
         max_bytes: int,
         accepts: AcceptsCode | None = None,
-        accepts_record: AcceptsRecord | None = None,
+        choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
         *,
         examined: int | None = None,
@@ -86,7 +92,7 @@ class QueueReader:
         """Up to ``max_count`` records and ``max_bytes`` bytes from ``offset`` on, but at least one record.
 
         :param accepts: looks at a tags code; None takes all.
-        :param accepts_record: looks at a whole record; None takes all.
+        :param choose: looks at whole records; None takes all.
         :param accepts_extension: looks at what the queue's extension has of a message; None takes all.
         :param examined: look at so many messages at most.
         """
@@ -94,7 +100,7 @@ class QueueReader:
         if outside is not None:
             return outside
         assert queue is not None, "a missing queue is outside"
-        filtered = accepts is not None or accepts_record is not None
+        filtered = accepts is not None or choose is not None
         max_count = max(max_count, 1)
         units = queue.read_units(offset, examined or (max(LEAST_EXAMINED, max_count) if filtered else max_count))
         if not units:
@@ -105,11 +111,11 @@ class QueueReader:
         while True:
             log_min = self._log.min_offset
             chosen = _Choice(max_count, max_bytes, log_min, self._log.files.file_size)
-            if accepts_record is None:
+            if choose is None:
                 chosen.take(units, by_code)
                 parts = self._parts(chosen.ranges)
             else:
-                parts = self._filtered(chosen, units, by_code, accepts_record)
+                parts = self._filtered(chosen, units, max_count, by_code, choose, wait=True)
             if parts is not None or self._log.min_offset == log_min:
                 break
             # Retention was quicker: choose again, or messages that still exist would be passed over with the others.
@@ -121,7 +127,7 @@ class QueueReader:
             remark = self._check.remark(queue.topic, queue.queue_id, offset, (position, reason))
             return _damaged(queue, offset, remark)
         # Those before it, if any is wanted; the next read begins with it.
-        return self.read(queue, offset, whole, max_bytes, accepts, accepts_record, accepts_extension, examined=whole)
+        return self.read(queue, offset, whole, max_bytes, accepts, choose, accepts_extension, examined=whole)
 
     def _damage(
         self, queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None, units: bytes
@@ -142,7 +148,7 @@ class QueueReader:
         max_count: int,
         max_bytes: int,
         accepts: AcceptsCode | None,
-        accepts_record: AcceptsRecord | None = None,
+        choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
         """As ``read``, as long as nothing of it waits for the disk; None when it would."""
@@ -151,8 +157,8 @@ class QueueReader:
             return outside
         assert queue is not None, "a missing queue is outside"
         max_count = max(max_count, 1)
-        filtered = accepts is not None or accepts_record is not None
-        units = queue.read_units_now(offset, max(LEAST_EXAMINED, max_count) if filtered else max_count)
+        filtered = accepts is not None or choose is not None
+        units = queue.read_units_now(offset, max(LEAST_EXAMINED_NOW, max_count) if filtered else max_count)
         if not units:
             if units is None:
                 return None
@@ -164,29 +170,23 @@ class QueueReader:
             except NotInMemory:
                 return None
         chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
-        if accepts_record is None:
+        if choose is None:
             chosen.take(units, by_code)
             parts = self._parts_now(chosen.ranges)
         else:
-            parts = self._filtered_now(chosen, units, max_count, by_code, accepts_record)
+            parts = self._filtered(chosen, units, max_count, by_code, choose, wait=False)
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
-            return self.read(queue, offset, max_count, max_bytes, accepts, accepts_record, accepts_extension)
+            return self.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
         return _found(queue, offset, chosen, parts)
 
     def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
         """The bytes of ranges of the log; None when the disk, or retention, has to be asked."""
-        log = self._log
-        fresh_from = max(log.checked_from, log.visible_end - FRESH_BYTES)
         parts: list[bytes] = []
-        for start, end, inside in _spans(ranges, log.files.file_size):
-            file = log.files.find(start)
-            if file is None:
-                return None
-            position = start - file.start_offset
-            data = file.read(position, end - start) if start >= fresh_from else file.read_now(position, end - start)
-            if data is None or len(data) != end - start:
+        for start, end, inside in _spans(ranges, self._log.files.file_size):
+            data = self._span_now(start, end)
+            if data is None:
                 return None
             _cut(parts, start, data, inside)
         return parts
@@ -243,57 +243,79 @@ class QueueReader:
         return parts
 
     def _filtered(
-        self, chosen: _Choice, units: bytes, accepts: AcceptsCode | None, accepts_record: AcceptsRecord
-    ) -> list[bytes]:
-        """Record by record: each is read to be looked at."""
-        parts: list[bytes] = []
-        for position, size, code in UNIT.iter_unpack(units):
-            if chosen.is_full(size):
-                break
-            chosen.examined += 1
-            if chosen.is_gone(position, size):
-                chosen.gone = True
-                continue
-            if accepts is not None and not accepts(code):
-                continue
-            if chosen.ranges and position == chosen.ranges[-1][0]:
-                continue  # the next message of a batch
-            record = self._log.record_at(position, size)
-            if record is None:
-                chosen.gone = True
-            elif accepts_record(memoryview(record)):
-                parts.append(record)
-                chosen.add((position, position + size))
-        return parts
-
-    def _filtered_now(
-        self, chosen: _Choice, units: bytes, count: int, accepts: AcceptsCode | None, accepts_record: AcceptsRecord
+        self,
+        chosen: _Choice,
+        units: bytes,
+        count: int,
+        accepts: AcceptsCode | None,
+        choose: ChooseRecords,
+        *,
+        wait: bool,
     ) -> list[bytes] | None:
-        """As ``_filtered``, many records at a time, twice as many each time; None when the disk has to be asked.
-
-        Records that are in memory are an answer also when those behind them are not.
+        """The records chosen by what is in them, looked into many at a time, twice as many each time.
 
         :param count: of records in the first read, as many as are wanted at most.
+        :param wait: for the disk. Else records that are in memory are an answer also when those behind them are not,
+            and None says that the first is not.
         """
         parts: list[bytes] = []
         every = list(UNIT.iter_unpack(units))
-        read_bytes = 0
-        while chosen.examined < len(every) and read_bytes < FILTERED_BYTES:
-            numbers, ranges, stop = chosen.candidates(every, count, FILTERED_BYTES - read_bytes, accepts)
-            records = self._parts_now(ranges)
-            if records is None:
-                return parts if chosen.examined else None
-            for number, where, record in zip(numbers, ranges, records, strict=True):
-                if chosen.is_full(len(record)):
-                    chosen.examined = number
-                    return parts
-                read_bytes += len(record)
-                if accepts_record(memoryview(record)):
-                    parts.append(record)
-                    chosen.add(where)
+        left = FILTERED_BYTES
+        while chosen.examined < len(every) and left > 0:
+            spans, stop = chosen.spans(every, count, left, accepts)
+            for span, data in self._buffers(spans, wait=wait):
+                if data is not None:
+                    if not chosen.take_from(span, data, choose, parts):
+                        return parts
+                elif wait:
+                    chosen.gone = True
+                else:
+                    chosen.examined = span.numbers[0]
+                    return parts if chosen.examined else None
+                left -= span.record_bytes
             chosen.examined = stop
             count *= 2
         return parts
+
+    def _buffers(self, spans: Sequence[_Span], *, wait: bool) -> Iterator[tuple[_Span, bytes | None]]:
+        """Spans with their bytes; None for those that are not there or, unless ``wait``, not in memory.
+
+        Waiting takes apart what is not read as one, for some of its records may be there.
+        """
+        for span in spans:
+            if not wait:
+                yield span, self._span_now(span.start, span.end)
+                continue
+            data = self._span(span)
+            if data is not None:
+                yield span, data
+                continue
+            for each in span.apart():
+                yield each, self._log.record_at(each.start, each.record_bytes)
+
+    def _span(self, span: _Span) -> bytes | None:
+        """The bytes of a span in which every record lies where its unit says."""
+        file = self._log.files.find(span.start)
+        if file is None or span.end > self._log.visible_end:
+            return None
+        data = file.read(span.start - file.start_offset, span.end - span.start)
+        if len(data) != span.end - span.start:
+            return None
+        for start, end in zip(span.starts, span.ends, strict=True):
+            if end - start < MIN_RECORD_BYTES or commit_log_offset_at(data, start) != span.start + start:
+                return None
+        return data
+
+    def _span_now(self, start: int, end: int) -> bytes | None:
+        """Bytes of one file of the log; None when the disk, or retention, has to be asked."""
+        log = self._log
+        file = log.files.find(start)
+        if file is None:
+            return None
+        position = start - file.start_offset
+        is_fresh = start >= log.checked_from and start >= log.visible_end - FRESH_BYTES
+        data = file.read(position, end - start) if is_fresh else file.read_now(position, end - start)
+        return data if data is not None and len(data) == end - start else None
 
     def is_near(self, queue: ConsumeQueue, offset: int, distance_bytes: int) -> bool:
         """Whether a message lies at most so far behind the log's end; False when the disk would have to be asked."""
@@ -321,6 +343,41 @@ class QueueReader:
             return queue.min_offset + bisect_left(offsets, timestamp_ms, key=stored)
         found = bisect_right(offsets, timestamp_ms, key=stored)
         return queue.min_offset + found - 1 if found else 0
+
+
+class _Span:
+    """Records near each other, read at once: the units they belong to, where they start and end behind ``start``.
+
+    A plain class: filled in a loop.
+    """
+
+    __slots__ = ("ends", "numbers", "record_bytes", "start", "starts")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.record_bytes = 0
+        self.numbers: list[int] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+
+    @property
+    def end(self) -> int:
+        """Where the last record ends in the log."""
+        return self.start + self.ends[-1]
+
+    def add(self, number: int, start: int, end: int) -> None:
+        """One more record."""
+        self.numbers.append(number)
+        self.starts.append(start)
+        self.ends.append(end)
+        self.record_bytes += end - start
+
+    def apart(self) -> Iterator[_Span]:
+        """Each record as a span of its own."""
+        for number, start, end in zip(self.numbers, self.starts, self.ends, strict=True):
+            single = _Span(self.start + start)
+            single.add(number, 0, end - start)
+            yield single
 
 
 class _Choice:
@@ -359,29 +416,59 @@ class _Choice:
         """Whether a unit leads to no record: deleted, a filler, or a size that no record has."""
         return position < self._log_min or not 0 < size <= self._largest
 
-    def candidates(
+    def spans(
         self, units: list[tuple[Any, ...]], count: int, max_bytes: int, accepts: AcceptsCode | None
-    ) -> tuple[list[int], list[Range], int]:
-        """The next units whose records are to be looked into: their numbers, where they lie, the unit to go on from.
+    ) -> tuple[list[_Span], int]:
+        """Where the records of the next units lie that are to be looked into, and the unit to go on from.
 
         They are ``count`` and have ``max_bytes`` at most, or are one.
         """
-        numbers: list[int] = []
-        ranges: list[Range] = []
-        total = 0
-        last = self.ranges[-1][0] if self.ranges else -1  # a batch has several units
+        spans: list[_Span] = []
+        log_min: i64 = self._log_min
+        largest: i64 = self._largest
+        left: i64 = max_bytes
+        wanted: i64 = count
+        last: i64 = self.ranges[-1][0] if self.ranges else -1  # a batch has several units
+        span: _Span | None = None
+        start: i64 = -1
+        end: i64 = -1
+        most_end: i64 = -1
+        position: i64
+        size: i64
         for number in range(self.examined, len(units)):
             position, size, code = units[number]
-            if self.is_gone(position, size):
+            if position < log_min or not 0 < size <= largest:  # is_gone
                 self.gone = True
-            elif position != last and (accepts is None or accepts(code)):
-                if ranges and (len(ranges) >= count or total + size > max_bytes):
-                    return numbers, ranges, number
-                numbers.append(number)
-                ranges.append((position, position + size))
-                last = position
-                total += size
-        return numbers, ranges, len(units)
+                continue
+            if position == last or (accepts is not None and not accepts(code)):
+                continue
+            if span is not None and (wanted <= 0 or size > left):
+                return spans, number
+            if span is None or not 0 <= position - end <= SPAN_GAP_BYTES or position + size > most_end:
+                span = _Span(position)
+                spans.append(span)
+                start = position
+                most_end = min((start // largest + 1) * largest, start + SPAN_BYTES)
+            last = position
+            end = position + size
+            left -= size
+            wanted -= 1
+            span.add(number, position - start, end - start)
+        return spans, len(units)
+
+    def take_from(self, span: _Span, data: bytes, choose: ChooseRecords, parts: list[bytes]) -> bool:
+        """Take what is wanted of a span; False when no more go in, ``examined`` then says where to go on."""
+        for index in choose(data, span.starts, span.ends):
+            start, end = span.starts[index], span.ends[index]
+            if self.is_full(end - start):
+                self.examined = span.numbers[index]
+                return False
+            parts.append(data[start:end])
+            self.add((span.start + start, span.start + end))
+            if self.count >= self._max_count:
+                self.examined = span.numbers[index] + 1
+                return False
+        return True
 
     def add(self, where: Range) -> None:
         """Take one more record."""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from gateway.store.get_result import GetResult
 from gateway.store.put_result import PutResult
+from gateway.store.queue_reader import ChooseRecords
 from wire.headers.declare import Header
 from wire.message.record import OutgoingMessage, StoredMessage
 
@@ -50,7 +51,7 @@ class LogAccess(Protocol):
         max_count: int,
         max_bytes: int,
         accepts: Callable[[int], bool] | None = None,
-        accepts_record: Callable[[memoryview], bool] | None = None,
+        choose: ChooseRecords | None = None,
     ) -> GetResult:
         """Read records of a queue."""
 

@@ -7,10 +7,11 @@ said so) are counted instead.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from gateway.errors import GatewayError
 from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.queue_reader import ChooseRecords
 from gateway.transaction.log_access import LogAccess
 from wire.message.record import MIN_RECORD_BYTES
 from wire.message.record_fields import commit_log_offset_at, total_size_at
@@ -18,8 +19,6 @@ from wire.message.record_fields import commit_log_offset_at, total_size_at
 READ_COUNT = 4_096
 READ_BYTES = 4 << 20
 END_OF_LOG = 1 << 62
-
-AcceptsRecord = Callable[[memoryview], bool]
 
 
 class MessageUnreadable(GatewayError):  # noqa: N818 (says what is, not that it is an error)
@@ -38,9 +37,9 @@ class MessageUnreadable(GatewayError):  # noqa: N818 (says what is, not that it 
 class QueueRecords:
     """One reading of a queue from ``offset`` to ``end``.
 
-    ``absent`` counts the messages in between that no log has any more; not known when ``accepts`` chooses.
+    ``absent`` counts the messages in between that no log has any more; not known when ``choose`` chooses.
 
-    :param accepts: looks at a record; None takes all.
+    :param choose: looks into records; None takes all.
     """
 
     def __init__(
@@ -50,14 +49,14 @@ class QueueRecords:
         queue_id: int,
         offset: int,
         end: int,
-        accepts: AcceptsRecord | None = None,
+        choose: ChooseRecords | None = None,
     ) -> None:
         self._store = store
         self._topic = topic
         self._queue_id = queue_id
         self._offset = offset
         self._end = end
-        self._accepts = accepts
+        self._choose = choose
         self.absent = 0
 
     def __iter__(self) -> Iterator[tuple[bytes, int]]:
@@ -105,7 +104,7 @@ class QueueRecords:
 
     def _read(self) -> GetResult:
         return self._store.get_messages(
-            self._topic, self._queue_id, self._offset, self._count, READ_BYTES, accepts_record=self._accepts
+            self._topic, self._queue_id, self._offset, self._count, READ_BYTES, choose=self._choose
         )
 
     def _is_whole(self, result: GetResult, absent: int) -> bool:
@@ -113,7 +112,7 @@ class QueueRecords:
         examined = result.next_begin_offset - self._offset
         if examined <= 0 or result.status is GetStatus.MESSAGE_DAMAGED:
             return False
-        return self._accepts is not None or examined - result.count <= absent
+        return self._choose is not None or examined - result.count <= absent
 
 
 def log_offset(store: LogAccess, topic: str, queue_id: int, offset: int) -> int:

@@ -449,7 +449,7 @@ class Rebuild:
         first = low + bisect_left(
             range(low, end), start, key=lambda offset: log_offset(self._store, topic, queue_id, offset)
         )
-        for part, at in QueueRecords(self._store, topic, queue_id, first, end, _is_final):
+        for part, at in QueueRecords(self._store, topic, queue_id, first, end, _finals):
             self._found.final_count += 1
             place = prepared_transaction_offset_at(part, at)
             index = bisect_left(self._open_places, place)
@@ -479,8 +479,10 @@ def _checks(properties: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
 
 
-def _is_final(record: memoryview) -> bool:
-    return transaction_kind(sys_flag_at(record)) == SysFlag.TRANSACTION_COMMIT
+def _finals(data: bytes, starts: list[int], _ends: list[int]) -> list[int]:
+    """Which of the records in a buffer were committed."""
+    kinds = [transaction_kind(sys_flag_at(data, start)) for start in starts]
+    return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT]
 
 
 def _parsed(part: bytes, at: int, topic: str) -> StoredMessage:

@@ -152,9 +152,9 @@ class PopTaking:
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
-        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
+        by_code, by_record = accepts.accepts_code, accepts.choose_records
         count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
-        result = store.get_messages_now(topic, queue_id, offset, count, size, accepts.accepts_code, by_record)
+        result = store.get_messages_now(topic, queue_id, offset, count, size, by_code, by_record)
         if result is not None:
             self._have_read(pop, source, key, offset, result)
             return True
@@ -164,7 +164,7 @@ class PopTaking:
 
         def read() -> GetResult:
             least = min(size, self.max_bytes_cold)
-            return store.get_messages(topic, queue_id, offset, count, least, accepts.accepts_code, by_record)
+            return store.get_messages(topic, queue_id, offset, count, least, by_code, by_record)
 
         def have_read(result: GetResult | BaseException) -> None:
             self._positions.end_read(key)

@@ -154,9 +154,9 @@ class PullMessage:
         if self._offsets.resets and self._is_reset(request, header):
             return
         count, size = self._most(header, limits.max_count, limits.max_bytes)
-        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
+        by_code, by_record = accepts.accepts_code, accepts.choose_records
         result = self._store.get_messages_now(
-            topic, queue_id, offset, count, size, accepts.accepts_code, by_record, accepts.accepts_extension
+            topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
         )
         if result is None:
             self._cold_read(request, header, accepts, may_hold)
@@ -186,13 +186,13 @@ class PullMessage:
         limits, store = self._limits, self._store
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         count, size = self._most(header, limits.max_count_cold, limits.max_bytes_cold)
-        by_record = None if accepts.accepts_properties is None else accepts.accepts_record
+        by_code, by_record = accepts.accepts_code, accepts.choose_records
 
         def read() -> GetResult | None:
             if request.channel.closed:  # it may have waited for a thread for a while
                 return None
             result = store.get_messages(
-                topic, queue_id, offset, count, size, accepts.accepts_code, by_record, accepts.accepts_extension
+                topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
             )
             if result.status is GetStatus.FOUND:
                 store.read_ahead(topic, queue_id, result.next_begin_offset)

@@ -1,4 +1,4 @@
-"""What a subscription lets through, in the forms its users look at it in: a tags code, a stored record, properties.
+"""What a subscription lets through, in the forms its users look at it in: a tags code, stored records, properties.
 
 The reader of a queue passes tags codes first, then records; a new message wakes a held pull by its tags code and its
 properties. A body is never looked at, so it may be compressed or encrypted as its sender likes.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.delivery.filters.sql92 import PropertyFilter, Sql92Filter
+from gateway.delivery.filters.record_filter import PropertyFilter
+from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
-from wire.errors import RecordError
-from wire.message.record_fields import properties_in
+from gateway.store.queue_reader import ChooseRecords
 
 if TYPE_CHECKING:
     from gateway.store.extended_units import AcceptsExtension
@@ -25,7 +25,7 @@ class MessageFilter:
     :param by_extension: looks at the bit map that was stored with a message, before its record is read.
     """
 
-    __slots__ = ("_by_properties", "accepts_code", "accepts_extension", "accepts_properties")
+    __slots__ = ("accepts_code", "accepts_extension", "accepts_properties", "choose_records")
 
     def __init__(
         self,
@@ -35,22 +35,10 @@ class MessageFilter:
     ) -> None:
         self.accepts_extension = by_extension
         self.accepts_code = by_code
-        self.accepts_properties: PropertyFilter | None = None if by_properties is None else by_properties.matches
-        self._by_properties = by_properties
-
-    def accepts_record(self, record: memoryview) -> bool:
-        """Whether a stored message passes by its properties.
-
-        A damaged one does: whoever reads on finds the damage and says so, instead of passing over the message.
-        """
-        by_properties = self._by_properties
-        if by_properties is None:
-            return True
-        try:
-            raw = properties_in(record)
-        except RecordError:
-            return True
-        return by_properties.matches(by_properties.properties_of(raw))
+        self.accepts_properties: PropertyFilter | None = None
+        self.choose_records: ChooseRecords | None = None
+        if by_properties is not None:
+            self.accepts_properties, self.choose_records = by_properties.matches, by_properties.choose
 
 
 EVERYTHING = MessageFilter()

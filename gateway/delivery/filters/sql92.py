@@ -7,39 +7,28 @@ number where one is needed. Upstream: ``SqlFilter`` and ``ExpressionMessageFilte
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from gateway.delivery.filters.java_numbers import EvaluationError
+from gateway.delivery.filters.record_filter import Condition, PropertyFilter, RecordFilter
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import parse_expression
-from gateway.delivery.filters.sql92_tree import ExpressionError, names
+from gateway.delivery.filters.sql92_tree import ExpressionError, Part, names, requirements
 
 EXPRESSION_TYPE_SQL92 = "SQL92"
 MAX_CACHED_EXPRESSIONS = 128
 """Kept, compiled or refused, for the pulls that bring their own each time (upstream keeps 100)."""
 
-PropertyFilter = Callable[[Mapping[str, str]], bool]
-"""True for the properties of a message that the subscription wants."""
-
 
 class Sql92Filter:
-    """A compiled expression. ``matches`` takes all properties of a message, or those that ``properties_of`` finds."""
+    """A compiled expression, for what has properties and for stored records."""
 
-    __slots__ = ("_find_pairs", "matches")
+    __slots__ = ("choose", "matches")
 
-    def __init__(self, matches: PropertyFilter, names: Collection[str]) -> None:
+    def __init__(self, matches: PropertyFilter, conditions: Sequence[Condition]) -> None:
         self.matches = matches
-        # A pair without a value is none; of several with one name the last one counts.
-        pattern = f"\x02({'|'.join(map(re.escape, sorted(names)))})\x01([^\x02]+)"
-        self._find_pairs = re.compile(pattern).findall if names else None
-
-    def properties_of(self, raw: bytes) -> dict[str, str]:
-        """Those that the expression names, out of a property string: the others need not be taken apart."""
-        if self._find_pairs is None:
-            return {}
-        return dict(self._find_pairs(f"\x02{str(raw, 'utf-8', 'replace')}"))
+        self.choose = RecordFilter(conditions).choose
 
 
 __all__ = [
@@ -70,6 +59,11 @@ def _outcome(expression: str) -> Sql92Filter | str:
         part = parse_expression(expression)
     except ExpressionError as error:
         return str(error)
+    conditions = [Condition(_matches(each), names(each)) for each in requirements(part)]
+    return Sql92Filter(_matches(part), conditions)
+
+
+def _matches(part: Part) -> PropertyFilter:
     evaluate = closure(part)
 
     def matches(properties: Mapping[str, str]) -> bool:
@@ -78,4 +72,4 @@ def _outcome(expression: str) -> Sql92Filter | str:
         except EvaluationError:
             return False
 
-    return Sql92Filter(matches, names(part))
+    return matches

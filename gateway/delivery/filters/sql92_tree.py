@@ -185,6 +185,23 @@ def names(part: Part) -> frozenset[str]:
     return frozenset(found)
 
 
+def requirements(part: Part) -> list[Part]:
+    """Parts of which every one is TRUE where the whole is, and nowhere else: no two look at the same properties.
+
+    Those that look at the fewest come first. A part that has no value is not TRUE either, so their order is free.
+    """
+    by_names: dict[frozenset[str], list[Part]] = {}
+    waiting = [part]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Junction) and not each.is_or:
+            waiting.extend(reversed(each.operands))
+        else:
+            by_names.setdefault(names(each), []).append(each)
+    ordered_names = sorted(by_names, key=len)
+    return [junction(by_names[each], is_or=False) for each in ordered_names]
+
+
 def shown(part: Part | str) -> str:
     """A part for an error's sentence."""
     text = str(part)

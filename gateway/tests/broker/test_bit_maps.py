@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from operator import sub
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,13 +28,20 @@ RED, BLUE = "colour = 'red'", "colour = 'blue'"
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the records that filters looked into."""
     found: list[int] = []
-    accepts = MessageFilter.accepts_record
+    make = MessageFilter.__init__
 
-    def counted(self: MessageFilter, record: memoryview) -> bool:
-        found.append(len(record))
-        return accepts(self, record)
+    def counting(self: MessageFilter, *arguments: Any) -> None:
+        make(self, *arguments)
+        choose = self.choose_records
 
-    monkeypatch.setattr(MessageFilter, "accepts_record", counted)
+        def counted(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+            assert choose is not None
+            found.extend(map(sub, ends, starts))
+            return choose(data, starts, ends)
+
+        self.choose_records = None if choose is None else counted
+
+    monkeypatch.setattr(MessageFilter, "__init__", counting)
     return found
 
 

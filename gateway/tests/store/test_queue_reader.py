@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,12 +15,26 @@ from gateway.store import queue_reader
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
+from gateway.store.queue_reader import ChooseRecords
 from gateway.tests.store.small_store import SMALL, START_MS, Clock, Disk, bodies, message, opened, overwrite, put
 from wire.disk.consume_queue import FILLER, UNIT
 from wire.message.record import parse_record, parse_records
 from wire.message.tags import tags_code
 
 ALL = 1 << 20
+
+
+def each(accepts: Callable[[bytes], bool]) -> ChooseRecords:
+    """Records are looked into one by one."""
+
+    def choose(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+        spans = zip(starts, ends, strict=True)
+        return [number for number, (start, end) in enumerate(spans) if accepts(data[start:end])]
+
+    return choose
+
+
+EACH = each(lambda _: True)
 
 
 @pytest.fixture
@@ -127,11 +142,11 @@ def test_a_filtered_read_stops_behind_its_last_message(store: MessageStore) -> N
 
 
 def test_a_record_filter_looks_at_whole_records(store: MessageStore) -> None:
-    result = store.get_messages("T", 0, 0, 32, ALL, None, lambda record: b"07" in bytes(record))
+    result = store.get_messages("T", 0, 0, 32, ALL, None, each(lambda record: b"07" in record))
     assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 10)
-    result = store.get_messages("T", 0, 0, 32, ALL, lambda _: True, lambda _: False)
+    result = store.get_messages("T", 0, 0, 32, ALL, lambda _: True, each(lambda _: False))
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)
-    result = store.get_messages("T", 0, 0, 2, ALL, None, lambda _: True)
+    result = store.get_messages("T", 0, 0, 2, ALL, None, EACH)
     assert (result.count, result.next_begin_offset) == (2, 2)
 
 
@@ -148,12 +163,12 @@ def test_messages_that_retention_took_are_passed_over_and_none_that_exists(tmp_p
     for number in range(9):
         put(store, b"%d" % number * 2000)
     store._log.files.remove_first()
-    accepts = (lambda _: True) if by_record else None
+    choose = EACH if by_record else None
     gone = sum(1 for offset in range(9) if (unit := store._queues.make("T", 0).unit(offset)) and unit[0] < 8192)
-    result = store.get_messages("T", 0, 0, 2, ALL, None, accepts)
+    result = store.get_messages("T", 0, 0, 2, ALL, None, choose)
     while result.status is GetStatus.MESSAGE_WAS_REMOVING:
         assert result.next_begin_offset <= gone
-        result = store.get_messages("T", 0, result.next_begin_offset, 2, ALL, None, accepts)
+        result = store.get_messages("T", 0, result.next_begin_offset, 2, ALL, None, choose)
     assert result.status is GetStatus.FOUND
     assert parse_records(b"".join(result.parts))[0].queue_offset == gone
 
@@ -164,10 +179,10 @@ def test_when_all_messages_asked_for_are_gone_it_is_said(tmp_path: Path, by_reco
     for number in range(9):
         put(store, b"%d" % number * 2000)
     store._log.files.remove_first()
-    accepts = (lambda _: True) if by_record else None
+    choose = EACH if by_record else None
     queue = store._queues.make("T", 0)
     queue.max_offset = 3
-    result = store.get_messages("T", 0, 0, 32, ALL, None, accepts)
+    result = store.get_messages("T", 0, 0, 32, ALL, None, choose)
     assert (result.status, result.next_begin_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 3)
 
 
@@ -204,16 +219,16 @@ def test_a_unit_that_leads_nowhere_costs_no_memory_and_hides_no_other(
     for number in range(3):
         put(store, b"%d" % number)
     overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 20, unit)
-    accepts = (lambda _: True) if by_record else None
-    result = store.get_messages("T", 0, 0, 32, ALL, None, accepts)
+    choose = EACH if by_record else None
+    result = store.get_messages("T", 0, 0, 32, ALL, None, choose)
     if unit != FILLER and not (by_record and unit == UNIT.pack(1 << 40, 99, 0)):
         assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 1)
-        result = store.get_messages("T", 0, 1, 32, ALL, None, accepts)
+        result = store.get_messages("T", 0, 1, 32, ALL, None, choose)
         assert (result.status, result.next_begin_offset) == (GetStatus.MESSAGE_DAMAGED, 1)
         assert result.remark.startswith("message 1 of T/0 is damaged (")
-        result = store.get_messages("T", 0, 2, 32, ALL, None, accepts)
+        result = store.get_messages("T", 0, 2, 32, ALL, None, choose)
     elif result.next_begin_offset == 1:
-        result = store.get_messages("T", 0, 1, 32, ALL, None, accepts)
+        result = store.get_messages("T", 0, 1, 32, ALL, None, choose)
     assert (result.status, result.next_begin_offset) == (GetStatus.FOUND, 3)
 
 
@@ -367,13 +382,13 @@ def test_records_in_memory_are_filtered_now_as_they_are_in_a_thread(
         put(store, message(b"%02d" % number * 50, colour="red" if number % 7 == 3 else "green"))
         put(store, message(b"-" * 300, topic="Other"))
 
-    def accepts(record: memoryview) -> bool:
+    def accepts(record: bytes) -> bool:
         return kept.items() <= parse_record(record).property_map.items()
 
     offset = 0
     while offset < 100:
-        slow = store.get_messages("T", 0, offset, count, size, None, accepts)
-        now = store.get_messages_now("T", 0, offset, count, size, None, accepts)
+        slow = store.get_messages("T", 0, offset, count, size, None, each(accepts))
+        now = store.get_messages_now("T", 0, offset, count, size, None, each(accepts))
         assert now is not None
         assert (now.status, now.count, now.total_bytes) == (slow.status, slow.count, slow.total_bytes)
         assert (now.next_begin_offset, b"".join(now.parts)) == (slow.next_begin_offset, b"".join(slow.parts))
@@ -385,9 +400,62 @@ def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypat
     for _ in range(20):
         put(store, message(b"-" * 300))
     monkeypatch.setattr(queue_reader, "FILTERED_BYTES", 1000)
-    result = store.get_messages_now("T", 0, 0, 32, ALL, None, lambda record: False)
+    result = store.get_messages_now("T", 0, 0, 32, ALL, None, each(lambda record: False))
     assert result is not None
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 3)
+
+
+def test_a_filtered_read_looks_at_fewer_messages_when_it_may_wait_for_the_disk(
+    store: MessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED", 4)
+    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    for accepts, choose in ((lambda _: False, None), (None, each(lambda _: False))):
+        slow = store.get_messages("T", 0, 0, 2, ALL, accepts, choose)
+        now = store.get_messages_now("T", 0, 0, 2, ALL, accepts, choose)
+        assert now is not None
+        assert (slow.next_begin_offset, now.next_begin_offset) == (4, 8)
+
+
+def test_a_filtered_read_that_waits_reads_neighbours_at_once(tmp_path: Path) -> None:
+    disk = CountedReads()
+    store = opened(tmp_path, disk=disk)
+    for number in range(40):
+        put(store, message(b"%02d" % number * 20))
+    disk.log_reads = 0
+    result = store.get_messages("T", 0, 0, 32, ALL, None, each(lambda record: b"07" * 20 in record))
+    assert (result.count, result.next_begin_offset) == (1, 10)
+    assert disk.log_reads <= 2
+
+
+class CountedReads(Disk):
+    """Counts reads of the commit log."""
+
+    log_reads = 0
+
+    def pread(self, fd: int, count: int, offset: int) -> bytes:
+        self.log_reads += self.open_fds[fd].parts[-2] == "commitlog"
+        return super().pread(fd, count, offset)
+
+
+def test_of_records_that_are_not_all_there_those_that_are_get_looked_into(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for number in range(5):
+        put(store, message(b"%02d" % number * 20))
+    queue = store._queues.make("T", 0)
+    unit = queue.unit(2)
+    assert unit is not None
+    position, size, _ = unit
+    overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 2 * 20, UNIT.pack(position + 1, size, 0))
+    looked_into: list[bytes] = []
+
+    def accepts(record: bytes) -> bool:
+        looked_into.append(parse_record(record).body[:2])
+        return record.find(b"04" * 20) >= 0
+
+    result = store.get_messages("T", 0, 0, 32, ALL, None, each(accepts))
+    assert looked_into == [b"00", b"01", b"03", b"04"]
+    assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 5)
 
 
 @pytest.mark.parametrize("offset", [-1, 20, 21, 1 << 60])

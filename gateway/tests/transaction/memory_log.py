@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gateway.store.dispatch import HIDDEN
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.queue_reader import ChooseRecords
 from gateway.transaction.log_access import LogAccess
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName
@@ -153,7 +154,7 @@ class MemoryLog:
         max_count: int,
         max_bytes: int,
         accepts: Callable[[int], bool] | None = None,
-        accepts_record: Callable[[memoryview], bool] | None = None,
+        choose: ChooseRecords | None = None,
     ) -> GetResult:
         low, end = max(self.min_offset(topic, queue_id), 0), self.max_offset(topic, queue_id)
         if not low <= offset < end:
@@ -161,7 +162,7 @@ class MemoryLog:
         max_count = min(max_count, 3)  # so that readers have to come again
         places = self.queues[topic, queue_id][offset - low : offset - low + max_count]
         records = [self.records[place] for place in places]
-        found = [record for record in records if accepts_record is None or accepts_record(memoryview(record))]
+        found = [record for record in records if choose is None or choose(record, [0], [len(record)])]
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
         joined = [b"".join(found)] if found else []
         return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)

@@ -8,22 +8,30 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.delivery.filters.java_numbers import EvaluationError
 from gateway.delivery.filters.sql92 import ExpressionError, sql92_filter
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import parse_expression
+from gateway.delivery.filters.sql92_tree import Part, names, requirements
 from gateway.tests.delivery.filters import plain_evaluation
 from gateway.tests.delivery.filters.expressions import expressions, properties, word_heaps
+from wire.message.message_id import pack_host
 from wire.message.properties import build_properties, parse_properties
+from wire.message.record import OutgoingMessage, build_record
 
 # Recorded from Apache RocketMQ's own classes; see "origin" in the file.
 VALUES: Any = json.loads(Path(__file__).with_name("sql92_values.json").read_text())
 
 
 def letter(expression: str, given_properties: dict[str, str]) -> str:
+    return letter_of(parse_expression(expression), given_properties)
+
+
+def letter_of(part: Part, given_properties: dict[str, str]) -> str:
     try:
-        value = closure(parse_expression(expression))(given_properties)
+        value = closure(part)(given_properties)
     except EvaluationError:
         return "X"
     assert value is None or isinstance(value, bool)
@@ -76,28 +84,50 @@ def test_any_row_of_words_is_an_expression_or_an_error_of_one_kind(
     assert matches(given_properties) in (True, False)
 
 
-@given(expressions, properties)
-def test_of_a_property_string_only_what_the_expression_names_is_taken(
-    expression: str, given_properties: dict[str, str]
-) -> None:
+def chooses(expression: str, properties_text: bytes) -> bool:
+    host = pack_host("192.0.2.1", 10911)
+    message = OutgoingMessage("orders", 0, 0, 0, 1, host, host, 0, 0, b"a\x01\x02a\x015\x02", properties_text)
+    data = build_record(message, 0, 0, 1)
+    return sql92_filter(expression).choose(data, [0], [len(data)]) == [0]
+
+
+@given(expressions, st.lists(properties, min_size=1, max_size=4))
+def test_a_stored_record_is_judged_as_its_properties_are(expression: str, several: list[dict[str, str]]) -> None:
     try:
-        wanted = sql92_filter(expression)
+        matches = sql92_filter(expression).matches
     except ExpressionError:
         return
-    for raw in (
-        build_properties(given_properties),
-        build_properties(given_properties)[:-1],
-        b"a\x01\x02\x01x\x02b\x011",
-    ):
-        every = parse_properties(raw)
-        assert wanted.properties_of(raw).items() <= every.items()
-        assert wanted.matches(wanted.properties_of(raw)) == wanted.matches(every)
+    texts = [build_properties(each) for each in several]
+    for text in (*texts, texts[0][:-1], b"".join(texts), b"a\x01\x02\x01x\x02b\x011", b"a\x01\xff\xe2\x82\x02b\x015"):
+        assert chooses(expression, text) == matches(parse_properties(text))
+
+
+@given(expressions, expressions, expressions, properties)
+def test_what_is_required_is_true_exactly_where_the_whole_is(
+    one: str, other: str, third: str, given_properties: dict[str, str]
+) -> None:
+    try:
+        part = parse_expression(f"({one}) AND (({other}) AND ({third}))")
+    except ExpressionError:
+        return
+    required = requirements(part)
+    assert all(letter_of(each, given_properties) == "T" for each in required) == (
+        letter_of(part, given_properties) == "T"
+    )
+    assert len({names(each) for each in required}) == len(required)
+
+
+def test_each_property_is_required_on_its_own() -> None:
+    part = parse_expression("a > 5 AND (b = 'x' OR c = 'y') AND (a < 10 AND b IS NOT NULL) AND TRUE")
+    assert [sorted(names(each)) for each in requirements(part)] == [[], ["a"], ["b"], ["b", "c"]]
 
 
 def test_of_several_properties_with_one_name_the_last_counts() -> None:
-    wanted = sql92_filter("a = '2' AND ab IS NULL")
-    assert wanted.properties_of(b"a\x011\x02b\x01a\x01x\x02a\x012\x02a\x01\x02xa\x013\x02") == {"a": "2"}
-    assert sql92_filter("TRUE").properties_of(b"a\x011\x02") == {}
+    text = b"a\x011\x02b\x01a\x01x\x02a\x012\x02a\x01\x02xa\x013\x02"
+    assert chooses("a = '2' AND ab IS NULL", text)
+    assert not chooses("a = '1'", text)
+    assert chooses("TRUE", text)
+    assert not chooses("FALSE AND a = '2'", text)
 
 
 # -- three-valued logic ---------------------------------------------------------------------------------------------
