@@ -123,6 +123,7 @@ def test_after_a_kill_nothing_is_passed_over(broker: WholeBroker, tmp_path: Path
     broker.parts.bit_maps.persist_now()  # type: ignore[union-attr]
     subscribe(broker, client, BLUE, version=2)  # not saved before the kill
     send(broker, 50)
+    assert broker.parts.store.flush()
     again = broker.crash_image(tmp_path / "after")
     client = again.connect()
     subscribe(again, client, RED, version=3)
@@ -132,6 +133,7 @@ def test_after_a_kill_nothing_is_passed_over(broker: WholeBroker, tmp_path: Path
 
 def test_a_clock_that_was_set_back_makes_nobody_miss_a_message(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store", **SETTINGS)
+    subscribe(broker, broker.connect(), BLUE, group="other")
     send(broker, 20)
     broker._start_ms -= 3_600_000
     client = broker.connect()

@@ -185,7 +185,7 @@ def test_a_lost_extension_is_never_written_over_with_other_messages(tmp_path: Pa
     again = extended(directory)
     fill(again, 10, 10)
     found = [position_of(code) for code in codes(again)]
-    assert min(found[10:]) > max(found[:10])
+    assert min(found[10:]) == -(-10 * 32_767 // 200) * 200, "behind whatever ten messages can have had"
     assert tagged(again, "A") == sorted([*[b"%d" % n for n in range(10)], *in_turn(20, 10)], key=int)
 
 
