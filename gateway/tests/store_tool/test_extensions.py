@@ -58,6 +58,7 @@ def test_damage_of_an_extension_is_found_and_mended(directory: Path) -> None:
     assert run("repair", "--apply", directory).exit_code == 0
     assert run("verify", directory).exit_code == 0
     assert not is_address(tags_code_at(directory, 1))
+    assert not list((directory / EXTENSION).parent.iterdir())
     assert numbers(opened(directory, SETTINGS)) == ALL_RED
 
 

@@ -11,6 +11,7 @@ import pytest
 from gateway.delivery.filters.bloom import BloomShape
 from gateway.delivery.filters.group_bits import FORGOTTEN_AFTER_MS, GroupBitMaps
 from gateway.delivery.filters.sql92 import sql92_filter
+from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.tests.store import apache_directory
 from wire.bodies.subscriptions import SubscriptionData
 
@@ -228,6 +229,17 @@ def test_a_forgotten_group_is_born_anew(made: Made) -> None:
     made.table.remember("g", SubscriptionData("T", "n >= 20", expression_type="SQL92"), sql92_filter("n >= 20"))
     assert made.takes("g", "n >= 20", BORN_MS + 1, bytes(14)) is True
     assert made.takes("g", "n >= 20", made.now_ms + 1, bytes(14)) is False
+
+
+def test_a_forgotten_group_that_still_pulls_is_known_again(made: Made) -> None:
+    filters, wanted = SubscribedFilters(made.table), SubscriptionData("T", "n >= 20", expression_type="SQL92")
+    filters.register("g", [wanted])
+    made.table.persist()
+    made.now_ms += FORGOTTEN_AFTER_MS + 1
+    made.table.persist()
+    assert filters.by_bit_map("g", "T") is None
+    filters.find("g", wanted, 0)
+    assert filters.by_bit_map("g", "T") is not None
 
 
 def test_groups_beyond_the_limit_have_no_bits(tmp_path: Path) -> None:
