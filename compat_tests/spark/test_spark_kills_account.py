@@ -14,6 +14,9 @@ from compat_tests.spark.kills import Outcome, Report, run_seed, summary
 from compat_tests.spark.trials import LOCAL, NOTHING, Comparison, Trial
 
 GAVE_UP = {"failed": "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back"}
+GAVE_UP_INITIALIZING = {
+    "failed": "[STREAM_FAILED] Query terminated with exception: Python worker failed to connect back."
+}
 DEFECT = {"failed": "gateway.spark.errors.CheckpointRefused: it has version 2"}
 
 
@@ -91,10 +94,10 @@ def test_a_driver_may_not_die_by_itself_even_after_a_kill(tmp_path: Path) -> Non
 
 
 def test_a_run_that_spark_gave_up_before_it_began_is_started_again_and_counted(tmp_path: Path) -> None:
-    made = trial(tmp_path, GAVE_UP, {})
+    made = trial(tmp_path, GAVE_UP, GAVE_UP_INITIALIZING, {})
     made.do()
-    assert cast("FakeDriver", made.driver).told == ["archive", "archive"]
-    assert made.starts_given_up == 1
+    assert cast("FakeDriver", made.driver).told == ["archive", "archive", "archive"]
+    assert made.starts_given_up == 2
 
 
 def test_spark_may_not_give_up_in_the_middle_of_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +113,8 @@ def test_spark_may_not_give_up_at_once(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_spark_may_not_give_up_again_and_again(tmp_path: Path) -> None:
-    with pytest.raises(AssertionError, match="could not start Python 3 times"):
-        trial(tmp_path, GAVE_UP, GAVE_UP, GAVE_UP).do()
+    with pytest.raises(AssertionError, match="could not start Python 10 times"):
+        trial(tmp_path, *[GAVE_UP] * trials.STARTS).do()
 
 
 def test_a_seed_whose_rows_are_wrong_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
