@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.requests.pop import LATE_MS, refuse_unstored
 from gateway.broker.requests.pop_ack import check_invisible
 from gateway.broker.requests.pop_sources import Source, check_pop_place
-from gateway.broker.requests.pop_taking import Pop, PopTaking
+from gateway.broker.requests.pop_taking import Pop, PopTaking, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
@@ -216,13 +216,12 @@ class PopLite:
         if is_over:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
             return
-        try:
+
+        def again() -> None:
             self._check(header)  # the topic may be gone
             self._start(request, header, deadline_ms)
-        except RequestRefused as refusal:
-            request.answer(refusal.code, remark=refusal.remark)
-        except OSError as error:  # must not reach the other held pops, nor the senders that woke them
-            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
+
+        answer_refusals(request, again)
 
     def _found_nothing(self, request: Request, header: PopLiteMessageRequest, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

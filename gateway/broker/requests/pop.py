@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.broker.requests.pop_ack import check_invisible
 from gateway.broker.requests.pop_sources import PopSources, SourceOrder, check_pop_place
-from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken
+from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
@@ -333,15 +333,14 @@ class PopMessage:
         if is_over:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
             return
-        try:
+
+        def again() -> None:
             accepts = self._checked(pop.header)  # the topic may be gone
             now_ms = self._clock_ms()
             deadline_ms = min(pop.deadline_ms, now_ms + self._longest_wait_ms(pop.header))  # the clock may be set back
             self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
-        except RequestRefused as refusal:
-            request.answer(refusal.code, remark=refusal.remark)
-        except OSError as error:  # must not reach the other held pops, nor the senders that woke them
-            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
+
+        answer_refusals(request, again)
 
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

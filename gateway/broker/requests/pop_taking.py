@@ -16,6 +16,7 @@ from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record_fields import queue_offset_at, total_size_at
 
@@ -168,6 +169,9 @@ class PopTaking:
 
         def have_read(result: GetResult | BaseException) -> None:
             self._positions.end_read(key)
+            answer_refusals(pop.request, lambda: take(result))
+
+        def take(result: GetResult | BaseException) -> None:
             if isinstance(result, BaseException):
                 log.error("read failed", topic=topic, queue=queue_id, error=repr(result))
                 pop.remark = f"reading the store failed: {result}"
@@ -228,3 +232,13 @@ def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
             offsets.append(queue_offset_at(part, at))
             at += total_size_at(part, at)
     return offsets
+
+
+def answer_refusals(request: Request, go_on: Callable[[], None]) -> None:
+    """Go on with a pop that waited: what stops it is its answer, and nothing to those who woke it."""
+    try:
+        go_on()
+    except RequestRefused as refusal:
+        request.answer(refusal.code, remark=refusal.remark)
+    except OSError as error:
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.errors import RequestRefused
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -128,3 +129,23 @@ def test_messages_that_are_read_to_come_again_do_not_when_their_topic_was_made_a
     broker.wait(2)
     assert broker.messages(RETRY_TOPIC) == []
     assert bodies(pop(broker, client)) == [b"x"]
+
+
+def test_a_pop_that_is_refused_after_it_waited_for_the_disk_is_told_so(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = filled(broker, "a")
+    reads: list[Callable[[], None]] = []
+    monkeypatch.setattr(MessageStore, "get_messages_now", lambda *_: None)
+    broker.in_thread = lambda job, done: reads.append(lambda: done(job()))
+    assert broker.ask_all(client, POP, popping()) == []
+
+    def refuse(*_: object) -> None:
+        raise RequestRefused(ResponseCode.SYSTEM_BUSY, "the broker keeps no more offsets")
+
+    monkeypatch.setattr(type(broker.parts.offsets), "commit", refuse)
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    (answer,) = client.received()
+    assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, "the broker keeps no more offsets")
