@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LEAST_PYTHON: Final = (3, 11)
 LEAST_VERSIONS: Final = {"pyspark": (4, 2), "pyarrow": (18, 0), "numpy": (1, 26), "pandas": (2, 2)}
+WORKER_PACKAGES: Final = ("pyarrow", "numpy")
 LEAST_JAVA: Final = 17
 """What Spark 4 runs on."""
 
@@ -34,7 +35,7 @@ def register(spark: SparkSession) -> None:
     """
     problems = package_problems()
     if not problems:
-        problems = java_problems(spark)
+        problems = java_problems(spark) + worker_problems(spark)
     if problems:
         raise NotReady("the data source rocketmq cannot be used:\n- " + "\n- ".join(problems))
     from gateway.spark.source import RocketMQDataSource
@@ -64,6 +65,29 @@ def java_problems(spark: SparkSession) -> list[str]:
     text = str(context._jvm.System.getProperty("java.specification.version"))
     version = numbers(text)
     return [] if version >= (LEAST_JAVA,) else [f"Java is {text}; Spark takes {LEAST_JAVA} or later"]
+
+
+def worker_problems(spark: SparkSession) -> list[str]:
+    """What is wrong with the Python of the workers, where these run on this machine.
+
+    Spark takes ``python3`` of the path unless it is told otherwise, whichever Python the driver runs on.
+    """
+    context = getattr(spark, "_sc", None)
+    if context is None or not context.master.startswith("local"):
+        return []
+    python = shutil.which(context.pythonExec)
+    if python == sys.executable:
+        return []
+    advice = f"start the session with PYSPARK_PYTHON={sys.executable} in the environment"
+    if python is None:
+        return [f"Spark's workers are to run on {context.pythonExec}, which is not there: {advice}"]
+    found = subprocess.run(  # noqa: S603
+        [python, "-c", f"import {', '.join(WORKER_PACKAGES)}"], capture_output=True, text=True, check=False
+    )
+    if found.returncode == 0:
+        return []
+    reason = (found.stderr.strip().splitlines() or [f"exit status {found.returncode}"])[-1]
+    return [f"Spark's workers run on {python}, which lacks something: {reason}; {advice}"]
 
 
 def java_before_start() -> str | None:

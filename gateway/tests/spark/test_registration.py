@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +12,21 @@ import pytest
 
 from gateway.spark import register, registration
 from gateway.spark.errors import NotReady
-from gateway.spark.registration import java_before_start, java_problems, numbers, package_problems
+from gateway.spark.registration import (
+    java_before_start,
+    java_problems,
+    numbers,
+    package_problems,
+    worker_problems,
+)
 
 
 class Session:
     """A session that notes what is registered."""
 
-    def __init__(self, java: str) -> None:
+    def __init__(self, java: str, python: str = sys.executable, master: str = "local[2]") -> None:
         system = SimpleNamespace(getProperty=lambda _: java)
-        self._sc = SimpleNamespace(_jvm=SimpleNamespace(System=system))
+        self._sc = SimpleNamespace(_jvm=SimpleNamespace(System=system), master=master, pythonExec=python)
         self.registered: list[Any] = []
         self.dataSource = SimpleNamespace(register=self.registered.append)
 
@@ -47,9 +54,39 @@ def test_an_old_java_is_told_of() -> None:
         register(session)
 
 
-def test_a_session_over_connect_has_its_java_elsewhere() -> None:
+def test_a_session_over_connect_has_its_java_and_its_workers_elsewhere() -> None:
     session: Any = SimpleNamespace()
     assert java_problems(session) == []
+    assert worker_problems(session) == []
+
+
+def a_python(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def test_workers_on_another_python_without_the_packages_are_told_of(tmp_path: Path) -> None:
+    bare = a_python(tmp_path / "python3", "echo \"ModuleNotFoundError: No module named 'pyarrow'\" >&2; exit 1")
+    session: Any = Session("17", bare)
+    with pytest.raises(NotReady, match=f"run on {bare}, which lacks .* 'pyarrow'; .*PYSPARK_PYTHON={sys.executable}"):
+        register(session)
+
+
+def test_workers_on_another_python_that_is_not_there_are_told_of(tmp_path: Path) -> None:
+    session: Any = Session("17", str(tmp_path / "python3"))
+    assert worker_problems(session)[0].endswith(f"PYSPARK_PYTHON={sys.executable} in the environment")
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]"])
+def test_workers_on_another_python_with_the_packages_are_fine(tmp_path: Path, master: str) -> None:
+    session: Any = Session("17", a_python(tmp_path / "python3", "exit 0"), master)
+    assert worker_problems(session) == []
+
+
+def test_workers_of_a_cluster_are_elsewhere() -> None:
+    session: Any = Session("17", "/nowhere/python3", "spark://master:7077")
+    assert worker_problems(session) == []
 
 
 def test_this_environment_has_what_it_needs() -> None:
