@@ -325,7 +325,10 @@ class ArchiveTrial(Trial):
         for folder in taken:
             for name in (f"{last}", f"{last}.compact"):
                 (folder / name).unlink(missing_ok=True)
-                (folder / f".{name}.crc").unlink(missing_ok=True)
+            # Checksums, and what a driver that was really killed left half written: this one died before it.
+            for pattern in (f".{last}.*", f"..{last}.*"):
+                for path in folder.glob(pattern):
+                    path.unlink()
         self.note(f"batch {last} without {', '.join(folder.name for folder in taken)}", "driver, made up")
 
     def _settle(self) -> None:
