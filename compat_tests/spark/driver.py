@@ -27,6 +27,7 @@ import psutil
 
 from compat_tests.environment import REPOSITORY
 from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
+from gateway.spark.pipelines.first_batch import forget_half_written
 
 START_TIMEOUT_S = 300.0
 GONE_TIMEOUT_S = 120.0
@@ -246,6 +247,7 @@ class Orders:
     def copy(self, source: Mapping[str, str], sink: Mapping[str, str], sink_format: str) -> dict[str, Any]:
         """Copy what there is into another topic."""
         reader = self._spark.readStream.format("rocketmq").options(**source).schema("body binary, tags string")
+        forget_half_written(self._spark, sink["checkpointLocation"])  # or Spark refuses it
         writer = reader.load().writeStream.format(sink_format).options(**sink)
         return _ended(writer.trigger(availableNow=True).start())
 

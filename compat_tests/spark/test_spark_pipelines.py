@@ -42,6 +42,22 @@ def test_an_archive_has_each_message_once_over_runs_and_few_files(table: Table) 
     assert 2 <= len(files) <= 4  # one a run; two at midnight
 
 
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_an_archive_begins_where_a_driver_was_killed_while_it_noted_the_first_batch(
+    table: Table, is_planned: bool
+) -> None:
+    path = table.folder / "archive"
+    offsets = path / "_checkpoint" / "offsets"
+    table.fill([b"a", b"b"])
+    if is_planned:
+        assert archived(table, path).count() == 2
+    offsets.mkdir(parents=True, exist_ok=True)
+    for name in (".0.5c2ba5a1.tmp", "..0.5c2ba5a1.tmp.crc"):
+        (offsets / name).write_bytes(b"v1")
+    assert archived(table, path).count() == 2
+    assert (offsets / ".0.5c2ba5a1.tmp").exists() is is_planned
+
+
 def test_bodies_in_csv_become_values_and_what_is_none_keeps_its_bytes(table: Table) -> None:
     table.fill([b"7,1.5", b"8,2.5", b"nine,1"])
     rows = archived(table, table.folder / "archive", body_format="csv", schema="id bigint, total double").collect()

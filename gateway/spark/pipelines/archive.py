@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.spark.errors import OptionRefused
 from gateway.spark.pipelines.decoding import BYTES, check_decoding, decoded
+from gateway.spark.pipelines.first_batch import forget_half_written
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -63,6 +64,8 @@ def start_archive(spark: SparkSession, options: ArchiveOptions) -> Any:
     check_decoding(options.body_format, options.schema)
     if options.date_of not in _DAYS:
         raise OptionRefused(f"date_of is {options.date_of!r}; it must be {STORED} or {BORN}")
+    checkpoint = options.checkpoint or f"{options.path.rstrip('/')}/{CHECKPOINT}"
+    forget_half_written(spark, checkpoint)
     source = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(options.max_offsets), **options.source}
     reader = spark.readStream.format("rocketmq").options(**source)
     rows = (reader.schema(_schema(options)) if options.columns else reader).load()
@@ -70,7 +73,7 @@ def start_archive(spark: SparkSession, options: ArchiveOptions) -> Any:
         _arranged(rows, options, spark.sparkContext.defaultParallelism)
         .writeStream.format("parquet")
         .option("path", options.path)
-        .option("checkpointLocation", options.checkpoint or f"{options.path.rstrip('/')}/{CHECKPOINT}")
+        .option("checkpointLocation", checkpoint)
         .option("maxRecordsPerFile", str(options.max_file_rows))
         .partitionBy("eventDate", "topic")
     )
