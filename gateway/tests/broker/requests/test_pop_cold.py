@@ -132,8 +132,10 @@ def test_messages_that_are_read_to_come_again_do_not_when_their_topic_was_made_a
 
 
 def test_a_pop_that_is_refused_after_it_waited_for_the_disk_is_told_so(
-    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 0)  # queue 0 comes first
+    broker = WholeBroker(tmp_path / "store", pop_from_retry_probability=0)
     client = filled(broker, "a")
     reads: list[Callable[[], None]] = []
     monkeypatch.setattr(MessageStore, "get_messages_now", lambda *_: None)
