@@ -176,6 +176,9 @@ class Trial(ABC):
             if failed is None:
                 return
             self.note(f"query failed: {_reason(failed)}")
+            if self.dies_as_told():  # its Java is dead, and its Python could still tell
+                self.driver.kill()
+                return
             if killed != NOTHING:
                 return
             assert any(text in failed for text in _SPARK_GAVE_UP), failed[:1500]
