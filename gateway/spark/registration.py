@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LEAST_PYTHON: Final = (3, 11)
 LEAST_VERSIONS: Final = {"pyspark": (4, 2), "pyarrow": (18, 0), "numpy": (1, 26), "pandas": (2, 2)}
 WORKER_PACKAGES: Final = ("pyarrow", "numpy")
+RUN_TIMEOUT_S: Final = 30
+"""For a look at another program."""
 LEAST_JAVA: Final = 17
 """What Spark 4 runs on."""
 
@@ -81,9 +83,11 @@ def worker_problems(spark: SparkSession) -> list[str]:
     advice = f"start the session with PYSPARK_PYTHON={sys.executable} in the environment"
     if python is None:
         return [f"Spark's workers are to run on {context.pythonExec}, which is not there: {advice}"]
-    found = subprocess.run(  # noqa: S603
-        [python, "-c", f"import {', '.join(WORKER_PACKAGES)}"], capture_output=True, text=True, check=False
-    )
+    command = [python, "-c", f"import {', '.join(WORKER_PACKAGES)}"]
+    try:
+        found = subprocess.run(command, capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError) as error:
+        return [f"Spark's workers are to run on {python}, which cannot be run ({error}): {advice}"]
     if found.returncode == 0:
         return []
     reason = (found.stderr.strip().splitlines() or [f"exit status {found.returncode}"])[-1]
@@ -101,7 +105,9 @@ def java_before_start() -> str | None:
     if java is None:
         return f"there is no Java: {advice}"
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603
+        said = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, timeout=RUN_TIMEOUT_S, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         return f"{java} cannot be run ({error}): {advice}"
     match = re.search(r'version "([^"]+)"', said.stderr)

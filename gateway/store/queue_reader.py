@@ -412,10 +412,6 @@ class _Choice:
         """Whether a record of this size does not go in any more; the first one always does."""
         return self.count >= self._max_count or (self.count > 0 and self.total_bytes + size > self._max_bytes)
 
-    def is_gone(self, position: int, size: int) -> bool:
-        """Whether a unit leads to no record: deleted, a filler, or a size that no record has."""
-        return position < self._log_min or not 0 < size <= self._largest
-
     def spans(
         self, units: list[tuple[Any, ...]], count: int, max_bytes: int, accepts: AcceptsCode | None
     ) -> tuple[list[_Span], int]:
@@ -437,7 +433,7 @@ class _Choice:
         size: i64
         for number in range(self.examined, len(units)):
             position, size, code = units[number]
-            if position < log_min or not 0 < size <= largest:  # is_gone
+            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or no size of a record
                 self.gone = True
                 continue
             if position == last or (accepts is not None and not accepts(code)):
@@ -529,7 +525,7 @@ class _Choice:
                 has_room = False
                 break
             examined += 1
-            if position < log_min or not 0 < size <= largest:  # is_gone, without a call for each message
+            if position < log_min or not 0 < size <= largest:  # deleted, a filler, or no size of a record
                 self.gone = True
                 continue
             if accepts is not None and not accepts(code):

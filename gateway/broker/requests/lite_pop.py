@@ -16,7 +16,7 @@ from gateway.broker.requests.pop_ack import check_invisible
 from gateway.broker.requests.pop_sources import Source, check_pop_place
 from gateway.broker.requests.pop_taking import Pop, PopTaking, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING
-from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, is_parent
@@ -103,8 +103,7 @@ class PopLite:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "the poll time was over before the pop")
             return
         self._check(header)
-        poll_ms = min(max(header.poll_time, 0), self._longest_hold_ms)
-        self._start(request, header, min(born_ms, now_ms) + poll_ms)
+        self._start(request, header, min(born_ms, now_ms) + longest_wait_ms(header.poll_time, self._longest_hold_ms))
 
     def _check(self, header: PopLiteMessageRequest) -> None:
         topic, group = header.topic or "", header.consumer_group or ""
@@ -219,7 +218,8 @@ class PopLite:
 
         def again() -> None:
             self._check(header)  # the topic may be gone
-            self._start(request, header, deadline_ms)
+            wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
+            self._start(request, header, min(deadline_ms, self._clock_ms() + wait_ms))  # the clock may be set back
 
         answer_refusals(request, again)
 

@@ -19,7 +19,7 @@ from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken, answer_ref
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
-from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import (
     NORMAL,
     ORDER_REVIVE_QUEUE,
@@ -160,11 +160,8 @@ class PopMessage:
             return
         accepts = self._checked(header)
         # A client whose clock is ahead does not wait longer than it asked for.
-        deadline_ms = min(born_ms, now_ms) + self._longest_wait_ms(header)
+        deadline_ms = min(born_ms, now_ms) + longest_wait_ms(header.poll_time, self._limits.longest_hold_ms)
         self._start(Pop(request, header, accepts, deadline_ms, now_ms))
-
-    def _longest_wait_ms(self, header: PopMessageRequest) -> int:
-        return min(max(header.poll_time, 0), self._limits.longest_hold_ms)
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -337,7 +334,8 @@ class PopMessage:
         def again() -> None:
             accepts = self._checked(pop.header)  # the topic may be gone
             now_ms = self._clock_ms()
-            deadline_ms = min(pop.deadline_ms, now_ms + self._longest_wait_ms(pop.header))  # the clock may be set back
+            wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
+            deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
             self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
 
         answer_refusals(request, again)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from gateway.broker.requests.pop_taking import answer_refusals
 from gateway.delivery.pop.order import AckFault
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
@@ -297,10 +298,8 @@ class PopAcks:
 
         def found(message: StoredMessage | BaseException | None) -> None:
             name = message.property_map.get(PropertyName.LITE_TOPIC) if isinstance(message, StoredMessage) else None
-            try:
-                self._change(request, replace(header, topic=lite_queue(header.topic, name)) if name else header)
-            except RequestRefused as refusal:
-                request.answer(refusal.code, remark=refusal.remark)
+            named = replace(header, topic=lite_queue(header.topic, name)) if name else header
+            answer_refusals(request, lambda: self._change(request, named))
 
         self._cold_reads.read(lambda: self._store.message_at(at), found)
 

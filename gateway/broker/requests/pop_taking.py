@@ -235,7 +235,7 @@ def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
 
 
 def answer_refusals(request: Request, go_on: Callable[[], None]) -> None:
-    """Go on with a pop that waited: what stops it is its answer, and nothing to those who woke it."""
+    """Go on with a request that waited: what stops it is its answer, and nothing to those who woke it."""
     try:
         go_on()
     except RequestRefused as refusal:

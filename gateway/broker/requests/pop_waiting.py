@@ -12,7 +12,7 @@ from gateway.broker.requests.pop import LATE_MS
 from gateway.broker.requests.pop_sources import check_pop_place
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
-from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
@@ -105,17 +105,17 @@ class PopWaiting:
         if self._has_message(header):
             request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
             return
-        self._hold(request, header, accepts, min(born_ms, now_ms) + self._longest_wait_ms(header))
+        wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
+        self._hold(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
 
-    def _longest_wait_ms(self, header: NotificationRequest) -> int:
-        return min(max(header.poll_time, 0), self._longest_hold_ms)
-
-    def _hold(self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int) -> None:
+    def _hold(
+        self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int, wait_ms: int
+    ) -> None:
         def resume(is_over: bool) -> None:
             if is_over or self._has_message(header):
                 request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=not is_over))
             else:
-                self._hold(request, header, accepts, min(deadline_ms, self._clock_ms() + self._longest_wait_ms(header)))
+                self._hold(request, header, accepts, min(deadline_ms, self._clock_ms() + wait_ms), wait_ms)
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         outcome = self._notified.hold(HeldPop(key, accepts, deadline_ms, request.channel, resume))

@@ -64,6 +64,11 @@ class HeldPop:
         self.woken = False
 
 
+def longest_wait_ms(poll_time_ms: int, longest_hold_ms: int) -> int:
+    """For how long one is held who asks to wait for ``poll_time_ms``."""
+    return min(max(poll_time_ms, 0), longest_hold_ms)
+
+
 class HeldPops:
     """The held requests of one kind.
 

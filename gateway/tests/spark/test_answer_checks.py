@@ -3,10 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-
 from gateway.cli.answer_checks import DecisionChecker
 from gateway.client import ReceivedMessage, TransactionState
 from gateway.spark.decisions import Decisions, Half, Halves
