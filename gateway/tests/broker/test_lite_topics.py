@@ -171,6 +171,17 @@ def test_a_pop_that_finds_nothing_in_time_is_told_so(broker: WholeBroker) -> Non
     assert (answer.code, answer.ext_fields["reviveQid"]) == (ResponseCode.POLLING_TIMEOUT, "999")
 
 
+def test_a_pop_that_looks_again_after_the_clock_was_set_back_waits_no_longer_for_that(broker: WholeBroker) -> None:
+    consumer = LiteConsumer(broker).subscribe("a")
+    consumer.wait(5_000)
+    broker._start_ms -= 3_600_000
+    broker.wait(0.5)
+    broker.parts.lite.held.wake(consumer.client_id, consumer.group)
+    broker.wait(6)
+    (answer,) = consumer.peer.received()
+    assert answer.code == ResponseCode.POLLING_TIMEOUT
+
+
 def test_what_is_not_acknowledged_comes_again_with_its_count_when_its_time_is_over(broker: WholeBroker) -> None:
     consumer = LiteConsumer(broker).subscribe("a")
     send(broker, "a", "1", "2")

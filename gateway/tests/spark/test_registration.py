@@ -78,6 +78,14 @@ def test_workers_on_another_python_that_is_not_there_are_told_of(tmp_path: Path)
     assert worker_problems(session)[0].endswith(f"PYSPARK_PYTHON={sys.executable} in the environment")
 
 
+def test_workers_on_a_python_that_cannot_be_run_are_told_of(tmp_path: Path) -> None:
+    python = tmp_path / "python3"
+    python.write_bytes(b"\x7fELF, but no program")
+    python.chmod(0o755)
+    session: Any = Session("17", str(python))
+    assert "python3, which cannot be run (" in worker_problems(session)[0]
+
+
 @pytest.mark.parametrize("master", ["local", "local[2]"])
 def test_workers_on_another_python_with_the_packages_are_fine(tmp_path: Path, master: str) -> None:
     session: Any = Session("17", a_python(tmp_path / "python3", "exit 0"), master)
