@@ -13,12 +13,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 
+from compat_tests import frames
 from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
 from compat_tests.images import image
 
@@ -37,6 +39,7 @@ APACHE_ONLY: dict[str, str] = {
     "transactionOpBatchInterval": "500",
 }
 START_TIMEOUT_S = 60.0
+CLUSTER = "DefaultCluster"
 PEERS = ("gateway-host", "gateway-container", "rocketmq-5.5.0")
 
 
@@ -264,9 +267,18 @@ class ApacheContainer:
             container.start()
             wait_until(lambda: container.logs().count(b"The broker[") > boots, "a boot", timeout_s=120)
             assert self.nameserver == f"{container_address(self._container)}:{self._nameserver_port}"
-            return
-        self._container.start()
-        self.nameserver = f"{container_address(self._container)}:{self._nameserver_port}"
+        else:
+            self._container.start()
+            self.nameserver = f"{container_address(self._container)}:{self._nameserver_port}"
+        wait_until(self._has_routes, "the routes of the topics that every broker has", timeout_s=60)
+
+    def _has_routes(self) -> bool:
+        """A broker whose first registration failed on a busy machine boots nevertheless, and repeats it 10 s later."""
+        asked = frames.request(frames.GET_ROUTE, {"topic": f"{CLUSTER}_REPLY_TOPIC"})
+        with suppress(OSError):
+            answer = frames.ask((container_address(self._container), self._nameserver_port), asked)
+            return answer is not None and answer.code == 0
+        return False
 
     def kill(self) -> None:
         self._container.get_wrapped_container().kill()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from compat_tests.peers import CLUSTER
 from compat_tests.scenarios import Scene
 
-REPLIERS_CLUSTER = "DefaultCluster"
 SYSTEM_ERROR = 1
 
 
@@ -27,12 +27,12 @@ def test_a_request_that_nobody_answers_times_out(scene: Scene) -> None:
 
 
 def test_a_reply_that_cannot_be_passed_on_is_refused_with_the_reason(scene: Scene) -> None:
-    nobody = scene.run("reply-to", cluster=REPLIERS_CLUSTER)
+    nobody = scene.run("reply-to", cluster=CLUSTER)
     assert (nobody["code"], nobody.text("remark")) == (
         SYSTEM_ERROR,
         "reply message properties[REPLY_TO_CLIENT] is null",
     )
-    gone = scene.run("reply-to", cluster=REPLIERS_CLUSTER, client="10.0.0.9@gone")
+    gone = scene.run("reply-to", cluster=CLUSTER, client="10.0.0.9@gone")
     assert (gone["code"], gone.text("remark")) == (
         SYSTEM_ERROR,
         "push reply message fail, channel of <10.0.0.9@gone> not found.",
