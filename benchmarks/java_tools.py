@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,8 +72,18 @@ class Running:
     process: subprocess.Popen[str]
 
     def result(self, timeout_s: float = 300.0) -> dict[str, Any]:
-        """Its one line of JSON."""
-        out, err = self.process.communicate(timeout=timeout_s)
+        """Its one line of JSON.
+
+        :raises BenchmarkError: there is none, or not in time; the program is gone then.
+        """
+        try:
+            out, err = self.process.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGQUIT)  # a JVM tells what its threads do
+            time.sleep(1)  # noqa: TID251 - it is printed by another process
+            self.process.kill()
+            out, err = self.process.communicate()
+            raise BenchmarkError(f"{self.process.args!r} did not end in {timeout_s:.0f} s:\n{err}{out}") from None
         lines = [line for line in out.splitlines() if line.startswith("{")]
         if not lines:
             raise BenchmarkError(f"{self.process.args!r} printed no result:\n{out[-2000:]}{err[-2000:]}")

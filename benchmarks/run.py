@@ -40,6 +40,8 @@ def main() -> None:
         sys.exit(f"no such row: {', '.join(unknown)}; there are: {', '.join(row.name for row in ROWS)}")
     effort = QUICK if options.quick else FULL
     kinds = tuple(kind for kind in KINDS if options.only in (None, kind))
+    effort_name = "quick" if options.quick else "full"
+    output = options.output or CACHE / "results" / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     results: table.Results = {}
     failures = []
     for row in rows:
@@ -52,9 +54,8 @@ def main() -> None:
                 else:
                     results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
                     print(f"{row.name:20}{kind:9}{_brief(measured)}", flush=True)
+                    table.write(output, rows, results, effort_name)  # each time: hours of it may be ended before
     print("\n" + "\n".join(table.lines(rows, results)))
-    output = options.output or CACHE / "results" / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
-    table.write(output, rows, results, "quick" if options.quick else "full")
     output.with_suffix(".svg").write_text(plot.ratios(rows, results))
     print(f"\n{output}\n{output.with_suffix('.svg')}")
     if failures:
