@@ -31,7 +31,7 @@ from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
 from gateway.errors import GatewayError
-from gateway.membership.consumers import Consumers
+from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 
     from gateway.broker.requests.assignments import QueuesOf
     from gateway.clock import Milliseconds
+    from gateway.remoting.channel import Channel
     from gateway.store.files import FileLayer
     from gateway.store.put_result import Dispatched
 
@@ -149,7 +150,7 @@ class BrokerParts:
         self.modes = RequestModes(path=config / "messageRequestMode.json", in_thread=in_thread)
         self.delay_offsets = DelayOffsets(config / "delayOffset.json", in_thread)
         self.producers = Producers()
-        self.consumers = Consumers(groups=self.groups)
+        self.consumers = Consumers(groups=self.groups, notify=self._tell_member)
         self.locks = QueueLocks(clock)
         self.filters = SubscribedFilters(self.bit_maps)
         self.heartbeats = Heartbeats(
@@ -427,6 +428,15 @@ class BrokerParts:
     def _later(self, delay_ms: int, function: Callable[[], None]) -> Callable[[], None]:
         call = self._reactor.callLater(delay_ms / 1000, function)
         return lambda: call.cancel() if call.active() else None
+
+    def _tell_member(self, channel: Channel, group: str) -> None:
+        """Tell of changed members when the heartbeat that changed them has been answered.
+
+        Upstream tells first. The member then shares out the queues while its heartbeat still waits for the answer,
+        and the heartbeat that should follow, with its subscriptions' new versions, is left out: one at a time.
+        Its pulls are refused until the next one, up to 30 s later.
+        """
+        self.soon(lambda: notify_consumer_ids_changed(channel, group))
 
     # -- small values ---------------------------------------------------------------------------------------
 
