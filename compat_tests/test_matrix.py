@@ -10,7 +10,7 @@ import pytest
 from compat_tests.matrix import command, results
 from compat_tests.matrix.clients import CLIENTS
 from compat_tests.matrix.features import FEATURES, Feature
-from compat_tests.matrix.page import CONTROL, GATEWAY, PAGE, page
+from compat_tests.matrix.page import CONTROL, GATEWAY, KNOWN, PAGE, page
 from compat_tests.matrix.results import Result, Results
 from compat_tests.matrix.stage import Stage
 from compat_tests.scenarios import Scene, receive_all, send_all
@@ -58,6 +58,20 @@ def test_the_page_marks_and_names_failures() -> None:
     text = page(Results([result(GATEWAY, passed=False, reason="3 messages missing"), result(CONTROL, passed=True)]))
     assert "✘ ✔" in text
     assert "Java 5.5.0, tags, the gateway: `3 messages missing`" in text
+
+
+def test_a_failure_of_the_control_is_told_with_its_cause_and_one_of_the_gateway_alone_as_it_came() -> None:
+    node = [Result("node", "auto-topic", peer, False, "2026-01-01", "timed out") for peer in (GATEWAY, CONTROL)]
+    cause = KNOWN["node", "auto-topic"]
+    line = "- Node ali-ons 3.12.0, topics made by sending to them,"
+    assert f"{line} both servers: {cause}." in page(Results(node))
+    assert f"{line} Apache RocketMQ: {cause}." in page(Results(node[1:]))
+    assert f"{line} the gateway: `timed out`" in page(Results(node[:1]))
+
+
+def test_no_stored_failure_is_without_a_cause() -> None:
+    failed = {(each.client, each.feature) for each in results.load().all() if not each.passed}
+    assert failed <= set(KNOWN)
 
 
 @pytest.fixture(scope="module")

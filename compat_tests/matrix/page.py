@@ -17,15 +17,19 @@ _OLD_REQUEST = (
     "request() of clients 5.3.1 to 5.3.3 does not get its answer, whatever the broker ([issue 9319]"
     "(https://github.com/apache/rocketmq/issues/9319)); 4.9.8 and 5.5.0 get theirs"
 )
-_KNOWN = {
+KNOWN = {
     ("java-5.3.3", "request-reply"): _OLD_REQUEST,
     ("spring", "request-reply"): _OLD_REQUEST,
     (
         "node",
         "auto-topic",
     ): "the client asks the name server for the topic's route before it sends, and there is none yet",
+    ("grpc", "dead-letters"): (
+        "a message becomes a dead letter when a consumer of its group would get it once too often, and the row's has "
+        "stopped by then; they are all there 2 s after another has started"
+    ),
 }
-"""Failures with a known cause, which is the client's."""
+"""Failures with a known cause, which is not the gateway's: the control fails too."""
 
 _HEAD = """# Compatibility
 
@@ -83,15 +87,18 @@ def _mark(results: Results, client: str, feature: str, peer: str) -> str:
 def _failures(results: Results) -> Iterator[str]:
     for feature in FEATURES.values():
         for client in CLIENTS.values():
-            failed = [results.get(client.name, feature.name, peer) for peer in (GATEWAY, CONTROL)]
-            known = _KNOWN.get((client.name, feature.name))
-            if known is not None and all(result is not None and not result.passed for result in failed):
-                yield f"- {client.title}, {feature.title}, both servers: {known}."
+            failed = {
+                server: result
+                for peer, server in ((GATEWAY, "the gateway"), (CONTROL, "Apache RocketMQ"))
+                if (result := results.get(client.name, feature.name, peer)) is not None and not result.passed
+            }
+            known = KNOWN.get((client.name, feature.name))
+            if known is not None and "Apache RocketMQ" in failed:
+                servers = "both servers" if len(failed) > 1 else "Apache RocketMQ"
+                yield f"- {client.title}, {feature.title}, {servers}: {known}."
                 continue
-            for peer, server in ((GATEWAY, "the gateway"), (CONTROL, "Apache RocketMQ")):
-                result = results.get(client.name, feature.name, peer)
-                if result is not None and not result.passed:
-                    yield f"- {client.title}, {feature.title}, {server}: `{result.reason}`"
+            for server, result in failed.items():
+                yield f"- {client.title}, {feature.title}, {server}: `{result.reason}`"
 
 
 def _absences() -> Iterator[str]:
