@@ -28,8 +28,8 @@ LITES = 4
 TIMED = 30
 RESET_S = 80
 """From a message to the next one when the offsets are set back in between: 10 s until Java and Go clients tell how far
-they are for the first time, 20 s until a broker's answer that does not come early, 10 s in which they let go of the
-queue, 20 s until clients before 5.x, and Go's, look which queues are theirs; and 20 s for a slow machine."""
+they are for the first time, 20 s until a broker's answer that does not come early; then clients before 5.x, and Go's,
+let go of the queue for 10 s, and look within 20 s which queues are theirs; and 20 s for a slow machine."""
 
 
 Holds = Callable[[Stage], None]

@@ -31,6 +31,10 @@ KNOWN = {
 }
 """Failures with a known cause, which is not the gateway's: the control fails too."""
 
+_NOTES = """- offsets set back while the group consumes: the gateway tells its clients at once, Apache RocketMQ when the
+  pull that they hold is over, up to 20 s later. Java 5.x then begins anew at once; older ones and Go let go of the
+  queue for 10 s, and take it again when they next share out the queues, within 20 s."""
+
 _HEAD = """# Compatibility
 
 Which stock clients can do what with the gateway, and with Apache RocketMQ 5.5.0, the control. Every cell was executed:
@@ -56,6 +60,8 @@ def page(results: Results) -> str:
         "\n".join(rows),
         "\n## What does not hold\n",
         "\n".join(_failures(results)) or "Nothing.",
+        "\n## How long it takes\n",
+        _NOTES,
         "\n## What clients cannot say\n",
         "\n".join(_absences()),
     ]
