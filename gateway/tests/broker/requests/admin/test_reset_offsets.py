@@ -126,6 +126,7 @@ def heartbeat(broker: WholeBroker, client_id: str, language: int, version: int =
     data = HeartbeatData(client_id, consumers=(ConsumerData("group", subscriptions=(wanted,)),))
     command = RemotingCommand(RequestCode.HEART_BEAT, opaque=1, language=language, version=version, body=data.build())
     peer.send(command)
+    broker.turn()
     peer.received()
     return peer
 
