@@ -40,7 +40,7 @@ class AnswerForm:
     def build(self, request: RemotingCommand, *values: object) -> bytes:
         """The frame that answers ``request``, whose header was JSON (``serialize_type`` 0).
 
-        :param values: of the blanks, in their order: numbers, or texts of ASCII letters and digits, which JSON
+        :param values: of the blanks, in their order: numbers, or texts of ASCII letters, digits and commas, which JSON
             writes as they are.
         """
         header = (self._text % (*values, request.opaque)).encode()

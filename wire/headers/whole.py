@@ -44,6 +44,7 @@ WHOLE_HEADERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
     f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): _decoder(header)
     for code, header in (
         (RequestCode.SEND_MESSAGE_V2, ShortSendMessageRequest),
+        (RequestCode.SEND_BATCH_MESSAGE, ShortSendMessageRequest),
         (RequestCode.END_TRANSACTION, EndTransactionRequest),
         (RequestCode.PULL_MESSAGE, PullMessageRequest),
     )

@@ -11,7 +11,7 @@ applications see. Nothing in an id tells which of the two it is.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
 
@@ -67,12 +67,23 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 
 def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
     """The id of the message at ``commit_log_offset`` of the broker at ``store_host`` (packed)."""
-    host = _host_texts.get(store_host)
-    if host is None:
-        if len(_host_texts) >= MAX_CACHED_HOSTS:
-            _host_texts.clear()
-        host = _host_texts[store_host] = store_host.hex().upper()
+    host = _host_texts.get(store_host) or _host_text(store_host)
     return "%s%016X" % (host, commit_log_offset)  # noqa: UP031 - compiled, an f-string formats through two calls
+
+
+def build_offset_message_ids(store_host: bytes, commit_log_offsets: Sequence[int]) -> str:
+    """The ids of some messages of one broker, separated by commas, as a batch is answered."""
+    host = _host_texts.get(store_host) or _host_text(store_host)
+    form = f"{host}%016X," * len(commit_log_offsets)
+    return form[:-1] % tuple(commit_log_offsets)
+
+
+def _host_text(store_host: bytes) -> str:
+    """A broker's part of its ids, and remember it."""
+    if len(_host_texts) >= MAX_CACHED_HOSTS:
+        _host_texts.clear()
+    host = _host_texts[store_host] = store_host.hex().upper()
+    return host
 
 
 def parse_offset_message_id(text: str) -> tuple[bytes, int]:

@@ -45,6 +45,7 @@ __all__ = [
     "MIN_RECORD_BYTES",
     "OutgoingMessage",
     "StoredMessage",
+    "address_flags",
     "build_blank",
     "build_record",
     "check_record",
@@ -54,6 +55,7 @@ __all__ = [
     "record_size",
     "reposition",
     "restated",
+    "topic_field",
 ]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
@@ -238,8 +240,16 @@ def restated(
     )
 
 
+def topic_field(topic: str) -> tuple[int, bytes]:
+    """The magic of records with this topic, and the topic as they keep it, its length before it.
+
+    :raises LocalError: it takes over 255 bytes.
+    """
+    return _topic_fields.get(topic) or _topic_field(topic)
+
+
 def _topic_field(topic: str) -> tuple[int, bytes]:
-    """Magic and length-prefixed topic, and remember them."""
+    """The same, and remember it."""
     raw = topic.encode("utf-8", "replace")
     if len(raw) > MAX_TOPIC_BYTES:
         raise LocalError(f"topic takes {len(raw)} bytes, the limit is {MAX_TOPIC_BYTES}")
@@ -263,6 +273,17 @@ def _hosts_refusal(message: OutgoingMessage) -> LocalError:
     return LocalError(f"hosts take {len(message.born_host)} and {len(message.store_host)} bytes, not 8 or 20 each")
 
 
+def address_flags(message: OutgoingMessage) -> int:
+    """The address bits of its record, which say what head it has (``HEADS``).
+
+    :raises LocalError: a host that is neither 8 nor 20 bytes.
+    """
+    hosts = _PACK_BY_HOSTS.get(len(message.born_host) * 32 + len(message.store_host))
+    if hosts is None:
+        raise _hosts_refusal(message)
+    return hosts[2]
+
+
 def record_size(message: OutgoingMessage) -> int:
     """The bytes its record will take.
 
@@ -271,7 +292,7 @@ def record_size(message: OutgoingMessage) -> int:
     hosts = _PACK_BY_HOSTS.get(len(message.born_host) * 32 + len(message.store_host))
     if hosts is None:
         raise _hosts_refusal(message)
-    _, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
+    _, topic = topic_field(message.topic)
     return hosts[1] + len(message.body) + len(topic) + 2 + len(message.properties)
 
 

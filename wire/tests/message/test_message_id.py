@@ -12,6 +12,7 @@ from wire.message.message_id import (
     UNIQUE_KEY_TAIL,
     UniqueKeys,
     build_offset_message_id,
+    build_offset_message_ids,
     pack_host,
     parse_offset_message_id,
     unpack_host,
@@ -31,6 +32,12 @@ def test_an_id_with_an_ipv6_address_is_longer() -> None:
     text = build_offset_message_id(pack_host("::1", 10911), 0)
     assert text == "0" * 31 + "1" + "00002A9F" + "0" * 16
     assert len(text) == 56
+
+
+@QUICK
+@given(hosts, st.lists(st.integers(0, 2**63 - 1), max_size=5))
+def test_ids_of_a_batch_are_those_of_its_messages(host: bytes, offsets: list[int]) -> None:
+    assert build_offset_message_ids(host, offsets) == ",".join(build_offset_message_id(host, each) for each in offsets)
 
 
 @QUICK

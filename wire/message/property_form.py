@@ -1,0 +1,110 @@
+"""What the property strings of a batch have in common: those of one producer mostly differ in the unique key only.
+
+Such strings are of one *form*: what is in them is found out once, and of all others only that they are of the form,
+which takes comparisons of bytes instead of a dictionary each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wire.message.properties import PropertyName, build_properties
+from wire.message.tags import tags_code
+
+_PAIR_END: Final = 2
+_CLOSED: Final = b"\x02"
+_UNIQUE_KEY: Final = PropertyName.UNIQ_KEY
+_KEYS: Final = PropertyName.KEYS
+_TAGS: Final = PropertyName.TAGS
+_LIGHT_QUEUES: Final = PropertyName.INNER_MULTI_DISPATCH
+_KEY_MARK: Final = f"{_UNIQUE_KEY}\x01".encode()
+
+
+class SharedProperties:
+    """The properties of a batch, which count for each message that has none of its own of that name."""
+
+    __slots__ = ("_missing_of", "_properties")
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._properties = properties
+        self._missing_of: dict[tuple[str, ...], tuple[dict[str, str], bytes]] = {}
+
+    def missing(self, own: Mapping[str, str]) -> tuple[dict[str, str], bytes]:
+        """What a message with these properties lacks, as a map and as a property string."""
+        names = tuple(own)
+        missing = self._missing_of.get(names)
+        if missing is None:
+            lacks = {name: value for name, value in self._properties.items() if name not in own}
+            missing = self._missing_of[names] = (lacks, build_properties(lacks))
+        return missing
+
+
+class PropertyForm:
+    """The form of a property string, taken from one of them. A plain class: it is asked for every message of a batch.
+
+    ``added`` is what has to follow the string so that it has the properties of its batch, too; ``properties_bytes``
+    are both together. ``keys``, ``tag`` and its ``code`` are those of all messages of the form; ``names_light_queues``:
+    they are to be put into light queues, too.
+
+    :param raw: the string.
+    :param own: the same decoded.
+    """
+
+    __slots__ = (
+        "_end",
+        "_head",
+        "_key",
+        "_length",
+        "_start",
+        "_tail",
+        "added",
+        "code",
+        "keys",
+        "names_light_queues",
+        "properties_bytes",
+        "tag",
+    )
+
+    def __init__(self, raw: bytes, own: Mapping[str, str], shared: SharedProperties) -> None:
+        missing = shared.missing(own)
+        lacks = missing[0]
+        self.added = missing[1] if not raw or raw.endswith(_CLOSED) else _CLOSED + missing[1]
+        self.properties_bytes = len(raw) + len(self.added)
+        self.keys: str | None = own.get(_KEYS) or lacks.get(_KEYS)
+        self.tag: str | None = own.get(_TAGS) or lacks.get(_TAGS)
+        self.code = tags_code(self.tag)
+        self.names_light_queues = _LIGHT_QUEUES in own or _LIGHT_QUEUES in lacks
+        key = own.get(_UNIQUE_KEY)
+        self._key = key or lacks.get(_UNIQUE_KEY) or ""
+        self._length = len(raw)
+        start = -1 if key is None else _key_start(raw, key)
+        self._start = start
+        self._end = end = start + len(self._key)
+        # Without a key that can be cut out, only the very same string is of the form.
+        self._head = raw if start < 0 else raw[:start]
+        self._tail = b"" if start < 0 else raw[end:]
+
+    def key_in(self, raw: bytes) -> str | None:
+        """The unique key of a message, "" when neither it nor its batch has one; None: it is not of this form."""
+        if len(raw) != self._length or not raw.startswith(self._head):
+            return None
+        if self._start < 0:
+            return self._key
+        key = raw[self._start : self._end]
+        # Letters and digits: nothing that would end the value, or the name of another.
+        return key.decode() if key.isalnum() and raw.endswith(self._tail) else None
+
+
+def _key_start(raw: bytes, key: str) -> int:
+    """Where the value of the unique key starts that alone may differ; −1 when the string is not as plain as that."""
+    at = raw.find(_KEY_MARK)
+    if at < 0 or (at > 0 and raw[at - 1] != _PAIR_END) or raw.count(_KEY_MARK) != 1:
+        return -1
+    if not key.isascii() or not key.isalnum():
+        return -1
+    start = at + len(_KEY_MARK)
+    end = start + len(key)
+    if raw[start:end] != key.encode() or (end < len(raw) and raw[end] != _PAIR_END):
+        return -1
+    return start
