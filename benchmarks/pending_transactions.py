@@ -28,7 +28,7 @@ from gateway.remoting.dispatch import Dispatch
 from gateway.store.files import RealFiles
 from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.transaction.half_messages import half_of
 from gateway.transaction.limits import TransactionLimits
@@ -152,7 +152,7 @@ class Broker:
         """From closed to serving."""
         self.store.open()
         self.transactions.rebuild()
-        self.store.listen(self.transactions.half_stored)
+        self.store.listen(lambda outcomes: self.transactions.half_stored(list(each_result(outcomes))))
         self.transactions.start()
         self.turn()
 

@@ -32,6 +32,7 @@ from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
+from gateway.store.put_result import each_result
 from gateway.store.store_settings import StoreSettings
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, parse_records
@@ -85,7 +86,7 @@ def fill(directory: Path, count: int, lead_s: float) -> int:
     )
     store.open()
     timers.open()
-    store.listen(timers.arrived)
+    store.listen(lambda outcomes: timers.arrived(each_result(outcomes)))
     for number in range(count):
         due_ms = now_ms() + random.randrange(HOUR_MS, 47 * HOUR_MS)
         store.append(message(number, "far", due_ms), _stored)

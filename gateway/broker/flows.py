@@ -29,10 +29,11 @@ log = EventLog("flows")
 
 
 class Stored(Protocol):
-    """What is asked of a stored message."""
+    """What is asked of stored messages, which are neighbours of one topic."""
 
     topic: str
     size: int
+    count: int
 
 
 class Amount(NamedTuple):
@@ -98,7 +99,7 @@ class Flows:
                     self._add(topic, count, size)
                 topic, count, size = message.topic, 0, 0
                 topics.add(topic)
-            count += 1
+            count += message.count
             size += message.size
         if count:
             self._add(topic, count, size)

@@ -50,6 +50,7 @@ from gateway.settings import FlushDiskType, Settings
 from gateway.store.dispatch import no_bit_map
 from gateway.store.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
+from gateway.store.put_result import each_result, message_count
 from gateway.store.retention import rule_text
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.remoting.channel import Channel
     from gateway.store.files import FileLayer
-    from gateway.store.put_result import Dispatched
+    from gateway.store.put_result import PutOutcome
 
 log = EventLog("broker")
 
@@ -400,22 +401,22 @@ class BrokerParts:
 
     # -- what happened --------------------------------------------------------------------------------------
 
-    def _dispatched(self, messages: list[Dispatched]) -> None:
+    def _dispatched(self, outcomes: list[PutOutcome]) -> None:
         """New messages can be read: tell everyone who waits for some."""
-        self.traffic.stored_messages += len(messages)
-        topics = self.flows.stored(messages)  # who waits for one topic only does not look through all messages
+        self.traffic.stored_messages += message_count(outcomes)
+        topics = self.flows.stored(outcomes)  # who waits for one topic only does not look through all messages
         if HALF_TOPIC in topics or self.transactions.follows_all:
-            self.transactions.half_stored(messages)
+            self.transactions.half_stored(list(each_result(outcomes)))
         if SCHEDULE_TOPIC in topics:
-            self.delays.arrived(messages)
+            self.delays.arrived(each_result(outcomes))
         if self.timers is not None and WHEEL_TIMER_TOPIC in topics:
-            self.timers.arrived(messages)
-        self.held.arrived(messages)
+            self.timers.arrived(each_result(outcomes))
+        self.held.arrived(outcomes)
         if self.settings.fills_light_queues:
-            arrivals = list(light_arrivals(messages))
+            arrivals = list(light_arrivals(outcomes))
             self.held.arrived(arrivals)
             self.lite.arrived(arrivals)
-        self.pops.arrived(messages)
+        self.pops.arrived(outcomes)
 
     def _adopt_queues(self) -> None:
         """Give queues whose topic was created just before a kill their topic again."""

@@ -42,6 +42,16 @@ class Arrival(Protocol):
     def message(self) -> HasProperties: ...  # noqa: D102
 
 
+class Arrivals(Protocol):
+    """What is asked of newly dispatched neighbours of one queue."""
+
+    topic: str
+    queue_id: int
+
+    def each(self) -> Iterable[Arrival]:
+        """The messages, in order."""
+
+
 class HeldPull:
     """One waiting pull request. A plain class: thousands are made and dropped a second."""
 
@@ -98,22 +108,27 @@ class HeldPulls:
         self._count += 1
         return True
 
-    def arrived(self, messages: Iterable[Arrival]) -> None:
+    def arrived(self, neighbours: Iterable[Arrivals]) -> None:
         """Resume the pulls that wait for one of these messages, each once."""
         held = self._by_queue
         if not held:
             return
         ready: list[HeldPull] = []
         touched: set[QueueKey] = set()
-        for message in messages:
-            key = (message.topic, message.queue_id)
+        for arrivals in neighbours:
+            key = (arrivals.topic, arrivals.queue_id)
             waiting = held.get(key)
             if waiting is None:
                 continue
-            woken = [pull for pull in waiting if _wakes(pull, message)]
-            if woken:
-                ready.extend(woken)
-                touched.add(key)
+            sleeping = [pull for pull in waiting if not pull.woken]
+            for message in arrivals.each() if sleeping else ():
+                woken = [pull for pull in sleeping if _wakes(pull, message)]
+                if woken:
+                    ready.extend(woken)
+                    touched.add(key)
+                    sleeping = [pull for pull in sleeping if not pull.woken]
+                    if not sleeping:
+                        break
         self._resume(ready, touched)
 
     def wake(self, topic: str, queue_id: int) -> None:

@@ -13,23 +13,27 @@ from gateway.store.admission import Admission
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.dispatch import HIDDEN
+from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
 from gateway.store.light_queues import LightQueues
-from gateway.store.put_result import Places, PutResult, PutStatus, WaitFor
+from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
+from wire.message.message_run import MessageRun
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 from wire.message.record import OutgoingMessage, build_record
 
 OnStored: TypeAlias = Callable[[PutResult], None]
 OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
+OnRunStored: TypeAlias = Callable[[Sequence[PutOutcome]], None]
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
 _WRITE: Final = WaitFor.WRITE
 _PUT_OK: Final = PutStatus.PUT_OK
+_SPECIAL: Final = HIDDEN | INNER_BATCH
+"""Records that no queue shows, or that have several units."""
 MULTI_DISPATCH: Final = PropertyName.INNER_MULTI_DISPATCH
 
 
@@ -117,7 +121,7 @@ class Appender:
         commit_log.room -= size
         if queue is not None:
             queue.next_offset = queue_offset + 1
-        batch.results.append(result)
+        batch.outcomes.append(result)
         batch.waiters.append((on_stored, result, wait_for))
         if wait_for is _WRITE:
             batch.has_hasty = True
@@ -155,11 +159,55 @@ class Appender:
         for queue, next_offset in packed.next_offsets.items():
             queue.next_offset = next_offset
         results = packed.results
-        batch.results += results
+        batch.outcomes += results
         batch.waiters.append((on_stored, results, wait_for))
         if wait_for is _WRITE:
             batch.has_hasty = True
         self._group.wake()
+
+    def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor) -> None:
+        """See ``MessageStore.append_run``."""
+        if not self._is_plain(run):
+            self.append_all(run.messages(), on_stored, wait_for)
+            return
+        commit_log, batch = self._log, self._group.gathering
+        if self._admission.refusal is not None or batch.size > self._max_unwritten_bytes:
+            self._figures.refused_messages.value += run.count
+            on_stored([PutRun(PutStatus.SERVICE_NOT_AVAILABLE, run)])
+            return
+        queue = self._queues.make(run.batch.topic, run.batch.queue_id)
+        queue_offset, stored_at_ms = queue.next_offset, self._now_ms()
+        try:
+            records = run.build(queue_offset, commit_log.position, stored_at_ms)
+        except LocalError:
+            self.append_all(run.messages(), on_stored, wait_for)  # which says what is wrong
+            return
+        if run.size > commit_log.room:
+            commit_log.roll(batch)
+            records = run.build(queue_offset, commit_log.position, stored_at_ms)
+        elif not batch.writes:
+            commit_log.begin_write(batch)
+        outcome = PutRun(_PUT_OK, run, queue, queue_offset, commit_log.position, stored_at_ms)
+        batch.buffers.append(records)
+        batch.end = commit_log.position = commit_log.position + run.size
+        commit_log.room -= run.size
+        queue.next_offset = queue_offset + run.count
+        batch.outcomes.append(outcome)
+        batch.waiters.append((on_stored, [outcome], wait_for))
+        if wait_for is _WRITE:
+            batch.has_hasty = True
+        self._group.wake()
+
+    def _is_plain(self, run: MessageRun) -> bool:
+        """Whether its messages need nothing but their records and a unit each; others are appended one by one."""
+        return (
+            run.count > 0
+            and run.largest <= self.max_append_bytes
+            and run.size <= self._log.largest_append
+            and not run.batch.sys_flag & _SPECIAL
+            and run.batch.topic != SCHEDULE_TOPIC
+            and not (run.names_light_queues and self._light is not None)
+        )
 
     def _packed(self, messages: Sequence[OutgoingMessage], position: int) -> _Packed | PutStatus:
         """Results and records of messages that are to lie from ``position`` on; nothing is changed yet."""

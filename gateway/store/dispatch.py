@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues, ExtendedMessage
-from gateway.store.put_result import PutResult
+from gateway.store.put_result import PutOutcome, PutResult, PutRun, each_result
 from wire.disk.consume_queue import UNIT
 from wire.disk.queue_extension import ExtensionUnit
 from wire.message.flags import SysFlag
@@ -61,44 +61,50 @@ class Dispatch:
         self._queues = queues
         self._delay_of = delay_of
 
-    def write(self, results: Sequence[PutResult]) -> None:
+    def write(self, outcomes: Sequence[PutOutcome]) -> None:
         """Write the units of a batch and fill in its tags codes; may be repeated after an error.
 
         :raises OSError: some queues may have their units, readers see whole queues only.
         """
         if self._bit_map_of is not None:
-            self._write_extended(results, self._bit_map_of)
+            self._write_extended(outcomes, self._bit_map_of)
             return
         units_of: dict[ConsumeQueue, list[bytes]] = {}
         first_of: dict[ConsumeQueue, int] = {}
         queue: ConsumeQueue | None = None
         units: list[bytes] = []
-        for result in results:
-            if result.queue is None:
+        for outcome in outcomes:
+            if outcome.queue is None:
                 continue
-            properties = result.message.property_map
-            if PropertyName.TAGS in properties or result.topic == SCHEDULE_TOPIC:
-                code = result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
-            else:
-                code = 0
-            unit = _pack(result.commit_log_offset, result.size, code)
-            if result.queue is not queue:  # neighbours are mostly of one batch, or alternate
-                queue = result.queue
+            if outcome.queue is not queue:  # neighbours are mostly of one batch, or alternate
+                queue = outcome.queue
                 if queue not in first_of:
-                    first_of[queue] = result.queue_offset
+                    first_of[queue] = outcome.queue_offset
                 units = units_of.setdefault(queue, [])
-            units.append(unit)
-            for light, offset in result.further:
-                first_of.setdefault(light, offset)
-                units_of.setdefault(light, []).append(unit)
+            if isinstance(outcome, PutResult):
+                unit = self._unit(outcome)
+                units.append(unit)
+                for light, offset in outcome.further:
+                    first_of.setdefault(light, offset)
+                    units_of.setdefault(light, []).append(unit)
+            elif isinstance(outcome, PutRun):
+                units.append(outcome.units())
         for written, units in units_of.items():
             self._queues.write(written, first_of[written], b"".join(units))
 
-    def _write_extended(self, results: Sequence[PutResult], bit_map_of: BitMapOf) -> None:
+    def _unit(self, result: PutResult) -> bytes:
+        properties = result.message.property_map
+        if PropertyName.TAGS in properties or result.topic == SCHEDULE_TOPIC:
+            code = result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
+        else:
+            code = 0
+        return _pack(result.commit_log_offset, result.size, code)
+
+    def _write_extended(self, outcomes: Sequence[PutOutcome], bit_map_of: BitMapOf) -> None:
         """As ``write``; tags codes, store times and bit maps go to the extensions of the queues."""
         messages_of: dict[ConsumeQueue, list[ExtendedMessage]] = {}
         first_of: dict[ConsumeQueue, int] = {}
-        for result in results:
+        for result in each_result(outcomes):
             if result.queue is None:
                 continue
             properties = result.message.property_map

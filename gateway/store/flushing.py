@@ -84,7 +84,7 @@ class Flushing:
         """Note in the checkpoint what is durable, or wake the flush that waits for messages."""
         if self._sync:
             try:
-                self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+                self._checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
             except OSError as error:
                 # An older mark only makes recovery look at more; the batch itself is on disk.
                 log.error("checkpoint cannot be written", error=str(error))

@@ -17,12 +17,12 @@ from threading import RLock
 
 from gateway.clock import Milliseconds
 from gateway.store.files import FileLayer
-from gateway.store.index_entries import Keyed, key_entries, keyed_messages, keyed_results, tag_entries
+from gateway.store.index_entries import Keyed, key_entries, keyed_messages, keyed_outcomes, tag_entries
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index_gap import IndexGap, find_gaps
 from gateway.store.index_names import load_index_names, save_index_names
 from gateway.store.paths import StorePaths, index_name, is_index_name
-from gateway.store.put_result import PutResult
+from gateway.store.put_result import PutOutcome, message_count
 from gateway.telemetry.logs import EventLog
 from wire.disk.index_file import FIRST_ENTRY, IndexShape, entry_may_match
 from wire.errors import LayoutError
@@ -96,7 +96,7 @@ class KeyIndex:
         self._read_from = read_from
         self._max_backlog = max_backlog
         self._lock = RLock()
-        self._backlog: deque[Sequence[PutResult]] = deque()
+        self._backlog: deque[Sequence[PutOutcome]] = deque()
         self._waiting = 0
         self._waiting_bytes = 0
         self._behind = False
@@ -180,21 +180,22 @@ class KeyIndex:
 
     # --- building ------------------------------------------------------------------------------------------------
 
-    def offer(self, results: Sequence[PutResult]) -> None:
+    def offer(self, outcomes: Sequence[PutOutcome]) -> None:
         """Take note of dispatched messages, in log order; their entries are made by ``build``.
 
-        The results are kept as they are, and must not change.
+        The outcomes are kept as they are, and must not change.
         """
-        if not results:
+        if not outcomes:
             return
-        size = results[-1].commit_log_offset + results[-1].size - results[0].commit_log_offset
+        size = outcomes[-1].commit_log_offset + outcomes[-1].size - outcomes[0].commit_log_offset
+        count = message_count(outcomes)
         with self._lock:
-            full = self._waiting + len(results) > self._max_backlog or self._waiting_bytes + size > MAX_BACKLOG_BYTES
+            full = self._waiting + count > self._max_backlog or self._waiting_bytes + size > MAX_BACKLOG_BYTES
             if self._behind or full:
                 self._behind = True  # read from the log instead, after what is in the backlog
                 return
-            self._backlog.append(results)
-            self._waiting += len(results)
+            self._backlog.append(outcomes)
+            self._waiting += count
             self._waiting_bytes += size
 
     @property
@@ -211,6 +212,8 @@ class KeyIndex:
     def build(self, budget: int) -> int:
         """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.
 
+        The messages of a batch that were sent in one request are not divided.
+
         :raises OSError: an index file could not be made or read; call again later.
         """
         with self._lock:
@@ -222,32 +225,36 @@ class KeyIndex:
             return done
 
     def _build_waiting(self, budget: int) -> int:
-        """From the oldest results that wait, of as many batches as it takes."""
-        part: list[PutResult] = []
-        batches = 0
-        for results in self._backlog:
-            part += results[: budget - len(part)]
-            if len(part) == budget:
+        """From the oldest outcomes that wait, of as many batches as it takes."""
+        part: list[PutOutcome] = []
+        count = batches = rest = 0
+        for outcomes in self._backlog:
+            rest = 0
+            for outcome in outcomes:
+                if count >= budget:
+                    break
+                part.append(outcome)
+                count += outcome.count
+                rest += 1
+            if rest < len(outcomes):
                 break
             batches += 1
-        fresh = part
+            rest = 0
+        keyed = keyed_outcomes(part)
         if part[0].commit_log_offset < self.scanned:  # some, or all, were read from the log already
-            fresh = [result for result in part if result.commit_log_offset >= self.scanned]
-        if fresh:
-            self._add(keyed_results(fresh), self._newest)
-            self.scanned = fresh[-1].commit_log_offset + fresh[-1].size
-        rest = len(part)
+            keyed = [each for each in keyed if each[0] >= self.scanned]
+        if keyed:
+            self._add(keyed, self._newest)
+        self.scanned = max(self.scanned, part[-1].commit_log_offset + part[-1].size)
         for _ in range(batches):
-            rest -= len(self._backlog.popleft())
+            self._backlog.popleft()
         if rest:
             self._backlog[0] = self._backlog[0][rest:]
-            if not self._backlog[0]:
-                self._backlog.popleft()
-        self._waiting -= len(part)
+        self._waiting -= count
         last = self._backlog[-1][-1] if self._backlog else None
         first = self._backlog[0][0].commit_log_offset if self._backlog else 0
         self._waiting_bytes = 0 if last is None else last.commit_log_offset + last.size - first
-        return len(part)
+        return count
 
     def _catch_up(self, budget: int) -> int:
         messages, ended = _some(self._read_from(self.scanned), budget)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import repeat
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from gateway.store.put_result import PutResult
+from gateway.store.put_result import PutOutcome, PutResult, PutRun
 from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash, index_key_hashes
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
-Keyed: TypeAlias = "list[tuple[int, int, str, dict[str, str]]]"
-"""Commit log offset, stored at ms, topic and properties of each message."""
+Keyed: TypeAlias = "list[tuple[int, int, str, str | None, str | None, str | None]]"
+"""Commit log offset, stored at ms, topic, unique key, KEYS and tag of each message."""
 
 MAX_KNOWN_TAGS = 4096
 """Tags (of a topic) whose hash is remembered; all are forgotten when there are more."""
@@ -55,22 +56,39 @@ def tag_key(tag: str) -> str:
     return _TAG_MARK + tag
 
 
-def keyed_results(results: Sequence[PutResult]) -> Keyed:
+def keyed_outcomes(outcomes: Sequence[PutOutcome]) -> Keyed:
     """What the index needs of dispatched messages."""
-    return [
-        (result.commit_log_offset, result.stored_at_ms, result.topic, result.message.property_map)
-        for result in results
-        if result.message.sys_flag & _MASK != _ROLLBACK
-    ]
+    keyed: Keyed = []
+    for outcome in outcomes:
+        if isinstance(outcome, PutResult):
+            message = outcome.message
+            if message.sys_flag & _MASK != _ROLLBACK:
+                find = message.property_map.get
+                place = outcome.commit_log_offset
+                keyed.append((place, outcome.stored_at_ms, outcome.topic, find(_UNIQ_KEY), find(_KEYS), find(_TAGS)))
+        elif isinstance(outcome, PutRun):
+            run = outcome.run
+            keyed += zip(
+                outcome.places(),
+                repeat(outcome.stored_at_ms),
+                repeat(outcome.topic),
+                run.unique_keys,
+                [form.keys for form in run.forms],
+                [form.tag for form in run.forms],
+                strict=False,
+            )
+    return keyed
 
 
 def keyed_messages(messages: Sequence[StoredMessage]) -> Keyed:
     """What the index needs of messages read from the log."""
-    return [
-        (message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
-        for message in messages
-        if message.sys_flag & _MASK != _ROLLBACK
-    ]
+    keyed: Keyed = []
+    for message in messages:
+        if message.sys_flag & _MASK != _ROLLBACK:
+            find = message.property_map.get
+            place = message.commit_log_offset
+            keyed.append((place, message.stored_at_ms, message.topic, find(_UNIQ_KEY), find(_KEYS), find(_TAGS)))
+    return keyed
 
 
 class IndexEntries(NamedTuple):
@@ -93,16 +111,15 @@ class IndexEntries(NamedTuple):
 
 def key_entries(keyed: Keyed) -> IndexEntries:
     """The entries of unique keys and KEYS, in the order of their messages."""
-    unique_keys = [properties.get(_UNIQ_KEY) for _, _, _, properties in keyed]
-    more = [properties.get(_KEYS) for _, _, _, properties in keyed]
+    unique_keys = [each[3] for each in keyed]
+    more = [each[4] for each in keyed]
     if all(unique_keys) and not any(more):  # as stock producers send without KEYS
-        topics = [topic for _, _, topic, _ in keyed]
+        topics = [each[2] for each in keyed]
         keys = cast("list[str]", unique_keys)
-        offsets = [offset for offset, _, _, _ in keyed]
-        return IndexEntries(index_key_hashes(topics, keys), offsets, [stored_at_ms for _, stored_at_ms, _, _ in keyed])
+        return IndexEntries(index_key_hashes(topics, keys), [each[0] for each in keyed], [each[1] for each in keyed])
     topics, keys = [], []
     entries = IndexEntries([], [], [])
-    for (offset, stored_at_ms, topic, _), unique_key, words in zip(keyed, unique_keys, more, strict=True):
+    for offset, stored_at_ms, topic, unique_key, words, _ in keyed:
         own = [unique_key] if unique_key else []
         if words:
             own += filter(None, words.split(" "))
@@ -117,20 +134,19 @@ def key_entries(keyed: Keyed) -> IndexEntries:
 
 def tag_entries(keyed: Keyed) -> IndexEntries:
     """The entries of tags, in the order of their messages."""
-    tags = [properties.get(_TAGS) for _, _, _, properties in keyed]
+    tags = [each[5] for each in keyed]
     if not any(tags):
         return IndexEntries([], [], [])
     if not all(tags):
         keyed = [each for each, tag in zip(keyed, tags, strict=True) if tag]
         tags = list(filter(None, tags))
     count = len(keyed)
-    topics = [topic for _, _, topic, _ in keyed]
-    offsets = [offset for offset, _, _, _ in keyed]
+    topics = [each[2] for each in keyed]
     if tags.count(tags[0]) == topics.count(topics[0]) == count:
         hashes = _tag_hashes([(topics[0], str(tags[0]))]) * count
     else:
         hashes = _tag_hashes(list(zip(topics, cast("list[str]", tags), strict=True)))
-    return IndexEntries(hashes, offsets, [stored_at_ms for _, stored_at_ms, _, _ in keyed])
+    return IndexEntries(hashes, [each[0] for each in keyed], [each[1] for each in keyed])
 
 
 def _tag_hashes(tagged: list[tuple[str, str]]) -> list[int]:

@@ -13,7 +13,7 @@ from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.log_scan import LogScan
 from gateway.store.progress import StoreProgress
-from gateway.store.put_result import Dispatched
+from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
 from wire.message.record import StoredMessage
 
@@ -35,10 +35,10 @@ class Indexing:
         self._enabled = enabled
         self._is_scheduled = False
 
-    def offer(self, results: Sequence[Dispatched]) -> None:
+    def offer(self, outcomes: Sequence[PutOutcome]) -> None:
         """Take note of dispatched messages."""
         if self._enabled:
-            self._index.offer(results)
+            self._index.offer(outcomes)
 
     def build_soon(self) -> None:
         """See to it that what waits gets its entries, once it is enough for a slice."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.put_result import Places, PutResult
+from gateway.store.put_result import Places, PutOutcome
 from wire.message.light_queues import (
     LIGHT_QUEUE_ID,
     LIGHT_QUEUE_PREFIX,
@@ -85,10 +85,16 @@ class LightArrival:
     tags_code: int
     message: OutgoingMessage
 
+    def each(self) -> Iterable[LightArrival]:
+        """Itself."""
+        return (self,)
 
-def light_arrivals(results: Iterable[PutResult]) -> Iterator[LightArrival]:
+
+def light_arrivals(outcomes: Iterable[PutOutcome]) -> Iterator[LightArrival]:
     """What has arrived in light queues with these messages."""
-    for result in results:
-        for queue, offset in result.further:
-            if queue is not result.queue:
-                yield LightArrival(queue.topic, queue.queue_id, offset, result.tags_code, result.message)
+    for outcome in outcomes:
+        if outcome.further:
+            for result in outcome.each():
+                for queue, offset in result.further:
+                    if queue is not result.queue:
+                        yield LightArrival(queue.topic, queue.queue_id, offset, result.tags_code, result.message)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from gateway.store.put_result import message_count
 
 if TYPE_CHECKING:
     from gateway.store.files import Buffer
     from gateway.store.mapped_file import MappedFile
-    from gateway.store.put_result import PutResult, WaitFor
+    from gateway.store.put_result import PutOutcome, PutResult, WaitFor
 
-Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | list[PutResult], WaitFor]"
+Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | Sequence[PutOutcome], WaitFor]"
 """A callback, what it gets (the result of one message, or those of messages appended together), and when."""
 
 
@@ -27,7 +29,7 @@ class LogBatch:
         "failure",
         "has_hasty",
         "is_written",
-        "results",
+        "outcomes",
         "start",
         "waiters",
         "writes",
@@ -38,7 +40,7 @@ class LogBatch:
         self.end = start
         self.writes: list[tuple[MappedFile, int, list[Buffer]]] = []
         self.buffers: list[Buffer] = []
-        self.results: list[PutResult] = []
+        self.outcomes: list[PutOutcome] = []
         self.waiters: list[Waiter] = []
         self.has_hasty = False
         self.is_written = False
@@ -48,3 +50,8 @@ class LogBatch:
     def size(self) -> int:
         """Bytes of the log it covers, fillers included."""
         return self.end - self.start
+
+    @property
+    def count(self) -> int:
+        """Messages in it."""
+        return message_count(self.outcomes)

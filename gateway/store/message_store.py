@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
-from gateway.store.appender import Appender, OnAllStored
+from gateway.store.appender import Appender, OnAllStored, OnRunStored
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
@@ -54,6 +54,7 @@ from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
 from wire.disk.queue_extension import ExtensionUnit, position_of
+from wire.message.message_run import MessageRun
 from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("store")
@@ -296,6 +297,13 @@ class MessageStore:
         ``on_stored`` gets their results in order, once, as ``wait_for`` says, or at once when they are refused.
         """
         self._appender.append_all(messages, on_stored, wait_for)
+
+    def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor = WaitFor.DISK) -> None:
+        """Append the messages of a batch as ``append_all`` does, and leave the same behind, with less work.
+
+        ``on_stored`` gets one outcome of all messages, or one of each.
+        """
+        self._appender.append_run(run, on_stored, wait_for)
 
     def listen(self, listener: Listener) -> None:
         """Tell ``listener`` of every batch that becomes visible, in order."""

@@ -20,12 +20,12 @@ from gateway.store.indexing import Indexing
 from gateway.store.log_batch import LogBatch, Waiter
 from gateway.store.mapped_file import MappedFile
 from gateway.store.progress import StoreProgress
-from gateway.store.put_result import Dispatched, PutStatus, WaitFor
+from gateway.store.put_result import PutOutcome, PutResult, PutStatus, WaitFor
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")
 
-Listener: TypeAlias = Callable[[list[Dispatched]], None]
+Listener: TypeAlias = Callable[[list[PutOutcome]], None]
 
 
 class Publication:
@@ -116,23 +116,24 @@ class Publication:
         while self._undispatched:
             batch = self._undispatched[0]
             try:
-                self._dispatch.write(batch.results)
+                self._dispatch.write(batch.outcomes)
             except OSError as error:
                 log.error("consume queues cannot be written", error=str(error), waiting=len(self._undispatched))
                 return
             del self._undispatched[0]
             progress.dispatched_end = batch.end
-            progress.dispatched_ms = batch.results[-1].stored_at_ms
-            progress.dispatched_count += len(batch.results)
-            self._figures.stored_messages.value += len(batch.results)
-            self._index.offer(batch.results)
+            progress.dispatched_ms = batch.outcomes[-1].stored_at_ms
+            count = batch.count
+            progress.dispatched_count += count
+            self._figures.stored_messages.value += count
+            self._index.offer(batch.outcomes)
             self._tell(batch)
         self._index.build_soon()
 
     def _tell(self, batch: LogBatch) -> None:
         for listener in self._listeners:
             try:
-                listener(batch.results)
+                listener(batch.outcomes)
             except Exception as error:  # noqa: BLE001 - a failing listener must not keep the senders' answers
                 log.error("listener failed", failure=error)
 
@@ -159,22 +160,23 @@ class Publication:
         waiters = _taken(batch, WaitFor.DISK_OR_TIMEOUT)
         if not waiters:
             return
-        log.warning("sync takes long", messages=len(batch.results), answered=len(waiters), answer="FLUSH_DISK_TIMEOUT")
+        log.warning("sync takes long", messages=batch.count, answered=len(waiters), answer="FLUSH_DISK_TIMEOUT")
         for waiter in waiters:
-            results = waiter[1] if isinstance(waiter[1], list) else [waiter[1]]
-            self._figures.flush_timeouts.value += len(results)
-            for result in results:
-                result.status = PutStatus.FLUSH_DISK_TIMEOUT
+            told = waiter[1]
+            outcomes = [told] if isinstance(told, PutResult) else told
+            for outcome in outcomes:
+                self._figures.flush_timeouts.value += outcome.count
+                outcome.status = PutStatus.FLUSH_DISK_TIMEOUT
             _call(waiter)
-            for result in results:
-                result.status = PutStatus.PUT_OK  # for the listeners, who hear of it when it is on disk
+            for outcome in outcomes:
+                outcome.status = PutStatus.PUT_OK  # for the listeners, who hear of it when it is on disk
 
     # --- refused -------------------------------------------------------------------------------------------------
 
     def failed(self, batch: LogBatch, reason: BaseException) -> None:
         """A batch did not reach the disk: what was gathered behind it has to go too."""
         if isinstance(reason, DiskFull):
-            log.error("disk full", error=str(reason), messages=len(batch.results))
+            log.error("disk full", error=str(reason), messages=batch.count)
             self._admission.refuse(f"disk full: {reason}; {self._numbers()}")
             status = PutStatus.SERVICE_NOT_AVAILABLE
         else:
@@ -182,17 +184,17 @@ class Publication:
             status = PutStatus.UNKNOWN_ERROR
         self._log.move_to(batch.start)
         gathered = self._group.restart()
-        for result in [*batch.results, *gathered.results]:
-            queue = result.queue
-            if queue is not None and result.queue_offset < queue.next_offset:
-                queue.next_offset = result.queue_offset
-            for light, offset in result.further:
+        for outcome in [*batch.outcomes, *gathered.outcomes]:
+            queue = outcome.queue
+            if queue is not None and outcome.queue_offset < queue.next_offset:
+                queue.next_offset = outcome.queue_offset
+            for light, offset in outcome.further:
                 light.next_offset = min(light.next_offset, offset)
         for refused, what in ((batch, status), (gathered, PutStatus.SERVICE_NOT_AVAILABLE)):
-            self._figures.refused_messages.value += len(refused.results)
-            for result in refused.results:
-                result.status = what
-                result.queue_offset = result.commit_log_offset = -1
+            self._figures.refused_messages.value += refused.count
+            for outcome in refused.outcomes:
+                outcome.status = what
+                outcome.queue_offset = outcome.commit_log_offset = -1
             self._answer(refused)
 
     # --- the next file -------------------------------------------------------------------------------------------

@@ -1,17 +1,25 @@
 """The outcome of an append, and what listeners are told of it.
 
-One object per message serves the sender's callback and the listeners alike: at tens of thousands of messages a
-second a second object of the same facts would cost more than it explains.
+One object serves the sender's callback and the listeners alike: at tens of thousands of messages a second a second
+object of the same facts would cost more than it explains. It is of one message (``PutResult``) or of a row of them that
+lie behind each other in the log and in their queue (``PutRun``); who has to know of each asks for ``each``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import accumulate
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wire.disk.consume_queue import UNIT
 
 if TYPE_CHECKING:
     from gateway.store.consume_queue import ConsumeQueue
+    from wire.message.message_run import MessageRun
     from wire.message.record import OutgoingMessage
+
+_pack: Final = UNIT.pack
 
 
 Places: TypeAlias = "tuple[tuple[ConsumeQueue, int], ...]"
@@ -47,27 +55,62 @@ class WaitFor(Enum):
     """Told PUT_OK once the system has it (the sender's WAIT=false); readers still see it when it is on disk."""
 
 
-class PutResult:
-    """Where a message was stored. A plain class: one is made for every message.
+class PutOutcome:
+    """Where one message, or neighbours of one queue, were stored. A plain class: one is made for every send.
 
-    ``queue_offset`` is 0 and ``queue`` None for records that no consume queue shows (prepared and rollback kinds).
-    ``tags_code`` is filled in by the dispatch; ``further``: see ``Places``. When refused, the offsets
-    are −1.
+    ``count`` messages lie from ``commit_log_offset`` on in ``size`` bytes of the log, and from ``queue_offset`` on in
+    the queue. ``queue_offset`` is 0 and ``queue`` None for records that no consume queue shows (prepared and rollback
+    kinds). ``further``: see ``Places``. When refused, the offsets are −1.
     """
 
     __slots__ = (
         "commit_log_offset",
+        "count",
         "further",
-        "message",
         "queue",
         "queue_id",
         "queue_offset",
         "size",
         "status",
         "stored_at_ms",
-        "tags_code",
         "topic",
     )
+
+    def __init__(
+        self,
+        status: PutStatus,
+        message: OutgoingMessage,
+        queue: ConsumeQueue | None,
+        queue_offset: int,
+        commit_log_offset: int,
+        size: int,
+        stored_at_ms: int,
+        count: int,
+    ) -> None:
+        self.status = status
+        self.topic = message.topic
+        self.queue_id = message.queue_id
+        self.queue = queue
+        self.queue_offset = queue_offset
+        self.commit_log_offset = commit_log_offset
+        self.size = size
+        self.stored_at_ms = stored_at_ms
+        self.count = count
+        self.further: Places = ()
+
+    def each(self) -> Iterable[PutResult]:
+        """The outcome of each message."""
+        raise NotImplementedError
+
+    def places(self) -> list[int]:
+        """The commit log offset of each message."""
+        raise NotImplementedError
+
+
+class PutResult(PutOutcome):
+    """The outcome of one message. ``tags_code`` is filled in by the dispatch."""
+
+    __slots__ = ("message", "tags_code")
 
     def __init__(
         self,
@@ -79,18 +122,81 @@ class PutResult:
         size: int = 0,
         stored_at_ms: int = 0,
     ) -> None:
-        self.status = status
+        super().__init__(status, message, queue, queue_offset, commit_log_offset, size, stored_at_ms, 1)
         self.message = message
-        self.topic = message.topic
-        self.queue_id = message.queue_id
-        self.queue = queue
-        self.queue_offset = queue_offset
-        self.commit_log_offset = commit_log_offset
-        self.size = size
-        self.stored_at_ms = stored_at_ms
         self.tags_code = 0
-        self.further: Places = ()
+
+    def each(self) -> Iterable[PutResult]:
+        """Itself."""
+        return (self,)
+
+    def places(self) -> list[int]:
+        """Its place."""
+        return [self.commit_log_offset]
+
+
+class PutRun(PutOutcome):
+    """The outcome of the messages of a batch."""
+
+    __slots__ = ("run",)
+
+    def __init__(
+        self,
+        status: PutStatus,
+        run: MessageRun,
+        queue: ConsumeQueue | None = None,
+        queue_offset: int = -1,
+        commit_log_offset: int = -1,
+        stored_at_ms: int = 0,
+    ) -> None:
+        super().__init__(status, run.batch, queue, queue_offset, commit_log_offset, run.size, stored_at_ms, run.count)
+        self.run = run
+
+    def each(self) -> Iterator[PutResult]:
+        """The outcome of each message, made when it is asked for: mostly nobody asks for all."""
+        run, queue_offset = self.run, self.queue_offset
+        for number, place in enumerate(self.places()):
+            result = PutResult(
+                self.status,
+                run.message(number),
+                self.queue,
+                queue_offset + number,
+                place,
+                run.sizes[number],
+                self.stored_at_ms,
+            )
+            result.tags_code = run.forms[number].code
+            yield result
+
+    def places(self) -> list[int]:
+        """The commit log offset of each message."""
+        places = list(accumulate(self.run.sizes, initial=self.commit_log_offset))
+        del places[-1]
+        return places
+
+    def units(self) -> bytes:
+        """The consume queue units, for a topic whose units keep the codes of tags."""
+        units = []
+        place = self.commit_log_offset
+        for size, form in zip(self.run.sizes, self.run.forms, strict=True):
+            units.append(_pack(place, size, form.code))
+            place += size
+        return b"".join(units)
 
 
 Dispatched: TypeAlias = PutResult
 """A message that is now visible to readers, as listeners see it."""
+
+
+def each_result(outcomes: Iterable[PutOutcome]) -> Iterator[PutResult]:
+    """The outcomes of single messages."""
+    for outcome in outcomes:
+        yield from outcome.each()
+
+
+def message_count(outcomes: Iterable[PutOutcome]) -> int:
+    """Messages they are of."""
+    count = 0
+    for outcome in outcomes:
+        count += outcome.count
+    return count

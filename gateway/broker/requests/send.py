@@ -6,14 +6,14 @@ Deferred and no coroutine; the answer is given by the store's callback once the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec.structs import astuple
 
-from gateway.broker.requests.batch import as_one_record, batch_messages
+from gateway.broker.requests.batch import as_one_record
 from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
     after_client_retry,
@@ -42,7 +42,8 @@ from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
 from wire.message.lite_topics import lite_queue
-from wire.message.message_id import build_offset_message_id
+from wire.message.message_id import build_offset_message_id, build_offset_message_ids
+from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
 
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import PutResult
+    from gateway.store.put_result import PutOutcome, PutResult
     from wire.bodies.topics import TopicConfig
 
 MAX_TOPIC_BYTES = 127
@@ -170,6 +171,7 @@ class SendMessage:
         self._answer_form = AnswerForm(
             ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset", "transactionId")
         )
+        self._batch_form = AnswerForm(ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset"))
         self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
         self._added_raw = build_properties(self._added)
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
@@ -428,15 +430,18 @@ class SendMessage:
             outer,
         )
         check = partial(self._check_type, header.topic) if self._checks_types else None
-        messages = batch_messages(batch, check)
-        if not messages:
+        run = MessageRun(batch, check)
+        if not run.count:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
+
+        def stored(outcomes: Sequence[PutOutcome]) -> None:
+            self._answer_batch(request, outcomes, queue_id, batch)
+
         config = self._topics_by_name.get(header.topic)
         if config is not None and has_batch_queues(config.attributes):
-            messages = [as_one_record(batch, messages)]
-        self._store.append_all(
-            messages, lambda results: self._answer_batch(request, results, queue_id, messages), _wait_for(outer)
-        )
+            self._store.append_all([as_one_record(batch, run.count)], stored, _wait_for(outer))
+        else:
+            self._store.append_run(run, stored, _wait_for(outer))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -520,20 +525,29 @@ class SendMessage:
         request.send(command.response(code, None, ext))
 
     def _answer_batch(
-        self, request: Request, results: list[PutResult], queue_id: int, messages: list[OutgoingMessage]
+        self, request: Request, outcomes: Sequence[PutOutcome], queue_id: int, batch: OutgoingMessage
     ) -> None:
         command = request.command
-        status = results[0].status
-        ext = dict(self._answer_ext)
+        status = outcomes[0].status
         if not status.is_stored:
-            request.send(command.response(ANSWER_OF[status], remark_of(status, self._store.refusal), ext))
+            remark = remark_of(status, self._store.refusal)
+            request.send(command.response(ANSWER_OF[status], remark, dict(self._answer_ext)))
             return
-        store_host = messages[0].store_host
-        ext["msgId"] = ",".join([build_offset_message_id(store_host, result.commit_log_offset) for result in results])
+        if request.answered:  # nobody asked for one
+            return
+        places = outcomes[0].places() if len(outcomes) == 1 else [place for each in outcomes for place in each.places()]
+        message_ids = build_offset_message_ids(batch.store_host, places)
+        queue_offset = outcomes[0].queue_offset
+        is_one_record = is_inner_batch(batch.sys_flag)
+        if status is _PUT_OK and not is_one_record and not command.serialize_type:  # JSON
+            request.send_frame(self._batch_form.build(command, message_ids, queue_id, queue_offset))
+            return
+        ext = dict(self._answer_ext)
+        ext["msgId"] = message_ids
         ext["queueId"] = str(queue_id)
-        ext["queueOffset"] = str(results[0].queue_offset)
-        if is_inner_batch(messages[0].sys_flag):
-            ext["batchUniqId"] = messages[0].property_map[PropertyName.UNIQ_KEY]
+        ext["queueOffset"] = str(queue_offset)
+        if is_one_record:
+            ext["batchUniqId"] = batch.property_map[PropertyName.UNIQ_KEY]
         request.send(command.response(ANSWER_OF[status], None, ext))
 
 

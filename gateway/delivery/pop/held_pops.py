@@ -16,7 +16,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.message_filter import MessageFilter
-    from gateway.delivery.long_poll import Arrival
+    from gateway.delivery.long_poll import Arrival, Arrivals
 
 TICK_MS = 100
 """How fine the deadlines are."""
@@ -111,20 +111,23 @@ class HeldPops:
         self._count += 1
         return Held.YES
 
-    def arrived(self, messages: Iterable[Arrival]) -> None:
+    def arrived(self, neighbours: Iterable[Arrivals]) -> None:
         """Wake those who wait for one of these messages."""
         keys_of = self._keys_of
         if not keys_of:
             return
         ready: list[HeldPop] = []
         served: set[Key] = set()
-        for message in messages:
-            keys = keys_of.get(message.topic)
+        for arrivals in neighbours:
+            keys = keys_of.get(arrivals.topic)
             if keys is None:
                 continue
-            for key in keys:
-                if key not in served and self._choose(key, message, ready) and not self._wakes_all:
-                    served.add(key)
+            for message in arrivals.each():
+                for key in keys:
+                    if key not in served and self._choose(key, message, ready) and not self._wakes_all:
+                        served.add(key)
+                if served.issuperset(keys):
+                    break
         self._resume(ready)
 
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:

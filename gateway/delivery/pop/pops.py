@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gateway.metadata.write_behind import InThread
     from gateway.settings.broker import BrokerSettings
     from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import Dispatched
+    from gateway.store.put_result import PutOutcome
 
 log = EventLog("pop")
 
@@ -95,11 +95,11 @@ class Pops:
         if records:
             log.info("popped messages found", records=records, open=len(self.check_points))
 
-    def arrived(self, messages: list[Dispatched]) -> None:
+    def arrived(self, outcomes: list[PutOutcome]) -> None:
         """New messages can be read."""
-        self.revive_log.arrived(messages)
-        self.held.arrived(messages)
-        self.notified.arrived(messages)
+        self.revive_log.arrived(outcomes)
+        self.held.arrived(outcomes)
+        self.notified.arrived(outcomes)
 
     def tick(self) -> None:
         """What time brings: messages that come again, pops that end, queues that open; every 100 ms."""

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gateway.delivery.pop.order import OrderTable
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.store.message_store import MessageStore
-    from gateway.store.put_result import Dispatched, PutResult
+    from gateway.store.put_result import PutOutcome, PutResult
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 """Upstream's name for whoever reads the revive topic. Never change: it is on disk."""
@@ -144,20 +144,23 @@ class ReviveLog:
 
     # -- reading --------------------------------------------------------------------------------------------
 
-    def arrived(self, messages: Iterable[Dispatched]) -> None:
+    def arrived(self, outcomes: Iterable[PutOutcome]) -> None:
         """New records are in the log."""
         topic = self._topic
-        for result in messages:
-            if result.topic != topic:
-                continue
-            message = result.message
-            if isinstance(message, ReviveMessage):
-                record: ReviveRecord | None = message.record
-            else:
-                record = self._parsed(message.property_map, message.body)
-            self._last[result.queue_id] = result.queue_offset
-            if record is not None:
-                self._apply(record, result.queue_id, result.queue_offset)
+        for outcome in outcomes:
+            if outcome.topic == topic:
+                for result in outcome.each():
+                    self._arrived(result)
+
+    def _arrived(self, result: PutResult) -> None:
+        message = result.message
+        if isinstance(message, ReviveMessage):
+            record: ReviveRecord | None = message.record
+        else:
+            record = self._parsed(message.property_map, message.body)
+        self._last[result.queue_id] = result.queue_offset
+        if record is not None:
+            self._apply(record, result.queue_id, result.queue_offset)
 
     def rebuild(self, orders_end: int) -> int:
         """Read what is needed of the topic after a start; how many records that were. Blocks.

@@ -11,6 +11,7 @@ from gateway.broker.flows import DAY, FLOW_SAMPLE_MS, HOUR, MINUTE, Amount, Flow
 class Message:
     topic: str
     size: int = 100
+    count: int = 1
 
 
 class Clock:

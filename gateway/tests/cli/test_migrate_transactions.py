@@ -19,6 +19,7 @@ from gateway.settings import Settings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
+from gateway.store.put_result import each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store_tool.small_directory import tree
 from gateway.tests.transaction.world import HOST, ProducerTable, World
@@ -56,7 +57,7 @@ def serve(root: Path, wanted: TransactionStateStore, send: int = 0, database: st
     )
     try:
         transactions.rebuild()
-        store.listen(transactions.half_stored)
+        store.listen(lambda outcomes: transactions.half_stored(list(each_result(outcomes))))
         for number in range(send):
             store.append(half_of(World.message(_Now(), f"k{number}", f"g{number % 2}")), lambda result: None)  # type: ignore[arg-type]
         pending = list(transactions.pending)

@@ -26,11 +26,13 @@ from gateway.store.log_batch import LogBatch
 from gateway.store.mapped_file import MappedFile
 from gateway.store.message_store import MessageStore
 from gateway.store.publication import Publication
+from gateway.store.put_result import PutRun
 from gateway.store.store_lock import StoreLock
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress
 from gateway.transaction.settling import Settling
 from wire.disk import unit_collector
+from wire.disk.consume_queue import UNIT_BYTES
 
 Patch = Callable[[object, str, object], None]
 """Sets an attribute until the end of a test, as ``pytest.MonkeyPatch.setattr``."""
@@ -99,7 +101,7 @@ def durable_mark_before_sync(patch: Patch) -> None:
 
     def early(self: MessageStore, batch: LogBatch) -> None:
         write(self, batch)
-        self._checkpoint.log_is_durable(batch.end, batch.results[-1].stored_at_ms)
+        self._checkpoint.log_is_durable(batch.end, batch.outcomes[-1].stored_at_ms)
         self._checkpoint._files.fdatasync(self._checkpoint._fd)
 
     patch(MessageStore, "_write", early)
@@ -301,6 +303,12 @@ def a_batch_found_in_the_log_counts_once(patch: Patch) -> None:
     patch(unit_collector, "inner_offsets", lambda message: range(message.queue_offset, message.queue_offset + 1))
 
 
+def units_of_a_batch_all_lead_to_its_first_message(patch: Patch) -> None:
+    """The units of a batch that was appended in one step are all alike."""
+    honest = PutRun.units
+    patch(PutRun, "units", lambda self: honest(self)[:UNIT_BYTES] * self.count)
+
+
 MUTANTS: Mapping[str, Mutant] = {
     "log not synced": Mutant(without(Kind.SYNC, "/commitlog/"), "append", 400),
     "name of a log file not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/commitlog/"), "roll", 400),
@@ -337,6 +345,9 @@ MUTANTS: Mapping[str, Mutant] = {
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
     "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),
     "a batch found in the log counts once": Mutant(a_batch_found_in_the_log_counts_once, "inner-batch", 1000),
+    "units of a batch all lead to its first message": Mutant(
+        units_of_a_batch_all_lead_to_its_first_message, "run", 400
+    ),
     "extension not synced": Mutant(without(Kind.SYNC, "/consumequeue_ext/"), "extension", 1000),
     "names of extension files not synced": Mutant(
         without(Kind.SYNC_DIRECTORY, "/consumequeue_ext/"), "extension", 1000

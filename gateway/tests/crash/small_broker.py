@@ -28,7 +28,7 @@ from gateway.settings import BrokerSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import Dispatched
+from gateway.store.put_result import PutOutcome, each_result
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.recording import RecordingFiles
@@ -232,7 +232,8 @@ class SmallBroker:
         self.store.listen(self._dispatched)
         return report
 
-    def _dispatched(self, results: list[Dispatched]) -> None:
+    def _dispatched(self, outcomes: list[PutOutcome]) -> None:
+        results = list(each_result(outcomes))
         self.transactions.half_stored(results)
         self.delays.arrived(results)
         self.timers.arrived(results)

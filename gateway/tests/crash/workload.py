@@ -7,7 +7,7 @@ and flushes interleave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import placed_timed
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.put_result import Dispatched, PutResult, WaitFor
+from gateway.store.put_result import PutOutcome, PutResult, WaitFor, each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Fact, Half, Ledger, OffsetKey, Outcome, QueueName, Shown, Waiting
 from gateway.tests.crash.recording import Change, Image, RecordingFiles
@@ -34,6 +34,7 @@ from wire.message.batch import BatchPart, build_batch, parse_batch
 from wire.message.flags import SysFlag
 from wire.message.inner_batch import is_inner_batch
 from wire.message.light_queues import LIGHT_QUEUE_ID, is_light_queue
+from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
@@ -162,6 +163,16 @@ class Run:
             self._allow(message)
         self._broker.store.append_all(messages, self._all_stored)
 
+    def _append_run(self) -> None:
+        """A batch, as clients send it."""
+        queue = self._random.choice(QUEUES)
+        messages = [self._message(queue) for _ in range(self._random.randint(1, 6))]
+        for message in messages:
+            self._allow(message)
+        body = build_batch([BatchPart(message.flag, message.body, message.properties) for message in messages])
+        run = MessageRun(_outgoing(queue, body, self._clock(), {PropertyName.WAIT: "true"}))
+        self._broker.store.append_run(run, self._all_stored, WaitFor.DISK)
+
     def _light(self) -> None:
         """One that names light queues besides its own."""
         message, names = self._message(self._random.choice(QUEUES)), self._random.choice(LIGHT_QUEUES)
@@ -179,7 +190,7 @@ class Run:
         for message in messages:
             self._allow(message)
         body = build_batch([BatchPart(0, message.body, b"") for message in messages])
-        batch = as_one_record(_outgoing(queue, body, self._clock(), messages[0].property_map), messages)
+        batch = as_one_record(_outgoing(queue, body, self._clock(), messages[0].property_map), len(messages))
         self._broker.store.append_all([batch], self._all_stored, WaitFor.DISK)
 
     def _stored(self, result: PutResult) -> None:
@@ -188,12 +199,12 @@ class Run:
         else:
             assert self._failed, result.status
 
-    def _all_stored(self, results: list[PutResult]) -> None:
-        for result in results:
+    def _all_stored(self, outcomes: Sequence[PutOutcome]) -> None:
+        for result in each_result(outcomes):
             self._stored(result)
 
-    def _visible(self, results: list[Dispatched]) -> None:
-        for result in results:
+    def _visible(self, outcomes: list[PutOutcome]) -> None:
+        for result in each_result(outcomes):
             self._show(result)
 
     def _show(self, result: PutResult) -> None:
@@ -600,6 +611,13 @@ _SYNC = (
         LIGHT,
         steps=90,
     ),
+    Workload(
+        "run",
+        {"append_run": 8, "append": 3, "age": 1, "delete_expired": 1, **_COMMON, "flush": 1, "reopen": 1},
+        ROLLING,
+        steps=80,
+    ),
+    Workload("run-errors", {"append_run": 8, "append": 2, **_COMMON, "fail_write": 1, "fail_sync": 1}, ROLLING),
     Workload(
         "extension",
         {

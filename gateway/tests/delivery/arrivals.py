@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -32,3 +32,19 @@ class Message:
     queue_offset: int = 7
     tags_code: int = 0
     message: Sent = field(default_factory=Sent)
+
+    def each(self) -> tuple[Message]:
+        """Itself: it came alone."""
+        return (self,)
+
+
+@dataclass
+class Neighbours:
+    """Messages of one queue that came together."""
+
+    messages: list[Message]
+    topic: str = "orders"
+    queue_id: int = 0
+
+    def each(self) -> Iterable[Message]:
+        return self.messages

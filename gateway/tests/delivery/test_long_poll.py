@@ -1,10 +1,12 @@
 """Held pulls wake for their queue, offset and tags, each exactly once, or when their time is over."""
 
+from collections.abc import Iterator
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
-from gateway.tests.delivery.arrivals import Clock, Message, Sent
+from gateway.tests.delivery.arrivals import Clock, Message, Neighbours, Sent
 
 
 class Pulls:
@@ -54,6 +56,33 @@ def test_a_batch_wakes_a_pull_once() -> None:
     pulls.held.arrived([Message(queue_offset=10)])
     assert pulls.resumed == ["mine"]
     assert len(pulls.held) == 0
+
+
+def test_of_neighbours_any_may_be_the_one_a_pull_waits_for() -> None:
+    pulls = Pulls()
+    pulls.hold("any")
+    pulls.hold("red", tags=frozenset({5}))
+    pulls.hold("blue", tags=frozenset({6}))
+    pulls.hold("later", offset=9)
+    pulls.held.arrived([Neighbours([Message(), Message(queue_offset=8, tags_code=5)])])
+    assert pulls.resumed == ["any", "red"]
+    pulls.held.arrived([Neighbours([Message(queue_offset=9), Message(queue_offset=10, tags_code=6)])])
+    assert pulls.resumed == ["any", "red", "later", "blue"]
+
+
+def test_neighbours_are_not_looked_at_further_when_all_are_awake() -> None:
+    class Counted(Neighbours):
+        def each(self) -> Iterator[Message]:
+            for message in self.messages:
+                looked_at.append(message.queue_offset)
+                yield message
+
+    looked_at: list[int] = []
+    pulls = Pulls()
+    pulls.hold("any")
+    pulls.held.arrived([Counted([Message(queue_offset=offset) for offset in range(7, 100)])])
+    assert pulls.resumed == ["any"]
+    assert looked_at == [7]
 
 
 def test_a_pull_sleeps_on_when_only_other_tags_arrive() -> None:

@@ -18,7 +18,7 @@ from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
-from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.message.message_id import pack_host
@@ -62,7 +62,7 @@ class Delays:
             in_thread=lambda work, done: self.in_thread(work, done),
         )
         self.service.resume_from(offsets or {})
-        self.store.listen(self.service.arrived)
+        self.store.listen(lambda outcomes: self.service.arrived(each_result(outcomes)))
 
     def now_ms(self) -> int:
         return START_MS + round(self.clock.seconds() * 1000)

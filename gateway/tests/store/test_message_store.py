@@ -12,7 +12,7 @@ import pytest
 
 from gateway.store.files import DiskSpace
 from gateway.store.get_result import GetStatus
-from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,
@@ -289,7 +289,7 @@ def test_queues_without_room_are_written_when_there_is_some(tmp_path: Path) -> N
     disk = Disk()
     store = opened(tmp_path / "s", disk=disk)
     told: list[str] = []
-    store.listen(lambda batch: told.extend(result.message.body.decode() for result in batch))
+    store.listen(lambda batch: told.extend(result.message.body.decode() for result in each_result(batch)))
     disk.fail("truncate", "consumequeue", errno.ENOSPC)
     assert put(store, b"one").status is PutStatus.PUT_OK
     assert store.get_messages("T", 0, 0, 32, 1 << 20).status is GetStatus.NO_MESSAGE_IN_QUEUE
@@ -471,7 +471,7 @@ def test_delayed_messages_keep_their_time_of_delivery_in_the_queue(tmp_path: Pat
     clock = Clock()
     store = opened(tmp_path, clock=clock, delay_of={3: 10_000}.get)
     codes: list[int] = []
-    store.listen(lambda batch: codes.extend(result.tags_code for result in batch))
+    store.listen(lambda batch: codes.extend(result.tags_code for result in each_result(batch)))
     for level in ("3", "99", "x", "0", "9" * 6000):
         put(store, message(topic="SCHEDULE_TOPIC_XXXX", queue_id=2, DELAY=level))
     assert codes == [START_MS + 10_000, 0, 0, 0, 0]

@@ -32,6 +32,8 @@ from gateway.tests.store.small_store import (
     put,
     small_store,
 )
+from wire.message.batch import BatchPart, build_batch
+from wire.message.message_run import MessageRun
 
 AHEAD = replace(SMALL, file_ahead_bytes=LOG_FILE_BYTES // 4)
 
@@ -141,7 +143,7 @@ def test_in_async_mode_waiting_makes_no_difference(tmp_path: Path) -> None:
 def test_a_sync_that_takes_too_long_is_answered_as_such_and_the_message_is_stored_in_the_end(tmp_path: Path) -> None:
     waiting = Waiting(tmp_path)
     statuses: list[PutStatus] = []
-    waiting.store.listen(lambda batch: statuses.extend(result.status for result in batch))
+    waiting.store.listen(lambda outcomes: statuses.extend(outcome.status for outcome in outcomes))
     waiting.send("patient", WaitFor.DISK)
     waiting.send("sender", WaitFor.DISK_OR_TIMEOUT)
     waiting.send_both("a", "b", WaitFor.DISK_OR_TIMEOUT)
@@ -156,6 +158,21 @@ def test_a_sync_that_takes_too_long_is_answered_as_such_and_the_message_is_store
     assert waiting.told[3:] == [("patient", PutStatus.PUT_OK)]
     assert bodies(waiting.store) == [b"patient", b"sender", b"a", b"b"]
     assert statuses == [PutStatus.PUT_OK] * 4
+
+
+def test_a_batch_whose_sync_takes_too_long_is_answered_once_and_all_its_messages_count(tmp_path: Path) -> None:
+    waiting = Waiting(tmp_path)
+    parts = [BatchPart(0, body, b"") for body in (b"a", b"b")]
+    statuses: list[PutStatus] = []
+    run = MessageRun(message(build_batch(parts)))
+    waiting.store.append_run(run, lambda told: statuses.extend(each.status for each in told), WaitFor.DISK_OR_TIMEOUT)
+    waiting.write_until_the_sync()
+    waiting.clock.advance(5)
+    assert statuses == [PutStatus.FLUSH_DISK_TIMEOUT]
+    assert waiting.store.figures.flush_timeouts.value == 2
+    waiting.executor.run()
+    assert bodies(waiting.store) == [b"a", b"b"]
+    assert waiting.store.figures.stored_messages.value == 2
 
 
 def test_a_sync_that_fails_after_its_timeout_tells_only_those_who_still_wait(tmp_path: Path) -> None:

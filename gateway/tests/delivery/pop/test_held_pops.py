@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.pop.held_pops import TICK_MS, Held, HeldPop, HeldPops
-from gateway.tests.delivery.arrivals import Clock, Message
+from gateway.tests.delivery.arrivals import Clock, Message, Neighbours
 
 
 @dataclass
@@ -51,6 +51,20 @@ class Pops:
     def take(self) -> list[str]:
         taken, self.resumed = self.resumed, []
         return taken
+
+
+def test_neighbours_wake_one_of_each_group_and_all_who_only_look() -> None:
+    pops = Pops()
+    for name in ("mail 1", "mail 2"):
+        pops.hold(name)
+    pops.hold("shop", group="shop", accepts=MessageFilter({5}.__contains__, None))
+    pops.held.arrived([Neighbours([Message(), Message(queue_offset=8, tags_code=5), Message(queue_offset=9)])])
+    assert pops.take() == ["mail 1", "shop"]
+    lookers = Pops(wakes_all=True)
+    lookers.hold("one")
+    lookers.hold("two", accepts=MessageFilter({5}.__contains__, None))
+    lookers.held.arrived([Neighbours([Message(), Message(queue_offset=8, tags_code=5)])])
+    assert lookers.take() == ["one", "two"]
 
 
 def test_a_message_wakes_one_of_each_group() -> None:
