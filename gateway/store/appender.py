@@ -165,8 +165,11 @@ class Appender:
             batch.has_hasty = True
         self._group.wake()
 
-    def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor) -> None:
-        """See ``MessageStore.append_run``."""
+    def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor = WaitFor.DISK) -> None:
+        """Append the messages of a batch as ``append_all`` does, and leave the same behind, with less work.
+
+        ``on_stored`` gets one outcome of all messages, or one of each.
+        """
         if not self._is_plain(run):
             self.append_all(run.messages(), on_stored, wait_for)
             return

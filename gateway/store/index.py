@@ -9,6 +9,7 @@ could find something in. Upstream: ``IndexService``.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -242,9 +243,8 @@ class KeyIndex:
             rest = 0
         keyed = keyed_outcomes(part)
         if part[0].commit_log_offset < self.scanned:  # some, or all, were read from the log already
-            keyed = [each for each in keyed if each[0] >= self.scanned]
-        if keyed:
-            self._add(keyed, self._newest)
+            keyed = keyed.part(bisect_left(keyed.offsets, self.scanned), keyed.count)
+        self._add(keyed, self._newest)
         self.scanned = max(self.scanned, part[-1].commit_log_offset + part[-1].size)
         for _ in range(batches):
             self._backlog.popleft()
@@ -290,10 +290,10 @@ class KeyIndex:
         count = sum(len(entries.hashes) for entries in kinds)
         if not count:
             return
-        if count > choose().room and len(keyed) > 1:
-            middle = len(keyed) // 2
-            self._add(keyed[:middle], choose, is_known)
-            self._add(keyed[middle:], choose, is_known)
+        if count > choose().room and keyed.count > 1:
+            middle = keyed.count // 2
+            self._add(keyed.part(0, middle), choose, is_known)
+            self._add(keyed.part(middle, keyed.count), choose, is_known)
             return
         for entries in kinds:
             while entries.hashes:  # once, unless the keys of one message end a file

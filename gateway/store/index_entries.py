@@ -6,19 +6,16 @@ back messages have none, prepared ones do. (Upstream: ``IndexService.buildIndex`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from itertools import repeat
-from typing import Final, NamedTuple, TypeAlias, cast
+from itertools import compress
+from typing import Final, NamedTuple, cast
 
 from gateway.store.put_result import PutOutcome, PutResult, PutRun
 from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash, index_key_hashes
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
-
-Keyed: TypeAlias = "list[tuple[int, int, str, str | None, str | None, str | None]]"
-"""Commit log offset, stored at ms, topic, unique key, KEYS and tag of each message."""
 
 MAX_KNOWN_TAGS = 4096
 """Tags (of a topic) whose hash is remembered; all are forgotten when there are more."""
@@ -56,38 +53,75 @@ def tag_key(tag: str) -> str:
     return _TAG_MARK + tag
 
 
+class Keyed:
+    """What the index needs of messages, as a list for each fact: most work is done on all of them at a time."""
+
+    __slots__ = ("keys", "offsets", "stored_at_ms", "tags", "topics", "unique_keys")
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.stored_at_ms: list[int] = []
+        self.topics: list[str] = []
+        self.unique_keys: list[str | None] = []
+        self.keys: list[str | None] = []
+        self.tags: list[str | None] = []
+
+    @property
+    def count(self) -> int:
+        """Messages."""
+        return len(self.offsets)
+
+    def add(self, offset: int, stored_at_ms: int, topic: str, properties: Mapping[str, str]) -> None:
+        """One message more."""
+        find = properties.get
+        self.offsets.append(offset)
+        self.stored_at_ms.append(stored_at_ms)
+        self.topics.append(topic)
+        self.unique_keys.append(find(_UNIQ_KEY))
+        self.keys.append(find(_KEYS))
+        self.tags.append(find(_TAGS))
+
+    def add_run(self, outcome: PutRun) -> None:
+        """All messages of a batch."""
+        run, count = outcome.run, outcome.count
+        self.offsets += outcome.places()
+        self.stored_at_ms += [outcome.stored_at_ms] * count
+        self.topics += [outcome.topic] * count
+        self.unique_keys += run.unique_keys
+        self.keys += [form.keys for form in run.forms]
+        self.tags += [form.tag for form in run.forms]
+
+    def part(self, start: int, end: int) -> Keyed:
+        """Messages ``start`` … ``end - 1``."""
+        part = Keyed()
+        part.offsets = self.offsets[start:end]
+        part.stored_at_ms = self.stored_at_ms[start:end]
+        part.topics = self.topics[start:end]
+        part.unique_keys = self.unique_keys[start:end]
+        part.keys = self.keys[start:end]
+        part.tags = self.tags[start:end]
+        return part
+
+
 def keyed_outcomes(outcomes: Sequence[PutOutcome]) -> Keyed:
     """What the index needs of dispatched messages."""
-    keyed: Keyed = []
+    keyed = Keyed()
     for outcome in outcomes:
         if isinstance(outcome, PutResult):
             message = outcome.message
             if message.sys_flag & _MASK != _ROLLBACK:
-                find = message.property_map.get
-                place = outcome.commit_log_offset
-                keyed.append((place, outcome.stored_at_ms, outcome.topic, find(_UNIQ_KEY), find(_KEYS), find(_TAGS)))
+                keyed.add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
         elif isinstance(outcome, PutRun):
-            run = outcome.run
-            keyed += zip(
-                outcome.places(),
-                repeat(outcome.stored_at_ms),
-                repeat(outcome.topic),
-                run.unique_keys,
-                [form.keys for form in run.forms],
-                [form.tag for form in run.forms],
-                strict=False,
-            )
+            keyed.add_run(outcome)
     return keyed
 
 
 def keyed_messages(messages: Sequence[StoredMessage]) -> Keyed:
     """What the index needs of messages read from the log."""
-    keyed: Keyed = []
+    keyed = Keyed()
     for message in messages:
         if message.sys_flag & _MASK != _ROLLBACK:
-            find = message.property_map.get
-            place = message.commit_log_offset
-            keyed.append((place, message.stored_at_ms, message.topic, find(_UNIQ_KEY), find(_KEYS), find(_TAGS)))
+            keyed.add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
     return keyed
 
 
@@ -111,15 +145,15 @@ class IndexEntries(NamedTuple):
 
 def key_entries(keyed: Keyed) -> IndexEntries:
     """The entries of unique keys and KEYS, in the order of their messages."""
-    unique_keys = [each[3] for each in keyed]
-    more = [each[4] for each in keyed]
-    if all(unique_keys) and not any(more):  # as stock producers send without KEYS
-        topics = [each[2] for each in keyed]
-        keys = cast("list[str]", unique_keys)
-        return IndexEntries(index_key_hashes(topics, keys), [each[0] for each in keyed], [each[1] for each in keyed])
-    topics, keys = [], []
+    if all(keyed.unique_keys) and not any(keyed.keys):  # as stock producers send without KEYS
+        hashes = index_key_hashes(keyed.topics, cast("list[str]", keyed.unique_keys))
+        return IndexEntries(hashes, keyed.offsets, keyed.stored_at_ms)
+    topics: list[str] = []
+    keys: list[str] = []
     entries = IndexEntries([], [], [])
-    for offset, stored_at_ms, topic, unique_key, words, _ in keyed:
+    for offset, stored_at_ms, topic, unique_key, words in zip(
+        keyed.offsets, keyed.stored_at_ms, keyed.topics, keyed.unique_keys, keyed.keys, strict=True
+    ):
         own = [unique_key] if unique_key else []
         if words:
             own += filter(None, words.split(" "))
@@ -134,19 +168,19 @@ def key_entries(keyed: Keyed) -> IndexEntries:
 
 def tag_entries(keyed: Keyed) -> IndexEntries:
     """The entries of tags, in the order of their messages."""
-    tags = [each[5] for each in keyed]
+    tags = keyed.tags
     if not any(tags):
         return IndexEntries([], [], [])
+    topics, offsets, stored_at_ms = keyed.topics, keyed.offsets, keyed.stored_at_ms
     if not all(tags):
-        keyed = [each for each, tag in zip(keyed, tags, strict=True) if tag]
-        tags = list(filter(None, tags))
-    count = len(keyed)
-    topics = [each[2] for each in keyed]
+        topics, offsets = list(compress(topics, tags)), list(compress(offsets, tags))
+        stored_at_ms, tags = list(compress(stored_at_ms, tags)), list(filter(None, tags))
+    count = len(topics)
     if tags.count(tags[0]) == topics.count(topics[0]) == count:
         hashes = _tag_hashes([(topics[0], str(tags[0]))]) * count
     else:
         hashes = _tag_hashes(list(zip(topics, cast("list[str]", tags), strict=True)))
-    return IndexEntries(hashes, [each[0] for each in keyed], [each[1] for each in keyed])
+    return IndexEntries(hashes, offsets, stored_at_ms)
 
 
 def _tag_hashes(tagged: list[tuple[str, str]]) -> list[int]:

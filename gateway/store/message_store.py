@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
-from gateway.store.appender import Appender, OnAllStored, OnRunStored
+from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
@@ -54,7 +54,6 @@ from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
 from wire.disk.queue_extension import ExtensionUnit, position_of
-from wire.message.message_run import MessageRun
 from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("store")
@@ -153,8 +152,9 @@ class MessageStore:
         )
         self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
         appender = self._appender
-        # Not a method: every message comes this way.
+        # Not methods: every message comes these ways.
         self.append = appender.append_or_dispatch if settings.enable_multi_dispatch else appender.append
+        self.append_run = appender.append_run
         self.deletion = Deletion(
             files,
             paths,
@@ -297,13 +297,6 @@ class MessageStore:
         ``on_stored`` gets their results in order, once, as ``wait_for`` says, or at once when they are refused.
         """
         self._appender.append_all(messages, on_stored, wait_for)
-
-    def append_run(self, run: MessageRun, on_stored: OnRunStored, wait_for: WaitFor = WaitFor.DISK) -> None:
-        """Append the messages of a batch as ``append_all`` does, and leave the same behind, with less work.
-
-        ``on_stored`` gets one outcome of all messages, or one of each.
-        """
-        self._appender.append_run(run, on_stored, wait_for)
 
     def listen(self, listener: Listener) -> None:
         """Tell ``listener`` of every batch that becomes visible, in order."""

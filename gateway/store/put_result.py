@@ -178,8 +178,9 @@ class PutRun(PutOutcome):
         """The consume queue units, for a topic whose units keep the codes of tags."""
         units = []
         place = self.commit_log_offset
-        for size, form in zip(self.run.sizes, self.run.forms, strict=True):
-            units.append(_pack(place, size, form.code))
+        forms = self.run.forms
+        for number, size in enumerate(self.run.sizes):
+            units.append(_pack(place, size, forms[number].code))
             place += size
         return b"".join(units)
 

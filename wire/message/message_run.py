@@ -101,6 +101,7 @@ class MessageRun:
         flags = address_flags(batch)
         magic, topic = topic_field(batch.topic)
         queue_id = batch.queue_id
+        sizes, checksums, forms = self.sizes, self._checksums, self.forms
         pack = _OWN_PARTS[flags].pack
         pieces: list[bytes] = []
         form: PropertyForm | None = None
@@ -116,19 +117,22 @@ class MessageRun:
                 batch.reconsume_times,
                 batch.prepared_transaction_offset,
             )
-            for part, size, checksum, own_form in zip(
-                self._parts, self.sizes, self._checksums, self.forms, strict=True
-            ):
-                flag, body, raw = part
+            for number, (flag, body, raw) in enumerate(self._parts):  # by number: compiled, zip() makes a tuple each
+                size = sizes[number]
                 body_bytes = len(body)
                 if body_bytes != last_body_bytes:
                     shared_head = shared + _BODY_BYTES.pack(body_bytes)
                     last_body_bytes = body_bytes
-                if own_form is not form:
-                    form = own_form
+                if form is not forms[number]:
+                    form = forms[number]
                     tail = topic + _PROPERTIES_BYTES.pack(form.properties_bytes)
-                head = pack(size, magic, checksum, queue_id, flag, queue_offset, commit_log_offset)
-                pieces += (head, shared_head, body, tail, raw, own_form.added)
+                head = pack(size, magic, checksums[number], queue_id, flag, queue_offset, commit_log_offset)
+                pieces.append(head)
+                pieces.append(shared_head)
+                pieces.append(body)
+                pieces.append(tail)
+                pieces.append(raw)
+                pieces.append(form.added)
                 queue_offset += 1
                 commit_log_offset += size
         except struct.error as error:

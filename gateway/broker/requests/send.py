@@ -153,6 +153,7 @@ class SendMessage:
     ) -> None:
         self._store = store
         self._append = store.append
+        self._append_run = store.append_run
         self._topics = topics
         self._topics_by_name = topics.table()
         self._groups = groups
@@ -405,7 +406,7 @@ class SendMessage:
     def _send_batch(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:
         if len(header.topic.encode()) > MAX_TOPIC_BYTES:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {MAX_TOPIC_BYTES} bytes")
-        if group_of_retry_topic(header.topic) is not None:
+        if header.topic.startswith(RETRY_TOPIC_PREFIX):
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
             )
@@ -438,10 +439,10 @@ class SendMessage:
             self._answer_batch(request, outcomes, queue_id, batch)
 
         config = self._topics_by_name.get(header.topic)
-        if config is not None and has_batch_queues(config.attributes):
+        if config is not None and config.attributes and has_batch_queues(config.attributes):
             self._store.append_all([as_one_record(batch, run.count)], stored, _wait_for(outer))
         else:
-            self._store.append_run(run, stored, _wait_for(outer))
+            self._append_run(run, stored, _wait_for(outer))
 
     # -- checks ---------------------------------------------------------------------------------------------
 
@@ -529,7 +530,7 @@ class SendMessage:
     ) -> None:
         command = request.command
         status = outcomes[0].status
-        if not status.is_stored:
+        if status is not _PUT_OK and not status.is_stored:
             remark = remark_of(status, self._store.refusal)
             request.send(command.response(ANSWER_OF[status], remark, dict(self._answer_ext)))
             return

@@ -346,7 +346,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),
     "a batch found in the log counts once": Mutant(a_batch_found_in_the_log_counts_once, "inner-batch", 1000),
     "units of a batch all lead to its first message": Mutant(
-        units_of_a_batch_all_lead_to_its_first_message, "run", 400
+        units_of_a_batch_all_lead_to_its_first_message, "run", 1000
     ),
     "extension not synced": Mutant(without(Kind.SYNC, "/consumequeue_ext/"), "extension", 1000),
     "names of extension files not synced": Mutant(
