@@ -3,6 +3,8 @@
     python -m benchmarks.request_cost            sends, batches, transactions, pulls, by requests in one read; filtered
                                                  pulls, of which each looks into hundreds of messages for a few
     python -m benchmarks.request_cost --rows send,pull --reads 64
+    PYTHONPATH=build/accelerated:. python -P -m benchmarks.request_cost       compiled; without -P what runs is always
+                                                                              the source in this directory
 
 A whole broker with its store on disk, one connection, no socket, no reactor, no client: what is left is what the
 program does for each request. Frames are written as the stock Java client writes them. "CPU µs" is processor time of
@@ -31,6 +33,7 @@ from benchmarks.scale import HOST
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
 from gateway.cli.run import settle_memory
+from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
 from gateway.metadata.write_behind import in_this_thread
 from gateway.remoting.dispatch import Dispatch
@@ -332,7 +335,7 @@ def main() -> None:
         broker = Broker(directory)
         settle_memory()
         send(broker, 131)
-        print(f"{'row':<14}{'a read':>7}{'CPU µs':>9}")
+        print(f"{'row':<14}{'a read':>7}{'CPU µs':>9}{'  compiled' if is_compiled() else ''}")
         for row in options.rows.split(","):
             for at_once in reads:
                 print(f"{row:<14}{at_once:>7}{measure(broker, ROWS[row], at_once, options.runs):>9.2f}", flush=True)
