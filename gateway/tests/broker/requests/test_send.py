@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from gateway.store.errors import WriteFailed
-from gateway.tests.broker.whole_broker import START_MS, WholeBroker, sending
+from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending
 from wire.bodies.topics import TopicConfig
-from wire.codes import RequestCode, ResponseCode
+from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.command import RemotingCommand
+from wire.headers.declare import build_header
 from wire.headers.send import ShortSendMessageRequest
 from wire.message.batch import BatchPart, build_batch
-from wire.message.flags import SysFlag
+from wire.message.flags import PullFlag, SysFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
 from wire.message.properties import build_properties
 from wire.message.recall_handle import parse_recall_handle
+from wire.message.record import parse_records
 
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 
@@ -382,6 +384,50 @@ def test_batches_that_are_refused_store_nothing(tmp_path: Path, topic: str, body
     assert answer.code == code
     assert answer.remark
     assert broker.messages(topic) == []
+
+
+@pytest.mark.parametrize("form", [SerializeType.JSON, SerializeType.ROCKETMQ])
+def test_a_batch_is_answered_with_the_same_fields_in_both_forms(broker: WholeBroker, form: int) -> None:
+    producer = broker.connect()
+    body = batch(*[(b"%d" % number, {"UNIQ_KEY": f"K{number}"}) for number in range(3)])
+    header = build_header(short(sending(queue_id=2, batch=True)))
+    producer.send(RemotingCommand(BATCH, opaque=7, ext_fields=header, body=body, serialize_type=form))
+    broker.turn()
+    (answer,) = producer.received()
+    places = [message.offset_message_id for message in broker.messages("orders", 2)]
+    assert (answer.code, answer.opaque, answer.remark, answer.serialize_type) == (ResponseCode.SUCCESS, 7, None, form)
+    assert answer.ext_fields == {
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "msgId": ",".join(places),
+        "queueId": "2",
+        "queueOffset": "0",
+    }
+
+
+def test_a_one_way_batch_is_stored_and_not_answered(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    body = batch((b"a", {}), (b"b", {}))
+    assert broker.ask_all(producer, BATCH, short(sending(batch=True)), body, oneway=True) == []
+    assert [message.body for message in broker.messages("orders")] == [b"a", b"b"]
+
+
+def test_a_batch_wakes_a_held_pull_and_counts_every_message(broker: WholeBroker) -> None:
+    producer, consumer = broker.connect(), broker.connect()
+    broker.send(producer)
+    broker.subscribe(consumer)
+    assert (
+        broker.ask_all(
+            consumer, RequestCode.PULL_MESSAGE, pulling(1, sys_flag=PullFlag.SUSPEND | PullFlag.SUBSCRIPTION)
+        )
+        == []
+    )
+    broker.ask(producer, BATCH, short(sending(batch=True)), batch((b"a", {}), (b"b", {}), (b"c", {})))
+    (answer,) = consumer.received()
+    assert [message.body for message in parse_records(answer.body)] == [b"a", b"b", b"c"]
+    flow = broker.parts.flows.into("orders")
+    assert flow is not None
+    assert (flow.messages, broker.parts.traffic.stored_messages) == (4, 4)
 
 
 def test_a_batch_is_stored_whole_or_not_at_all(broker: WholeBroker) -> None:
