@@ -3,14 +3,13 @@
     python -m benchmarks.request_cost            sends, batches, transactions, pulls, by requests in one read; filtered
                                                  pulls, of which each looks into hundreds of messages for a few
     python -m benchmarks.request_cost --rows send,pull --reads 64
-    PYTHONPATH=build/accelerated:. python -P -m benchmarks.request_cost       compiled; without -P what runs is always
-                                                                              the source in this directory
 
 A whole broker with its store on disk, one connection, no socket, no reactor, no client: what is left is what the
 program does for each request. Frames are written as the stock Java client writes them. "CPU µs" is processor time of
 protocol, broker, store, dispatch, index and answers per message (batches have 16; a transaction: half message and
-outcome), of the quickest of ``--runs`` rounds. To see where it goes, run it under a profiler with ``--rows`` and many
-``--runs``.
+outcome), of the quickest of ``--runs`` rounds. PYTHONSAFEPATH=1 and PYTHONPATH=build/accelerated:. time the compiled
+packages; without the first it is always the source in this directory. To see where it goes, run it under a profiler
+with ``--rows`` and many ``--runs``.
 """
 
 from __future__ import annotations
