@@ -1,12 +1,12 @@
 """The question: how fast does Spark read a topic, and write one.
 
-    python -m benchmarks.spark_source [--messages 2000000] [--size 128]
+    python -m benchmarks.spark_source [--messages 2000000] [--size 128] [--runs 3]
 
 One gateway and one Spark session, `local[2]`, on the same cores; the topic is filled beforehand. Rates are rows a
-second by the clock; CPU is what the gateway, Spark's JVM and its Python workers (the driver's included) used, in
-microseconds a row: on a machine that does other things at the same time it says more. The first rows are not counted:
-they warm the JVM up. The last line is what a micro-batch without rows takes. With compiled modules, after
-``make accelerate``:
+second by the clock, the median of some runs of the query beside the least and the most; CPU is what the gateway,
+Spark's JVM and its Python workers (the driver's included) used, in microseconds a row, medians too: on a machine that
+does other things at the same time it says more. The first rows are not counted: they warm the JVM up. The line before
+the sink's is what a micro-batch without rows takes. With compiled modules, after ``make accelerate``:
 
     PYTHONSAFEPATH=1 PYTHONPATH=$PWD/build/accelerated .venv/bin/python -m benchmarks.spark_source
 """
@@ -29,6 +29,7 @@ TOPIC = "spark_source"
 WRITTEN = "spark_written"
 QUEUES = 8
 SUSTAINED = "stream, after one batch"
+WARM_UP = "(warm-up"
 GOALS = {
     "all columns": 350_000,
     "two columns": 700_000,
@@ -48,8 +49,10 @@ def main() -> None:
         fill(server, TOPIC, options.messages, options.size)
         spark = session(dict(options.spark))
         load = os.getloadavg()[0]
-        print(f"{options.messages:,} messages of {options.size} B in {QUEUES} queues, local[2]; load {load:.1f}")
-        print(f"{'way':27}{'rows/s':>12}{'CPU us: gateway':>18}{'JVM':>8}{'Python':>8}{'goal/s':>12}", flush=True)
+        what = f"{options.messages:,} messages of {options.size} B in {QUEUES} queues"
+        print(f"{what}, local[2], {options.runs} runs; load {load:.1f}")
+        rates = f"{'rows/s':>12}{'least':>12}{'most':>12}"
+        print(f"{'way':27}{rates}{'CPU us: gateway':>18}{'JVM':>8}{'Python':>8}{'goal/s':>12}", flush=True)
         _ways(spark, server, options)
         spark.stop()
 
@@ -72,16 +75,21 @@ def _ways(spark: Any, server: GatewayServer, options: argparse.Namespace) -> Non
         "stream, two columns": lambda: _stream(spark, server, two),
     }
     for name, way in ways.items():
-        if options.only in name:
-            cost = _row(name, way, server, options.messages)
-            if isinstance(cost.result, float):
-                print(f"{SUSTAINED:27}{cost.result:12,.0f}{GOALS[SUSTAINED]:46,}", flush=True)
+        if name.startswith(WARM_UP):
+            way()
+        elif options.only in name:
+            costs = _row(name, way, server, options.messages, options.runs)
+            sustained = [cost.result for cost in costs if isinstance(cost.result, float)]
+            if sustained:
+                print(f"{SUSTAINED:27}{_spread(sustained)}{GOALS[SUSTAINED]:46,}", flush=True)
     print(f"an empty trigger: {_empty_trigger_ms(spark, server, two):.0f} ms (goal: 300)", flush=True)
+    if options.only not in "sink":
+        return
     count = min(options.messages, 500_000)
     rows = spark.range(0, count, 1, 2).selectExpr(f"repeat('x', {options.size}) body", "'A' tags")
     rows = rows.write.format("rocketmq").options(nameServer=server.nameserver, topic=WRITTEN).mode("append")
-    _row("(warm-up, sink)", rows.save, server, count)
-    _row("sink", rows.save, server, count)
+    rows.save()
+    _row("sink", rows.save, server, count, options.runs)
 
 
 def _stream(spark: Any, server: GatewayServer, schema: str) -> float:
@@ -103,12 +111,22 @@ def _empty_trigger_ms(spark: Any, server: GatewayServer, schema: str) -> float:
     return float(statistics.median(taken))
 
 
-def _row(name: str, way: Callable[[], object], server: GatewayServer, count: int) -> Cost:
-    cost = cost_of(way, count, [server.pid])
+def _row(name: str, way: Callable[[], object], server: GatewayServer, count: int, runs: int) -> list[Cost]:
+    """Run a query some times and print a row of it."""
+    costs = [cost_of(way, count, [server.pid]) for _ in range(runs)]
     goal = f"{GOALS[name]:12,}" if name in GOALS else ""
-    cpu = f"{cost.servers[0]:18.2f}{cost.jvm:8.2f}{cost.python:8.2f}"
-    print(f"{name:27}{cost.rows_per_s:12,.0f}{cpu}{goal}", flush=True)
-    return cost
+    gateway, jvm, python = (
+        statistics.median(used)
+        for used in zip(*((cost.servers[0], cost.jvm, cost.python) for cost in costs), strict=True)
+    )
+    rates = _spread([cost.rows_per_s for cost in costs])
+    print(f"{name:27}{rates}{gateway:18.2f}{jvm:8.2f}{python:8.2f}{goal}", flush=True)
+    return costs
+
+
+def _spread(rates: list[float]) -> str:
+    """The median, the least and the most."""
+    return f"{statistics.median(rates):12,.0f}{min(rates):12,.0f}{max(rates):12,.0f}"
 
 
 def _options() -> argparse.Namespace:
@@ -116,6 +134,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=2_000_000)
     parser.add_argument("--size", type=int, default=128, help="bytes of a body")
     parser.add_argument("--only", default="", help="ways with this in their names only")
+    parser.add_argument("--runs", type=int, default=3, help="of each query, after the session has become warm")
     add_settings(parser)
     return parser.parse_args()
 
