@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gateway.spark.byte_tables import repeated, repeated_row, texts_column, texts_of
+from gateway.spark.byte_tables import repeated, repeated_row, texts_column, texts_of, word_columns
 from gateway.spark.records import Integers, slices
 
 _NAME_END: Final = 1
@@ -63,7 +63,7 @@ class AlikePairs:
         spans = self._spans.values()
         first = self._table[0]
         # What is the same in all rows is there already, when the batch before was of the same kind and size.
-        parts = [first[begin:end] * ~self._varies[begin:end] for begin, end in spans]
+        parts = [first[begin:end] * (not self._varies[begin:end].any()) for begin, end in spans]
         data = repeated_row(np.concatenate(parts).tobytes(), len(self._table))
         at = 0
         for begin, end in spans:
@@ -114,17 +114,32 @@ def alike_pairs(table: NDArray[np.uint8]) -> AlikePairs | None:
 
     :param table: a row of bytes for each string, at least one.
     """
-    cut = _cut(table[0].tobytes())
-    in_value = np.zeros(table.shape[1], np.bool_)
+    first = table[0]
+    cut = _cut(first.tobytes())
+    in_value = np.zeros(len(first), np.bool_)
     for _, begin, end in cut:
         in_value[begin:end] = True
-    lowest, highest = np.minimum.reduce(table, axis=0), np.maximum.reduce(table, axis=0)
-    varies = lowest != highest
-    if not cut or varies[~in_value].any():
+    if not cut or (first[in_value] < _PLAIN_FROM).any():
         return None
-    if (lowest[in_value] < _PLAIN_FROM).any() or (highest[in_value] >= _PLAIN_END).any():
-        return None
+    varies = np.zeros(len(first), np.bool_)
+    fillers = np.where(in_value, 0, ord(" ")).astype(np.uint8)
+    for at, column in word_columns(table):
+        word = slice(at, at + column.itemsize)
+        changes = np.bitwise_or.reduce(column ^ column[0])
+        if changes:
+            varies[word] |= np.frombuffer(changes.tobytes(), np.uint8) != 0
+            if varies[word][~in_value[word]].any() or not _is_plain(column | fillers[word].view(column.dtype)):
+                return None
     return AlikePairs(table, {name: (begin, end) for name, begin, end in cut}, varies)
+
+
+def _is_plain(words: NDArray[np.unsignedinteger[Any]]) -> bool:
+    """Whether each byte of words is from ``_PLAIN_FROM`` to before ``_PLAIN_END``."""
+    from_each, end_each = (
+        words.dtype.type(int.from_bytes(bytes([byte]) * words.itemsize)) for byte in (_PLAIN_FROM, _PLAIN_END)
+    )
+    # A byte that is too small borrows from the bit that says that a byte is too large.
+    return not ((words | (words - from_each)) & end_each).any()
 
 
 def named_alike_pairs(data: pa.Buffer, bounds: NDArray[np.signedinteger[Any]]) -> NamedAlikePairs | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,8 @@ _HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.
 """The two digits of each byte."""
 MOST_KEPT_BYTES: Final = 2 * 1024 * 1024
 """Of one column that is kept for batches to come."""
+ROUND_COUNT: Final = 16_384
+"""What is kept for batches to come is made for a multiple of so many rows: a smaller batch takes its beginning."""
 _SPACE: Final = 32
 _DELETE: Final = 127
 """The two ends of visible ASCII."""
@@ -33,6 +36,43 @@ def hexadecimal(table: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return _HEX[table].view(np.uint8)
 
 
+def hexadecimal_words(numbers: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The 16 digits of each number, as a row of two words whose bytes they are."""
+    unsigned = numbers.view(np.uint64)
+    words = np.empty((len(numbers), 2), np.uint64)
+    words[:, 0] = _digits(unsigned >> np.uint64(32))
+    words[:, 1] = _digits(unsigned & np.uint64(0xFFFFFFFF))
+    return words
+
+
+def _digits(halves: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The 8 digits of each number of 32 bits: its half bytes are moved apart, and each made a letter."""
+    if len(halves) > 1 and (halves == halves[0]).all():
+        return np.broadcast_to(_digits(halves[:1]), len(halves))
+    apart = (halves << 16 | halves) & 0x0000FFFF0000FFFF
+    apart = (apart << 8 | apart) & 0x00FF00FF00FF00FF
+    apart = (apart << 4 | apart) & 0x0F0F0F0F0F0F0F0F
+    is_letter = (apart + 0x0606060606060606) >> 4 & 0x0101010101010101
+    return (apart + 0x3030303030303030 + is_letter * (ord("A") - ord("9") - 1)).astype(">u8").view(np.uint64)
+
+
+def is_one_row(table: NDArray[np.uint8]) -> bool:
+    """Whether all rows of a table, of one at least, are the same."""
+    return not any(_varies(column) for _, column in word_columns(table))
+
+
+def word_columns(table: NDArray[np.uint8]) -> Iterator[tuple[int, NDArray[np.unsignedinteger[Any]]]]:
+    """The bytes of a table as columns of words, and at which byte each begins. The last two may share some."""
+    size = table.shape[1]
+    width = next((width for width in (8, 4, 2) if width <= size), 1)
+    for at in (*range(0, size - width, width), size - width) if size else ():
+        yield at, table[:, at : at + width].view(f"u{width}")[:, 0]
+
+
+def _varies(column: NDArray[Any]) -> bool:
+    return bool(column[-1] != column[0] or (column != column[0]).any())
+
+
 def texts_of(data: bytes | NDArray[np.uint8], sizes: tuple[int, ...], count: int) -> pa.Array:
     """Texts one after the other: ``count`` times as many as there are sizes, which come again and again."""
     bounds = _bounds(sizes, count)
@@ -40,15 +80,22 @@ def texts_of(data: bytes | NDArray[np.uint8], sizes: tuple[int, ...], count: int
 
 
 def repeated(texts: tuple[str, ...], count: int) -> pa.Array:
-    """The same texts for each of ``count`` rows; batches of one size need the same again and again."""
-    is_small = sum(map(len, texts)) * count <= MOST_KEPT_BYTES
-    return _kept_texts(texts, count) if is_small else _repeated(texts, count)
+    """The same texts for each of ``count`` rows."""
+    most = _rounded(count)
+    is_small = sum(map(len, texts)) * most <= MOST_KEPT_BYTES
+    return _kept_texts(texts, most).slice(0, len(texts) * count) if is_small else _repeated(texts, count)
 
 
 def repeated_row(row: bytes, count: int) -> NDArray[np.uint8]:
     """A table of the same row, which may be changed."""
-    is_small = len(row) * count <= MOST_KEPT_BYTES
-    return (_kept_rows(row, count) if is_small else np.frombuffer(row * count, np.uint8)).reshape(count, -1).copy()
+    most = _rounded(count)
+    is_small = len(row) * most <= MOST_KEPT_BYTES
+    data = _kept_rows(row, most)[: len(row) * count] if is_small else np.frombuffer(row * count, np.uint8)
+    return data.reshape(count, -1).copy()
+
+
+def _rounded(count: int) -> int:
+    return -(-count // ROUND_COUNT) * ROUND_COUNT
 
 
 def _repeated(texts: tuple[str, ...], count: int) -> pa.Array:
@@ -80,13 +127,21 @@ def _column(kind: pa.DataType, table: NDArray[np.uint8]) -> pa.Array:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(table))])
 
 
-@lru_cache(maxsize=16)
 def _bounds(sizes: tuple[int, ...], count: int) -> NDArray[np.int32]:
     """Where values of these sizes begin, for each of ``count`` rows of them, and where the last one ends."""
+    assert count * sum(sizes) < 2**31, "a chunk is a few megabytes"
+    most = _rounded(count)
+    is_small = most * sum(sizes) < 2**31 and 4 * most * len(sizes) <= MOST_KEPT_BYTES
+    return _kept_bounds(sizes, most)[: count * len(sizes) + 1] if is_small else _made_bounds(sizes, count)
+
+
+def _made_bounds(sizes: tuple[int, ...], count: int) -> NDArray[np.int32]:
     width = sum(sizes)
-    assert count * width < 2**31, "a chunk is a few megabytes"
     bounds = np.empty(count * len(sizes) + 1, np.int32)
     within = np.cumsum((0, *sizes[:-1]), dtype=np.int32)
     np.add.outer(np.arange(count, dtype=np.int32) * width, within, out=bounds[:-1].reshape(count, len(sizes)))
     bounds[-1] = count * width
     return bounds
+
+
+_kept_bounds = lru_cache(maxsize=16)(_made_bounds)

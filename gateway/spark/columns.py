@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, repeat
 from struct import Struct
 from typing import Final
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from gateway.client.compression import decompress
 from gateway.client.errors import MessageRefused
-from gateway.spark.byte_tables import hexadecimal, repeated, texts_column
+from gateway.spark.byte_tables import hexadecimal, hexadecimal_words, repeated, texts_column
 from gateway.spark.errors import BodyUnreadable
 from gateway.spark.property_pairs import Pairs, map_column, pairs_of, words_column
 from gateway.spark.records import Group, Integers, Records, Whole, by_hosts
@@ -132,12 +132,13 @@ class _Rows:
     @cached_property
     def offset_ids(self) -> pa.Array:
         """Address, port and commit log offset of each record in hexadecimal."""
-        hosts = self.records.hosts("store_host")
-        offsets = self.records.integers("commit_log_offset").astype(">i8").view(np.uint8).reshape(-1, 8)
-        digits = np.empty((len(hosts), 2 * hosts.shape[1] + 16), np.uint8)
-        digits[:, :-16] = hexadecimal(hosts[:1] if (hosts == hosts[:1]).all() else hosts)
-        digits[:, -16:] = hexadecimal(offsets)
-        return texts_column(digits)
+        same = self.records.same_host("store_host")
+        table = self.records.hosts("store_host") if same is None else np.frombuffer(same, np.uint8).reshape(1, -1)
+        hosts = hexadecimal(table).view(np.uint64)
+        words = np.empty((len(self.records), hosts.shape[1] + 2), np.uint64)
+        words[:, :-2] = hosts
+        words[:, -2:] = hexadecimal_words(self.records.integers("commit_log_offset"))
+        return texts_column(words.view(np.uint8))
 
     @cached_property
     def bodies(self) -> tuple[pa.Array, pa.Array | None]:
@@ -178,13 +179,11 @@ class _Rows:
     def _pieces(self, raw: pa.Array) -> Iterable[Whole]:
         """The bodies one by one."""
         records = self.records
-        size = int(records.body_bytes[0]) if len(records) else 0
-        if size and (records.body_bytes == size).all():
-            return chain.from_iterable(Struct(f"{size}s").iter_unpack(raw.buffers()[2][: size * len(records)]))
-        begins = records.body_at.tolist()
-        ends = (records.body_at + records.body_bytes).tolist()
+        table = records.body_table()
+        if table is not None and table.size:
+            return chain.from_iterable(Struct(f"{table.shape[1]}s").iter_unpack(raw.buffers()[2][: table.size]))
         take: Callable[[slice], Whole] = records.buffer.__getitem__
-        return map(take, map(slice, begins, ends))
+        return map(take, records.body_slices()) if table is None else repeat(b"", len(records))
 
     def refuse_parts(self) -> None:
         """Messages that hold messages (batch consume queues) have offsets of their own inside; nobody reads them here.
@@ -231,13 +230,17 @@ def _moment(field: str) -> Callable[[_Rows, Column], pa.Array]:
 
 
 def _host(field: str) -> Callable[[_Rows, Column], pa.Array]:
-    return lambda rows, _: _host_texts(rows.records.hosts(field))
+    def column(rows: _Rows, _: Column) -> pa.Array:
+        same = rows.records.same_host(field)
+        return (
+            _host_texts(rows.records.hosts(field)) if same is None else repeated((_host_text(same),), len(rows.records))
+        )
+
+    return column
 
 
 def _host_texts(hosts: NDArray[np.uint8]) -> pa.Array:
     """Hosts as ``address:port``; there are few different ones in a batch."""
-    if len(hosts) and (hosts == hosts[0]).all():
-        return repeated((_host_text(hosts[0].tobytes()),), len(hosts))
     if hosts.shape[1] == HOST_V4_BYTES:
         encoded = pa.array(hosts.view(np.uint64).reshape(-1)).dictionary_encode()
         texts = [_host_text(number.to_bytes(8, "little")) for number in encoded.dictionary.to_pylist()]

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from gateway.spark.byte_tables import bytes_column
+from gateway.spark.byte_tables import bytes_column, is_one_row
 from wire.errors import RecordError
 from wire.fixed_layout import FixedLayout
 from wire.message.flags import SysFlag
@@ -111,6 +112,18 @@ def _followed_starts(buffer: Whole) -> Integers:
     return np.array(starts, np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Where the parts of records lie that are alike: bytes after the begin of each record, and lengths."""
+
+    body_at: int
+    body_bytes: int
+    topic_at: int
+    topic_bytes: int
+    properties_at: int
+    properties_bytes: int
+
+
 class Records:
     """Records with hosts of one address family each, by column.
 
@@ -118,20 +131,6 @@ class Records:
     :param starts: where each begins.
     :raises RecordError: the parts of one do not add up.
     """
-
-    __slots__ = (
-        "_buffer",
-        "_distance",
-        "_heads",
-        "_properties_bytes",
-        "_topic_at",
-        "_topic_bytes",
-        "body_at",
-        "body_bytes",
-        "buffer",
-        "properties_at",
-        "starts",
-    )
 
     def __init__(self, buffer: Whole, starts: Integers, host_flags: int) -> None:
         self.buffer = buffer
@@ -142,57 +141,104 @@ class Records:
             parse_record(buffer, int(starts[-1]))
         self._distance = _distance(starts)
         self._heads = _heads(buffer, starts, dtype, self._distance)
-        self._find_parts(dtype.itemsize)
+        self._integers: dict[str, Integers] = {}
+        self._alike = self._parts_alike(dtype.itemsize)
+        if self._alike is None:
+            self._find_parts(dtype.itemsize)
 
     def __len__(self) -> int:
         return len(self.starts)
 
     def integers(self, field: str) -> Integers:
         """A number of the head, by its name in the layout."""
-        column: Integers = self._heads[field].astype(np.int64)
+        column = self._integers.get(field)
+        if column is None:
+            column = self._integers[field] = self._heads[field].astype(np.int64)
         return column
 
     def hosts(self, field: str) -> NDArray[np.uint8]:
         """An address of the head: a row of 8 or 20 bytes for each record."""
         return np.ascontiguousarray(self._heads[field])
 
+    def same_host(self, field: str) -> bytes | None:
+        """The same when all records have one address; None when they have several, or there are no records."""
+        table: NDArray[np.uint8] = self._heads[field]
+        return table[0].tobytes() if len(table) and is_one_row(table) else None
+
     def bodies(self) -> pa.Array:
         """The bodies as they travelled."""
-        table = self._table(self.body_at, self.body_bytes)
-        return slices(self.buffer, self.body_at, self.body_bytes) if table is None else bytes_column(table)
+        table = self.body_table()
+        return slices(self.buffer, self._body_at, self._body_bytes) if table is None else bytes_column(table)
+
+    def body_table(self) -> NDArray[np.uint8] | None:
+        """The same as rows of bytes where they lie, when they are of one length and as far apart as the records."""
+        return None if self._alike is None else self._table(self._alike.body_at, self._alike.body_bytes)
+
+    def body_slices(self) -> Iterator[slice]:
+        """Where in the buffer each body lies, when they are no table."""
+        return map(slice, self._body_at.tolist(), (self._body_at + self._body_bytes).tolist())
 
     def properties(self) -> pa.Array:
         """The property strings, as bytes."""
-        return slices(self.buffer, self.properties_at, self._properties_bytes)
+        table = self.property_table()
+        return (
+            slices(self.buffer, self._properties_at, self._properties_bytes) if table is None else bytes_column(table)
+        )
 
     def property_table(self) -> NDArray[np.uint8] | None:
         """The same as rows of bytes where they lie, when they are of one length and as far apart as the records."""
-        return self._table(self.properties_at, self._properties_bytes)
-
-    def _table(self, at: Integers, sizes: Integers) -> NDArray[np.uint8] | None:
-        """Pieces of one length, at the same place in every record, as they lie in the buffer."""
-        if not self._distance or (at - at[0] != self.starts - self.starts[0]).any():
-            return None
-        size = int(sizes[0])
-        if not size or (sizes != size).any():
-            return None
-        return np.ndarray((len(at), size), np.uint8, self.buffer, int(at[0]), (self._distance, 1))
+        return None if self._alike is None else self._table(self._alike.properties_at, self._alike.properties_bytes)
 
     def all_of_topic(self, name: bytes) -> bool:
         """Whether every record is of this topic."""
+        if self._alike is not None:
+            table = self._table(self._alike.topic_at, self._alike.topic_bytes)
+            return table[0].tobytes() == name and is_one_row(table)
         if (self._topic_bytes != len(name)).any():
             return False
         names = np.ndarray((len(self.buffer) - len(name) + 1,), f"V{len(name)}", self.buffer, strides=(1,))
         found: bytes = names[self._topic_at].tobytes()
         return found == name * len(self)
 
+    def _table(self, at: int, size: int) -> NDArray[np.uint8]:
+        """The same bytes of every record, as they lie in the buffer."""
+        begin = int(self.starts[0]) + at
+        return np.ndarray((len(self), size), np.uint8, self.buffer, begin, (self._distance, 1))
+
+    def _parts_alike(self, head_bytes: int) -> _Parts | None:
+        """Where the parts of each record lie, when they are equally far apart and each is as the first one is.
+
+        None also where the first one is no good record: the careful look at each of them says which one is bad.
+        """
+        if not self._distance:
+            return None
+        begin, first = int(self.starts[0]), self._heads[0]
+        total, body_bytes, magic = (int(first[field]) for field in ("total_size", "body_bytes", "magic"))
+        topic_at = head_bytes + body_bytes
+        if magic not in (MAGIC_V1, MAGIC_V2) or body_bytes < 0 or topic_at + 3 > total:
+            return None
+        if int(self.starts[-1]) + total > len(self.buffer):
+            return None
+        name_at = topic_at + (2 if magic == MAGIC_V2 else 1)
+        name_bytes = int.from_bytes(self.buffer[begin + topic_at : begin + name_at], "big")
+        length_at = name_at + name_bytes
+        if length_at + 2 > total:
+            return None
+        stated = int.from_bytes(self.buffer[begin + length_at : begin + length_at + 2], "big")
+        if length_at + 2 + stated != total:
+            return None
+        sizes = ((0, _MAGIC_AT + 4), (head_bytes - 4, 4), (topic_at, name_at - topic_at), (length_at, 2))
+        if not all(is_one_row(self._table(at, size)) for at, size in sizes):
+            return None
+        return _Parts(head_bytes, body_bytes, name_at, name_bytes, length_at + 2, stated)
+
     def _find_parts(self, head_bytes: int) -> None:
         starts, magic = self.starts, self._heads["magic"]
         ends = starts + self._heads["total_size"]
-        self.body_at = starts + head_bytes
-        self.body_bytes = self.integers("body_bytes")
-        topic_at = self.body_at + self.body_bytes
-        bad = (self.body_bytes < 0) | (topic_at + 3 > ends) | ((magic != MAGIC_V1) & (magic != MAGIC_V2))
+        self._body_at = starts + head_bytes
+        self._body_bytes = self.integers("body_bytes")
+        topic_at = self._body_at + self._body_bytes
+        bad = (self._body_bytes < 0) | (topic_at + 3 > ends) | ((magic != MAGIC_V1) & (magic != MAGIC_V2))
         self._refuse(bad)
         topic_bytes = self._buffer[topic_at].astype(np.int64)
         is_v2 = magic == MAGIC_V2
@@ -200,10 +246,10 @@ class Records:
             topic_bytes = np.where(is_v2, topic_bytes << 8 | self._buffer[topic_at + 1], topic_bytes)
         self._topic_at, self._topic_bytes = topic_at + 1 + is_v2, topic_bytes
         length_at = self._topic_at + topic_bytes
-        self.properties_at = length_at + 2
-        self._refuse(self.properties_at > ends)
+        self._properties_at = length_at + 2
+        self._refuse(self._properties_at > ends)
         stated = self._buffer[length_at].astype(np.int64) << 8 | self._buffer[length_at + 1]
-        self._refuse(self.properties_at + stated != ends)
+        self._refuse(self._properties_at + stated != ends)
         self._properties_bytes = stated
 
     def _refuse(self, bad: NDArray[np.bool_]) -> None:
