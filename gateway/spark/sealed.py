@@ -61,6 +61,21 @@ class Span:
     next_offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a consume queue says of messages: where in the log each record begins, and how many bytes it has."""
+
+    positions: Integers
+    sizes: Integers
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def part(self, begin: int, end: int) -> Units:
+        """Some of them, that follow each other."""
+        return Units(self.positions[begin:end], self.sizes[begin:end])
+
+
 class Segments:
     """The files of a directory, named after the byte they begin with; looked up once."""
 
@@ -87,6 +102,19 @@ class Segments:
 
         :raises OSError: the file cannot be read, or has not so many; or there is none.
         """
+        data = self._file(position).read_buffer(size)
+        self._refuse_end(position, size, data.size)
+        return data
+
+    def read_into(self, position: int, room: memoryview) -> None:
+        """The bytes of one file that fill some room.
+
+        :raises OSError: as ``read`` does.
+        """
+        self._refuse_end(position, len(room), self._file(position).readinto(room))
+
+    def _file(self, position: int) -> Any:
+        """The file with a byte, at this byte."""
         place = bisect.bisect_right(self.starts, position) - 1
         if place < 0:
             raise FileNotFoundError(f"no file has byte {position}")
@@ -96,10 +124,12 @@ class Segments:
             self._open = path, self._filesystem.open_input_file(path)
         file = self._open[1]
         file.seek(position - self.starts[place])
-        data = file.read_buffer(size)
-        if data.size < size:
+        return file
+
+    def _refuse_end(self, position: int, size: int, found: int) -> None:
+        if found < size:
+            path = self._paths[bisect.bisect_right(self.starts, position) - 1]
             raise FileNotFoundError(f"{path} ends before byte {position + size}, and no file follows it")
-        return data
 
     def close(self) -> None:
         """Let go of the file that was read last; what was given out stays readable."""
@@ -126,6 +156,9 @@ class SealedRange:
                 f"the directory of a store, and every worker must see it"
             )
         self._log = Segments(self._filesystem, f"{root}/commitlog")
+        self._is_local = isinstance(self._filesystem, pafs.LocalFileSystem)
+        # Neighbours are copied into one room. A mapping would cost a page fault for every few of them.
+        self._pieces = Segments(pafs.LocalFileSystem(), f"{root}/commitlog") if self._is_local else self._log
         self._units = Segments(self._filesystem, f"{root}/consumequeue/{queue.topic}/{queue.queue_id}")
 
     @cached_property
@@ -138,55 +171,51 @@ class SealedRange:
 
     def first_record(self) -> bytes | None:
         """The record of the range's first offset; None when it is not in a closed file."""
-        for span in self.spans(most_records=1):
+        for span in self.spans(most_records=1, units_read=1):
             at = int(span.starts[0])
             return bytes(span.buffer[at : at + int.from_bytes(span.buffer[at : at + _SIZE_BYTES], "big")])
         return None
 
-    def spans(self, *, most_records: int = SPAN_RECORDS) -> Iterator[Span]:
+    def spans(self, *, most_records: int = SPAN_RECORDS, units_read: int = UNITS_READ) -> Iterator[Span]:
         """The records in the order of the queue, up to the first one that is not in a closed file.
 
+        :param most_records: of a span; ``units_read`` is how many of the queue's units are looked at together.
         :raises OSError: a file cannot be read.
         :raises SparkSourceError: the log has another record where the queue says that one is.
         """
         offset = self._work.start
         while offset < self._work.end:
-            units = self._units_at(offset, most_records)
-            cuts = _cuts(units, self._log, self._span_bytes)
+            units = self._units_at(offset, units_read)
+            cuts = _cuts(units, self._log, MAPPED_SPAN_BYTES if self._is_local else SPAN_BYTES)
             for first, last in itertools.pairwise(cuts):
                 for begin in range(first, last, most_records):
-                    yield self._span(units[begin : min(begin + most_records, last)], offset + begin)
+                    yield self._span(units.part(begin, min(begin + most_records, last)), offset + begin)
             if not len(units):
                 return
             offset += len(units)
 
-    @property
-    def _span_bytes(self) -> int:
-        return MAPPED_SPAN_BYTES if isinstance(self._filesystem, pafs.LocalFileSystem) else SPAN_BYTES
-
     def close(self) -> None:
         """Let go of the files."""
         self._log.close()
+        self._pieces.close()
         self._units.close()
 
-    def _units_at(self, offset: int, most: int) -> Any:
+    def _units_at(self, offset: int, most: int) -> Units:
         """The next units whose records are closed."""
         position = offset * UNIT_BYTES
         within = self._units.file_at(position)
         if within is None:
-            return np.empty(0, _UNIT)
-        count = min(self._work.end - offset, (within[1] - position) // UNIT_BYTES, max(UNITS_READ, most))
-        units = np.frombuffer(self._units.read(position, count * UNIT_BYTES), _UNIT)
-        good = (units["size"] > 0) & (units["size"] < FILLER_SIZE) & (units["position"] >= 0)
-        good &= units["position"].astype(np.int64) + units["size"] <= self.sealed_end
-        good &= units["position"] >= (self._log.starts[0] if self._log.starts else 0)
-        return units[: len(units) if good.all() else int(np.argmin(good))]
+            return Units(np.empty(0, np.int64), np.empty(0, np.int64))
+        count = min(self._work.end - offset, (within[1] - position) // UNIT_BYTES, most)
+        stored = np.frombuffer(self._units.read(position, count * UNIT_BYTES), _UNIT)
+        units = Units(stored["position"].astype(np.int64), stored["size"].astype(np.int64))
+        good = (units.sizes > 0) & (units.sizes < FILLER_SIZE)
+        good &= units.positions + units.sizes <= self.sealed_end
+        good &= units.positions >= (self._log.starts[0] if self._log.starts else 0)
+        return units if good.all() else units.part(0, int(np.argmin(good)))
 
-    def _span(self, units: Any, first: int) -> Span:
-        positions, sizes = units["position"].astype(np.int64), units["size"].astype(np.int64)
-        begin = int(positions[0])
-        data = self._log.read(begin, int(positions[-1] + sizes[-1]) - begin)
-        buffer, starts = self._together(memoryview(data).cast("B"), positions - begin, sizes)
+    def _span(self, units: Units, first: int) -> Span:
+        buffer, starts = self._records(units)
         try:
             span = Span(buffer, starts, list(by_hosts(buffer, starts)), first, first + len(units))
             self._check(span, units)
@@ -194,38 +223,49 @@ class SealedRange:
             raise self._other(first, str(error)) from error
         return span
 
-    def _together(self, buffer: memoryview, starts: Integers, sizes: Integers) -> tuple[memoryview, Integers]:
-        """The records without what lies between them, where many are neighbours: in room that the next ones will take.
+    def _records(self, units: Units) -> tuple[memoryview, Integers]:
+        """What the records lie in, and where each begins.
 
-        As one row of records they can be read by column where they lie.
+        Where many are neighbours they come without what lies between them, in room that the next ones will take: as
+        one row of records they can be read by column where they lie.
         """
-        ends = starts + sizes
-        cuts = np.flatnonzero(starts[1:] != ends[:-1])
-        if not len(cuts) or len(cuts) * LEAST_NEIGHBOURS > len(starts):
-            return buffer, starts
-        total = int(sizes.sum())
-        if total > len(self._room):
-            self._room = bytearray(total)
-        room = memoryview(self._room)[:total]
+        ends = units.positions + units.sizes
+        cuts = np.flatnonzero(units.positions[1:] != ends[:-1])
+        begin, end = int(units.positions[0]), int(ends[-1])
+        if len(cuts) * LEAST_NEIGHBOURS > len(units) or not (len(cuts) or self._is_local):
+            return memoryview(self._log.read(begin, end - begin)).cast("B"), units.positions - begin
+        whole = None if self._is_local else memoryview(self._log.read(begin, end - begin)).cast("B")
+        room = self._room_for(int(units.sizes.sum()))
+        firsts, lasts = [0, *(cuts + 1).tolist()], [*cuts.tolist(), len(units) - 1]
         at = 0
-        firsts, lasts = [0, *(cuts + 1).tolist()], [*cuts.tolist(), len(starts) - 1]
-        for begin, end in zip(starts[firsts].tolist(), ends[lasts].tolist(), strict=True):
-            room[at : at + end - begin] = buffer[begin:end]
-            at += end - begin
-        return room, np.cumsum(sizes) - sizes
+        for first, last in zip(units.positions[firsts].tolist(), ends[lasts].tolist(), strict=True):
+            piece = room[at : at + last - first]
+            if whole is None:
+                self._pieces.read_into(first, piece)
+            else:
+                piece[:] = whole[first - begin : last - begin]
+            at += len(piece)
+        return room, np.cumsum(units.sizes) - units.sizes
 
-    def _check(self, span: Span, units: Any) -> None:
+    def _room_for(self, size: int) -> memoryview:
+        if size > len(self._room):
+            self._room = bytearray(size)
+        return memoryview(self._room)[:size]
+
+    def _check(self, span: Span, units: Units) -> None:
         """Each record is the one that the queue names.
 
         :raises SparkSourceError: one is not. ``RecordError`` and others: it is no record.
         """
         queue = self._work.queue
         for places, records in span.groups:
-            mine = units if places is None else units[places]
+            sizes, positions = units.sizes, units.positions
+            if places is not None:
+                sizes, positions = sizes[places], positions[places]
             offsets = np.arange(span.first, span.next_offset) if places is None else span.first + places
             for field, expected in (
-                ("total_size", mine["size"]),
-                ("commit_log_offset", mine["position"]),
+                ("total_size", sizes),
+                ("commit_log_offset", positions),
                 ("queue_offset", offsets),
                 ("queue_id", queue.queue_id),
             ):
@@ -243,12 +283,12 @@ class SealedRange:
         )
 
 
-def _cuts(units: Any, files: Segments, span_bytes: int) -> list[int]:
+def _cuts(units: Units, files: Segments, span_bytes: int) -> list[int]:
     """Numbers of units at which a new span begins, and the end: another file, too far from the first, or enough."""
     if not len(units):
         return []
-    positions = units["position"].astype(np.int64)
-    read_bytes = np.cumsum(units["size"].astype(np.int64))
+    positions = units.positions
+    read_bytes = np.cumsum(units.sizes)
     file_numbers = np.searchsorted(np.array(files.starts), positions, "right")
     is_new = np.diff(file_numbers) != 0
     is_new |= np.diff(positions) <= 0  # never in a store that is as it should be
