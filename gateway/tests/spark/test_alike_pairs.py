@@ -80,6 +80,19 @@ def test_what_is_taken_is_read_as_the_reader_of_one_message_does(raw: bytes, cha
             check(pairs, raws)
 
 
+@pytest.mark.parametrize("byte", b"\x00\x01\x02\x03\x7f\x80\xff")
+def test_a_byte_in_a_long_string_is_taken_when_it_belongs_to_a_plain_value(byte: int) -> None:
+    raw = b"KEYS\x0102 or 345678 or so\x02ID\x01x\x02"
+    for place in range(len(raw)):
+        other = bytearray(raw)
+        other[place] = byte
+        raws = [raw, bytes(other), raw]
+        pairs = cut(raws)
+        assert (pairs is not None) == (other == raw or (chr(raw[place]) in " 02345678orsx" and 3 <= byte < 128))
+        if pairs is not None:
+            check(pairs, raws)
+
+
 @pytest.mark.parametrize(
     "other", [b"A\x01xy\x02", b"B\x01x\x02", b"A\x01\x02\x02", b"A\x01\x01\x02", b"A\x01\xff\x02", b"A\x02x\x02"]
 )

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.spark.records import Records, by_hosts, host_flags, queue_offsets, record_starts, slices
-from gateway.tests.spark.messages import CLIENT, record
+from gateway.tests.spark.messages import CLIENT, HOST, record
 from wire.errors import RecordError
 from wire.message.message_id import pack_host
 from wire.message.record import parse_records
@@ -75,6 +75,29 @@ def test_a_record_whose_parts_do_not_add_up_is_refused() -> None:
         bad[place] = value
         with pytest.raises(RecordError):
             Records(bytes(bad), np.array([0, whole]), 0)
+
+
+@pytest.mark.parametrize("topic", ["orders", "t" * 200])
+def test_a_byte_that_changes_in_one_of_many_alike_records_is_never_passed_over(topic: str) -> None:
+    good = b"".join(record(offset, topic=topic) for offset in range(3))
+    size = len(good) // 3
+    starts = np.arange(0, 3 * size, size)
+    for place in range(3 * size):
+        bad = bytearray(good)
+        bad[place] ^= 0x05
+        try:
+            messages = list(parse_records(bytes(bad)))
+        except RecordError:
+            with pytest.raises((RecordError, IndexError)):
+                Records(bytes(bad), starts, 0)
+            continue
+        records = Records(bytes(bad), starts, 0)
+        assert records.bodies().to_pylist() == [message.body for message in messages]
+        assert records.properties().to_pylist() == [message.properties for message in messages]
+        assert records.integers("flag").tolist() == [message.flag for message in messages]
+        assert [row.tobytes() for row in records.hosts("store_host")] == [message.store_host for message in messages]
+        assert records.same_host("store_host") == (HOST if bytes(bad).count(HOST) == 3 else None)
+        assert records.all_of_topic(topic.encode()) == all(message.topic == topic for message in messages)
 
 
 def test_sizes_that_lead_nowhere_are_refused() -> None:

@@ -6,6 +6,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow.fs as pafs
 import pytest
 
 from gateway.client.message_queue import MessageQueue
@@ -20,6 +21,7 @@ from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster
 from gateway.tests.spark.store_files import FILE_BYTES, UNITS_IN_FILE, StoreFiles
 from gateway.tests.spark.test_planning import options
 
+LOCAL = pafs.LocalFileSystem()
 ORDERS, OTHERS = ("orders", 0), ("RMQ_SYS_TRANS_HALF_TOPIC", 0)
 WANTED = wanted_columns([("queueOffset", "bigint"), ("body", "binary"), ("tags", "string")], json_properties=False)
 
@@ -89,11 +91,14 @@ def test_spans_end_with_their_file_and_have_so_many_records_and_bytes(
     assert len(list(part.spans())) > 2 * len(whole)
 
 
+@pytest.mark.parametrize("is_local", [True, False])
 @pytest.mark.parametrize("least", [1000, 4])
 def test_neighbours_are_brought_together_and_give_the_same_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int, is_local: bool
 ) -> None:
     monkeypatch.setattr(sealed, "LEAST_NEIGHBOURS", least)
+    if not is_local:
+        monkeypatch.setattr(sealed, "_filesystem", lambda store: (pafs.SubTreeFileSystem("/", LOCAL), store))
     files = StoreFiles(tmp_path)
     for number in range(40):
         files.fill([OTHERS], b"half" * 3)
