@@ -27,6 +27,7 @@ from gateway.spark.pulls import Pulled, Pulls
 from gateway.spark.records import Integers, Whole, queue_offsets, record_starts
 from gateway.spark.schema import WantedColumn
 from gateway.spark.sealed import SealedRange
+from gateway.spark.worker_heap import keep_what_is_loaded
 from wire.errors import RecordError
 
 log = logging.getLogger(__name__)
@@ -77,6 +78,7 @@ class RangeReader:
                     yield batch
         if expected < self._work.end:
             yield from self._from_broker(expected)
+        keep_what_is_loaded()
 
     def _columns(self, *, check_bodies: bool) -> ColumnReader:
         queue = self._work.queue

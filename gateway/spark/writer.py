@@ -24,6 +24,7 @@ from gateway.spark.options import WriteOptions
 from gateway.spark.outcomes import tell_outcomes
 from gateway.spark.rows import RowReader
 from gateway.spark.sender import Sender
+from gateway.spark.worker_heap import keep_what_is_loaded
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +80,11 @@ class _TaskWriter:
                     continue
                 for row in rows.rows(batch):
                     sender.send(row)
-            return Sent(sender.finish(), query, batch_id, sender.halves)
+            sent = Sent(sender.finish(), query, batch_id, sender.halves)
         finally:
             sender.abandon()
+        keep_what_is_loaded()
+        return sent
 
     def _decided(self, query: str, batch: int) -> Halves | None:
         checkpoint = self._options.checkpoint
