@@ -8,6 +8,7 @@ earlier bytes wait; the channel then keeps its answers, and hears ``on_drained``
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,8 +18,10 @@ from twisted.internet import tcp
 from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer, ITCPTransport, ITransport
 from zope.interface import implementer
 
-SENDS_PER_WRITE = 8
-"""Twisted sends 128 KiB at a time; after eight of them (1 MiB) other connections get their turn."""
+MAX_SENT_AT_ONCE = 1024 * 1024
+"""After so many bytes other connections get their turn."""
+NOT_NOW = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
+"""The kernel's buffer is full."""
 
 
 class Output(Protocol):
@@ -36,9 +39,6 @@ class Output(Protocol):
 
 class DirectTransport(Protocol):
     """The members of ``twisted.internet.tcp.Connection`` that direct sending uses."""
-
-    def writeSomeData(self, data: memoryview) -> int | BaseException:  # noqa: N802
-        """Bytes the kernel took, 0 when its buffer is full, or why the connection is lost."""
 
     def write(self, data: bytes) -> None:
         """Buffer and send when the socket is writable."""
@@ -81,19 +81,18 @@ class SocketOutput:
 
     def write(self, data: bytes) -> None:
         """Send; whatever the kernel does not take blocks this output until the reactor has sent it."""
-        view = memoryview(data)
-        for _ in range(SENDS_PER_WRITE):
-            taken = self._transport.writeSomeData(view)
-            if isinstance(taken, BaseException):
+        sent = data if len(data) <= MAX_SENT_AT_ONCE else memoryview(data)[:MAX_SENT_AT_ONCE]
+        try:
+            taken = self._transport.getHandle().send(sent)
+        except OSError as error:
+            if error.errno not in NOT_NOW:
                 self._end()
                 return
-            if taken == len(view):
-                return
-            view = view[taken:]
-            if taken == 0:
-                break
-        self._rest = bytes(view)
-        self.unsent_bytes = len(view)
+            taken = 0
+        if taken == len(data):
+            return
+        self._rest = data[taken:]
+        self.unsent_bytes = len(self._rest)
         self.blocked = True
         self._transport.registerProducer(self, False)
 

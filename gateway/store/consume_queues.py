@@ -74,9 +74,11 @@ class ConsumeQueues:
             if len(queue.starts) != known:
                 with self._lock:
                     self._new_directories.add(queue.directory)
-        with self._lock:
-            for start in touched:
-                self._dirty[queue, start] = None
+        for start in touched:
+            # What is known to be synced is synced after the write, also when a sync takes it over right now.
+            if (queue, start) not in self._dirty:
+                with self._lock:
+                    self._dirty[queue, start] = None
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
         """Write units whose tags codes are in the queue's extension, that at first, and remember to sync both.

@@ -43,11 +43,13 @@ class OpenFiles:
 
     def get(self, key: Hashable) -> OpenFile | None:
         """The file when it is open."""
-        with self._lock:
-            file = self._by_key.get(key)
-            if file is not None:
+        file = self._by_key.get(key)
+        if file is not None:
+            try:
                 self._by_key.move_to_end(key)
-            return file
+            except KeyError:
+                return file  # another thread has just let it go
+        return file
 
     def open(self, key: Hashable, path: Path, *, create: bool = False) -> OpenFile:
         """Open and keep a file, and let the oldest go when there are too many."""

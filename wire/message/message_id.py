@@ -29,6 +29,9 @@ HOST_V6_BYTES = 20
 OFFSET_ID_V4_CHARS = 32
 OFFSET_ID_V6_CHARS = 56
 
+OFFSET_MESSAGE_ID: Final = "%s%016X"
+"""The offset message id of a ``host_text`` and a commit log offset."""
+
 MAX_CACHED_HOSTS: Final = 64
 """Brokers whose part of an id is remembered; the cache is emptied when it is full."""
 
@@ -67,22 +70,23 @@ def unpack_host(host: bytes) -> tuple[str, int]:
 
 def build_offset_message_id(store_host: bytes, commit_log_offset: int) -> str:
     """The id of the message at ``commit_log_offset`` of the broker at ``store_host`` (packed)."""
-    host = _host_texts.get(store_host) or _host_text(store_host)
-    return "%s%016X" % (host, commit_log_offset)  # noqa: UP031 - compiled, an f-string formats through two calls
+    return OFFSET_MESSAGE_ID % (host_text(store_host), commit_log_offset)  # compiled, an f-string takes two calls
 
 
 def build_offset_message_ids(store_host: bytes, commit_log_offsets: Sequence[int]) -> str:
     """The ids of some messages of one broker, separated by commas, as a batch is answered."""
-    host = _host_texts.get(store_host) or _host_text(store_host)
+    host = host_text(store_host)
     form = f"{host}%016X," * len(commit_log_offsets)
     return form[:-1] % tuple(commit_log_offsets)
 
 
-def _host_text(store_host: bytes) -> str:
-    """A broker's part of its ids, and remember it."""
-    if len(_host_texts) >= MAX_CACHED_HOSTS:
-        _host_texts.clear()
-    host = _host_texts[store_host] = store_host.hex().upper()
+def host_text(store_host: bytes) -> str:
+    """The part of an offset message id that says which broker."""
+    host = _host_texts.get(store_host)
+    if host is None:
+        if len(_host_texts) >= MAX_CACHED_HOSTS:
+            _host_texts.clear()
+        host = _host_texts[store_host] = store_host.hex().upper()
     return host
 
 

@@ -26,7 +26,7 @@ def test_a_filled_form_is_the_frame_that_is_built_from_the_fields(
     request = RemotingCommand(310, opaque=opaque)
     fields = {**constant, **dict(zip(blanks, map(str, values), strict=True))}
 
-    frame = AnswerForm(code, constant, blanks).build(request, *values)
+    frame = AnswerForm(code, constant, dict.fromkeys(blanks, "%s")).build(request, tuple(values))
 
     assert frame == build_frame(request.response(code, None, fields))
 
@@ -35,6 +35,15 @@ def test_the_sample_number_among_the_constants_stays_what_it_is() -> None:
     constant = {"region": '"opaque":1234567890 %s %d'}
     request = RemotingCommand(310, opaque=7)
 
-    frame = AnswerForm(ResponseCode.SUCCESS, constant, ("msgId",)).build(request, "A")
+    frame = AnswerForm(ResponseCode.SUCCESS, constant, {"msgId": "%s"}).build(request, ("A",))
 
     assert frame == build_frame(request.response(ResponseCode.SUCCESS, None, {**constant, "msgId": "A"}))
+
+
+def test_a_blank_may_be_put_together_of_several_values() -> None:
+    request = RemotingCommand(310, opaque=7)
+
+    frame = AnswerForm(ResponseCode.SUCCESS, {}, {"msgId": "%s%016X", "queueId": "%d"}).build(request, ("AB", 255, 3))
+
+    fields = {"msgId": "AB00000000000000FF", "queueId": "3"}
+    assert frame == build_frame(request.response(ResponseCode.SUCCESS, None, fields))

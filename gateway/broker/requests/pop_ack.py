@@ -48,7 +48,7 @@ MAX_INVISIBLE_MS: Final = 259_200_000
 """Three days: upstream's timers reach no further (timerMaxDelaySec)."""
 MAX_BATCH: Final = 10_000
 """Entries of one BATCH_ACK_MESSAGE."""
-SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {}, ())
+SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {}, {})
 
 Done = Callable[[bool], None]
 

@@ -42,7 +42,12 @@ from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
 from wire.message.lite_topics import lite_queue
-from wire.message.message_id import build_offset_message_id, build_offset_message_ids
+from wire.message.message_id import (
+    OFFSET_MESSAGE_ID,
+    build_offset_message_id,
+    build_offset_message_ids,
+    host_text,
+)
 from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
 from wire.message.record import OutgoingMessage
@@ -68,6 +73,9 @@ RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
 PLACING: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
 """Most messages have none of these and go where they are sent."""
+
+SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, PropertyName.SHARDING_KEY}
+"""Names of properties that make a message another than one of the type NORMAL, or send it elsewhere."""
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
 _LONG_NAMES: Final = int(RequestCode.SEND_MESSAGE)
@@ -170,12 +178,18 @@ class SendMessage:
             PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
         }
         self._answer_form = AnswerForm(
-            ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset", "transactionId")
+            ResponseCode.SUCCESS,
+            self._answer_ext,
+            {"msgId": OFFSET_MESSAGE_ID, "queueId": "%d", "queueOffset": "%d", "transactionId": "%s"},
         )
-        self._batch_form = AnswerForm(ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset"))
+        self._batch_form = AnswerForm(
+            ResponseCode.SUCCESS, self._answer_ext, {"msgId": "%s", "queueId": "%d", "queueOffset": "%d"}
+        )
         self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
         self._added_raw = build_properties(self._added)
+        self._added_text = self._added_raw.decode()
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
+        self._special = self._reserved | SPECIAL
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -200,9 +214,14 @@ class SendMessage:
         """Check, store, and answer once the store says that the message is durable."""
         command = request.command
         try:
-            form = SendMessageRequest if command.code == _LONG_NAMES else ShortSendMessageRequest
-            header = read_header(form, command)
-            name, queue_id = header.topic, header.queue_id
+            if type(command.header) is ShortSendMessageRequest:  # read with the command
+                header = command.header
+            else:
+                form = SendMessageRequest if command.code == _LONG_NAMES else ShortSendMessageRequest
+                header = read_header(form, command)
+            # All fields at once, which takes as long as reading two of them by name.
+            fields: Fields = astuple(header)
+            name, queue_id = fields[1], fields[4]
             topic = self._topics_by_name.get(name)
             if topic is None or topic.order or name in _NOT_ALLOWED:
                 topic = self._topic(header)
@@ -210,10 +229,10 @@ class SendMessage:
                 queue_id = self._queue_id(header, topic)
             if len(command.body) > self._max_message_bytes:
                 raise self._too_large(command.body)
-            if header.batch:
+            if fields[12]:
                 self._send_batch(request, header, queue_id)
             else:
-                self._send_single(request, header, queue_id)
+                self._send_single(request, header, fields, topic, queue_id)
         except RequestRefused as refused:
             request.send(command.response(refused.code, refused.remark, dict(self._answer_ext)))
 
@@ -246,17 +265,25 @@ class SendMessage:
 
     # -- single ---------------------------------------------------------------------------------------------
 
-    def _send_single(self, request: Request, header: SendMessageRequest, queue_id: int) -> None:
-        # All fields at once, which takes as long as reading two of them by name.
-        fields: Fields = astuple(header)
+    def _send_single(
+        self, request: Request, header: SendMessageRequest, fields: Fields, config: TopicConfig, queue_id: int
+    ) -> None:
         _, topic, _, _, _, sys_flag, born_at_ms, flag, text, reconsume_times, _, _, _, _ = fields
-        raw, properties = self._properties(text or "")
-        if self._checks_types:
+        text = text or ""
+        properties = parse_properties(text)
+        is_plain = PropertyName.UNIQ_KEY in properties and self._special.isdisjoint(properties)
+        if is_plain:
+            properties.update(self._added)
+            raw = (text + self._added_text if text.endswith("\x02") else f"{text}\x02{self._added_text}").encode()
+        else:
+            raw, properties = self._properties(text)
+        if self._checks_types and (config.attributes or not is_plain):  # plain ones are what topics take unasked
             self._check_type(topic, properties)
-        if PropertyName.LITE_TOPIC in properties:
-            raw = self._into_lite_topic(topic, raw, properties)
-        if PropertyName.PRIORITY in properties:
-            queue_id, raw = self._by_priority(topic, queue_id, raw, properties)
+        if not is_plain:
+            if PropertyName.LITE_TOPIC in properties:
+                raw = self._into_lite_topic(topic, raw, properties)
+            if PropertyName.PRIORITY in properties:
+                queue_id, raw = self._by_priority(topic, queue_id, raw, properties)
         channel, command = request.channel, request.command
         born_host, store_host = channel.remote_host, self._store_host(channel)
         if sys_flag & BROKER_FLAGS or len(born_host) != PACKED_V4_BYTES or len(store_host) != PACKED_V4_BYTES:
@@ -277,7 +304,7 @@ class SendMessage:
         )
         if topic.startswith(RETRY_TOPIC_PREFIX):
             message = self._retried(message, topic[len(RETRY_TOPIC_PREFIX) :], header, command.version)
-        if not PLACING.isdisjoint(properties):
+        if not is_plain and not PLACING.isdisjoint(properties):
             message = self._placed(message)
         self._append(
             message,
@@ -506,10 +533,9 @@ class SendMessage:
             and unique_key.encode().isalnum()  # quicker than the same of text, and ASCII is asked for as well
         ):
             if not request.answered:
-                message_id = build_offset_message_id(result.message.store_host, result.commit_log_offset)
-                request.send_frame(
-                    self._answer_form.build(command, message_id, queue_id, result.queue_offset, unique_key)
-                )
+                host = host_text(result.message.store_host)
+                values = (host, result.commit_log_offset, queue_id, result.queue_offset, unique_key)
+                request.send_frame(self._answer_form.build(command, values))
             return
         code = ANSWER_OF[status]
         ext = dict(self._answer_ext)
@@ -541,7 +567,7 @@ class SendMessage:
         queue_offset = outcomes[0].queue_offset
         is_one_record = is_inner_batch(batch.sys_flag)
         if status is _PUT_OK and not is_one_record and not command.serialize_type:  # JSON
-            request.send_frame(self._batch_form.build(command, message_ids, queue_id, queue_offset))
+            request.send_frame(self._batch_form.build(command, (message_ids, queue_id, queue_offset)))
             return
         ext = dict(self._answer_ext)
         ext["msgId"] = message_ids
