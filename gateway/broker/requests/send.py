@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from msgspec.structs import astuple
 
 from gateway.broker.requests.batch import as_one_record
+from gateway.broker.requests.plain_properties import PlainProperties
 from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
     after_client_retry,
@@ -189,7 +190,7 @@ class SendMessage:
         self._added_raw = build_properties(self._added)
         self._added_text = self._added_raw.decode()
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
-        self._special = self._reserved | SPECIAL
+        self._plain = PlainProperties(self._added, self._reserved | SPECIAL)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -270,16 +271,15 @@ class SendMessage:
     ) -> None:
         _, topic, _, _, _, sys_flag, born_at_ms, flag, text, reconsume_times, _, _, _, _ = fields
         text = text or ""
-        properties = parse_properties(text)
-        is_plain = PropertyName.UNIQ_KEY in properties and self._special.isdisjoint(properties)
-        if is_plain:
-            properties.update(self._added)
-            raw = (text + self._added_text if text.endswith("\x02") else f"{text}\x02{self._added_text}").encode()
+        plain = self._plain.of(text)
+        if plain is not None:
+            properties = plain
+            raw = (text + self._added_text).encode()
         else:
             raw, properties = self._properties(text)
-        if self._checks_types and (config.attributes or not is_plain):  # plain ones are what topics take unasked
+        if self._checks_types and (config.attributes or plain is None):  # plain ones are what topics take unasked
             self._check_type(topic, properties)
-        if not is_plain:
+        if plain is None:
             if PropertyName.LITE_TOPIC in properties:
                 raw = self._into_lite_topic(topic, raw, properties)
             if PropertyName.PRIORITY in properties:
@@ -304,7 +304,7 @@ class SendMessage:
         )
         if topic.startswith(RETRY_TOPIC_PREFIX):
             message = self._retried(message, topic[len(RETRY_TOPIC_PREFIX) :], header, command.version)
-        if not is_plain and not PLACING.isdisjoint(properties):
+        if plain is None and not PLACING.isdisjoint(properties):
             message = self._placed(message)
         self._append(
             message,

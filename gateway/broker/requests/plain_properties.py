@@ -1,0 +1,75 @@
+"""Properties of plain messages, read by what they have in common.
+
+    UNIQ_KEY 0x01 key 0x02 ending
+
+Stock producers write the unique key first, and an ending that is the same in most of their messages. Messages are plain
+when they are of the type NORMAL and go where they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from wire.message.properties import PropertyName, parse_properties
+
+MAX_KNOWN: Final = 256
+"""Endings that are remembered; all are forgotten when there are more."""
+MAX_ENDING_CHARACTERS: Final = 512
+"""Longer ones are not remembered."""
+
+_START: Final = "UNIQ_KEY\x01"
+_START_CHARACTERS: Final = len(_START)
+_UNIQ_KEY: Final = PropertyName.UNIQ_KEY
+
+
+class PlainProperties:
+    """What endings mean, learned from the messages that have them.
+
+    :param added: properties that every message gets.
+    :param special: names that no plain message has.
+    """
+
+    __slots__ = ("_added", "_known", "_last", "_special")
+
+    def __init__(self, added: Mapping[str, str], special: frozenset[str]) -> None:
+        self._added = dict(added)
+        self._special = special
+        self._known: dict[str, dict[str, str]] = {}  # empty: not plain
+        self._last = ""
+
+    def of(self, text: str) -> dict[str, str] | None:
+        """The properties of a plain message, those that are added among them; None when it has to be looked at.
+
+        ``text`` then ends with 0x02.
+        """
+        if not text.startswith(_START):
+            return None
+        end = text.find("\x02", _START_CHARACTERS)
+        if end <= _START_CHARACTERS:
+            return None
+        ending = text[end + 1 :]
+        known = self._known.get(ending)
+        if known is None:
+            known = self._learned(ending)
+        if not known:
+            return None
+        properties = known.copy()
+        properties[_UNIQ_KEY] = text[_START_CHARACTERS:end]
+        return properties
+
+    def _learned(self, ending: str) -> dict[str, str]:
+        """What an ending means, once two messages one after the other have had it: some are never the same."""
+        if ending != self._last or len(ending) > MAX_ENDING_CHARACTERS:
+            self._last = ending
+            return {}
+        properties = parse_properties(ending)
+        is_plain = (
+            (not ending or ending.endswith("\x02"))
+            and _UNIQ_KEY not in properties
+            and self._special.isdisjoint(properties)
+        )
+        if len(self._known) >= MAX_KNOWN:
+            self._known.clear()
+        known = self._known[ending] = {_UNIQ_KEY: "", **properties, **self._added} if is_plain else {}
+        return known
