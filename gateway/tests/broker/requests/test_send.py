@@ -101,6 +101,29 @@ def test_properties_of_an_earlier_broker_are_replaced_and_pop_marks_removed(brok
     assert "POP_CK" not in stored
 
 
+def test_messages_that_are_alike_are_stored_alike(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    keys = [f"{number:032X}" for number in range(4)]
+    for key in keys:
+        answer = broker.send(producer, properties={"UNIQ_KEY": key, "WAIT": "true", "TAGS": "a"})
+        assert (answer.code, answer.ext_fields["transactionId"]) == (ResponseCode.SUCCESS, key)
+    stored = broker.messages("orders")
+    assert [message.unique_key for message in stored] == keys
+    texts = [message.properties.decode().replace(key, "?") for message, key in zip(stored, keys, strict=True)]
+    ours = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02CLUSTER\x01DefaultCluster\x02"
+    assert texts == [f"UNIQ_KEY\x01?\x02WAIT\x01true\x02TAGS\x01a\x02{ours}"] * 4
+
+
+def test_a_message_that_differs_from_those_before_it_is_told_apart(broker: WholeBroker) -> None:
+    producer = broker.connect()
+    for number in range(3):
+        broker.send(producer, properties={"UNIQ_KEY": f"{number}", "WAIT": "true"})
+    for number in range(3):
+        broker.send(producer, properties={"UNIQ_KEY": f"{number}", "WAIT": "true", "DELAY": "1"})
+    assert len(broker.messages("orders")) == 3
+    assert len(broker.messages("SCHEDULE_TOPIC_XXXX", 0)) == 3
+
+
 # -- the checks, in their order ---------------------------------------------------------------------------------
 
 
@@ -561,6 +584,19 @@ def test_a_topic_takes_messages_of_its_type_only_where_that_is_checked(tmp_path:
     assert broker.send(producer, "orders").code == ResponseCode.SUCCESS
     assert broker.send(producer, "%RETRY%group", properties=delayed).code == ResponseCode.SUCCESS
     assert broker.send(producer, "broker-a", properties=delayed).code == ResponseCode.SUCCESS  # the broker's own
+
+
+def test_a_topic_of_another_type_refuses_every_one_of_many_messages_that_are_alike(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", enable_topic_message_type_check=True)
+    typed(broker, "delays", "DELAY")
+    typed(broker, "normals", "NORMAL")
+    producer = broker.connect()
+    for number in range(3):
+        properties = {"UNIQ_KEY": f"{number}", "WAIT": "true"}
+        assert broker.send(producer, "delays", properties=properties).code == ResponseCode.MESSAGE_ILLEGAL
+        assert broker.send(producer, "normals", properties=properties).code == ResponseCode.SUCCESS
+        properties["__SHARDINGKEY"] = "k"
+        assert broker.send(producer, "normals", properties=properties).code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def test_every_message_of_a_batch_must_be_of_the_type_of_the_topic(tmp_path: Path) -> None:
