@@ -25,6 +25,8 @@ _UNWRITTEN = b"\x00" * 8
 _CHUNK_BYTES = 1024 * 1024
 _SPLIT_MAGIC_BYTES = 3
 """So much of a magic number can lie in one chunk and its end in the next."""
+_SECTOR_BYTES = 512
+"""A disk writes as many, or none of them."""
 
 
 class LogScan:
@@ -32,13 +34,25 @@ class LogScan:
 
     ``problem`` is None at ``limit`` and at the end of the files, "" where nothing was ever written, and otherwise
     says what is wrong with the record at ``end``.
+
+    :param unsynced_from: records behind this offset may lack sectors that a power failure kept from the disk; None
+        when that cannot be.
     """
 
-    __slots__ = ("_check_crc", "_files", "end", "limit", "problem")
+    __slots__ = ("_check_crc", "_files", "_unsynced_from", "end", "limit", "problem")
 
-    def __init__(self, files: MappedFileQueue, start: int, limit: int | None = None, *, check_crc: bool = True) -> None:
+    def __init__(
+        self,
+        files: MappedFileQueue,
+        start: int,
+        limit: int | None = None,
+        *,
+        check_crc: bool = True,
+        unsynced_from: int | None = None,
+    ) -> None:
         self._files = files
         self._check_crc = check_crc
+        self._unsynced_from = unsynced_from
         self.end = start
         self.limit = files.end_offset if limit is None else limit
         self.problem: str | None = None
@@ -66,9 +80,28 @@ class LogScan:
             if message.commit_log_offset != start + position:
                 self.problem = f"the record says it lies at {message.commit_log_offset}"
                 return
+            is_unsynced = self._unsynced_from is not None and message.commit_log_offset >= self._unsynced_from
+            if is_unsynced and _lacks_sector(message.properties, position + message.total_size):
+                self.problem = "a part of its properties was never written"
+                return
             position += message.total_size
             self.end = start + position
             yield message
+
+
+def _lacks_sector(properties: bytes, end: int) -> bool:
+    """Whether all that a sector should hold of the properties, which end at a position of the file, is zeros.
+
+    The checksum of a record does not cover them, and everything else of it shows that a sector is missing.
+    """
+    begin = end - len(properties)
+    first = (
+        -(-(begin - 1) // _SECTOR_BYTES) * _SECTOR_BYTES
+    )  # their length, in the two bytes before, may be cut in half
+    return any(
+        not properties[max(sector - begin, 0) : sector - begin + _SECTOR_BYTES].strip(b"\x00")
+        for sector in range(first, end, _SECTOR_BYTES)
+    )
 
 
 def _is_filler(window: LogWindow, position: int) -> bool:

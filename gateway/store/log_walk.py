@@ -25,10 +25,22 @@ Told = Callable[[int], None]
 class LogWalk:
     """``run`` once; afterwards ``end`` is where it stopped and ``problem`` why, as in ``LogScan``.
 
-    ``collected_end``: below it all units are in ``collector``.
+    ``collected_end``: below it all units are in ``collector``. ``unsynced_from``: as in ``LogScan``, and to be that of
+    the collector.
     """
 
-    __slots__ = ("_check_crc", "_files", "_max_units", "collected_end", "collector", "end", "limit", "problem", "start")
+    __slots__ = (
+        "_check_crc",
+        "_files",
+        "_max_units",
+        "_unsynced_from",
+        "collected_end",
+        "collector",
+        "end",
+        "limit",
+        "problem",
+        "start",
+    )
 
     def __init__(
         self,
@@ -39,8 +51,10 @@ class LogWalk:
         *,
         check_crc: bool = True,
         max_units: int = MAX_COLLECTED_UNITS,
+        unsynced_from: int | None = None,
     ) -> None:
         self._files = files
+        self._unsynced_from = unsynced_from
         self._check_crc = check_crc
         self._max_units = max_units
         self.collector = collector
@@ -78,7 +92,7 @@ class LogWalk:
     def _look_closer(self) -> bool:
         """Take one record that is large or odd, or a filler; False when none of these is here."""
         before = self.end
-        scan = LogScan(self._files, before, self.limit, check_crc=self._check_crc)
+        scan = LogScan(self._files, before, self.limit, check_crc=self._check_crc, unsynced_from=self._unsynced_from)
         message = next(iter(scan), None)
         if message is not None:
             try:

@@ -94,7 +94,7 @@ class Recovery:
             report.remarks.append(remark)
         start = report.start_offset = self._start()
         # The log is judged before anything is changed.
-        walk = self._walk(start, None, None)
+        walk = self._walk(start, None, None, unsynced_from=self._unsynced_from())
         end = report.end_offset = walk.end
         report.records = walk.collector.records
         report.last_stored_at_ms = max(report.last_stored_at_ms, walk.collector.last_stored_at_ms)
@@ -132,6 +132,17 @@ class Recovery:
             ends = newest_end_offsets(self._files, self._paths)
             found = max([found, *(end for end in ends if end < self._log.files.end_offset)])
         return found
+
+    def _unsynced_from(self) -> int | None:
+        """From where on a power failure may have kept sectors of the log from the disk; None when there was none, or
+        nobody knows what was durable.
+        """
+        marks = self._checkpoint.marks
+        if marks is None or self.report.clean:
+            return None
+        if self._queues.journal.load().system_run == self._files.system_run() != "":  # the process was killed
+            return None
+        return max(marks.durable, self._proven_durable_end())
 
     # --- where to start ------------------------------------------------------------------------------------------
 
@@ -216,7 +227,13 @@ class Recovery:
     # --- the walk ------------------------------------------------------------------------------------------------
 
     def _walk(
-        self, start: int, limit: int | None, only: Container[QueueName] | None, *, judging: bool = True
+        self,
+        start: int,
+        limit: int | None,
+        only: Container[QueueName] | None,
+        *,
+        judging: bool = True,
+        unsynced_from: int | None = None,
     ) -> LogWalk:
         """Walk once and gather units; a judging walk goes on to the end when there are too many of them."""
         collector = UnitCollector(
@@ -226,9 +243,16 @@ class Recovery:
             deleted=self._deleted.offsets,
             check_crc=judging and only is None,
             light_queues=self._dispatch.light_queues,
+            unsynced_from=unsynced_from,
         )
         walk = LogWalk(
-            self._log.files, start, limit, collector, check_crc=judging and only is None, max_units=self._max_units
+            self._log.files,
+            start,
+            limit,
+            collector,
+            check_crc=judging and only is None,
+            max_units=self._max_units,
+            unsynced_from=unsynced_from,
         )
         walk.run(WalkProgress(walk, self._progress), stop_when_full=not judging)
         return walk

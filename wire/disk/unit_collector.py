@@ -51,6 +51,7 @@ _FIELDS = (
 _TAG = f"{PropertyName.TAGS}\x01".encode()
 _LIGHT = f"{PropertyName.INNER_MULTI_QUEUE_OFFSET}\x01".encode()
 _PAIR_END = b"\x02"
+_ZERO = b"\x00"
 _EVERYTHING = 1 << 63  # no record lies there: a queue with this limit takes none
 _NO_OFFSET = -(1 << 64)
 _NO_NAME = frozenset("/\0")
@@ -93,6 +94,8 @@ class UnitCollector:
     :param deleted: topic → the commit log offset below which its messages belong to a topic that was deleted.
     :param light_queues: whether to believe INNER_MULTI_QUEUE_OFFSET, which is the broker's only while it puts messages
         into light queues.
+    :param unsynced_from: records behind this offset of the log with a zero byte in their properties are not plainly
+        right: it may stand where a sector was never written. None when every sector was.
     """
 
     def __init__(
@@ -104,6 +107,7 @@ class UnitCollector:
         deleted: Mapping[str, int] | None = None,
         check_crc: bool = True,
         light_queues: bool = False,
+        unsynced_from: int | None = None,
     ) -> None:
         self._unit_code = unit_code
         self._special_topics = special_topics
@@ -111,6 +115,7 @@ class UnitCollector:
         self._deleted = deleted or {}
         self._check_crc = check_crc
         self._light_queues = light_queues
+        self._unsynced_from = _EVERYTHING if unsynced_from is None else unsynced_from
         self._queues: dict[tuple[bytes, int], QueueUnits] = {}  # by the topic's field in a record, its length included
         self._by_name: dict[QueueName, QueueUnits] = {}
         self._codes: dict[bytes, int] = {}
@@ -140,7 +145,7 @@ class UnitCollector:
         find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
         find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self._check_crc
         light_queues, inner_batch = self._light_queues, INNER_BATCH
-        most_properties = MAX_PROPERTIES_BYTES
+        most_properties, unsynced_from = MAX_PROPERTIES_BYTES, self._unsynced_from
         records = units = position = 0
         last_ms = self.last_stored_at_ms
         try:
@@ -166,6 +171,8 @@ class UnitCollector:
                     light_queues and find(_LIGHT, properties_at, record_end) >= 0
                 ):
                     break  # has several units
+                if offset >= unsynced_from and find(_ZERO, properties_at, record_end) >= 0:
+                    break
                 if check_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
                     break
                 key = (data[topic_at:name_end], queue_id)

@@ -173,6 +173,8 @@ class Oracle:
             if message.commit_log_offset < place + (not is_inner_batch(message.sys_flag)):
                 raise Violation(f"{queue} offset {message.queue_offset} lies before the one before it")
             place = message.commit_log_offset
+            if b"\0" in message.properties:  # no workload sends one
+                raise Violation(f"{queue} offset {message.queue_offset} lost a part of its properties")
             if queue[0] == OP_HALF_TOPIC:
                 continue
             if message.body in bodies - repeated and queue[0] not in (CHECK_MAX_TOPIC, WHEEL_TIMER_TOPIC):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from gateway.store.errors import ForeignFile, LogCutShort, LogDamaged, StoreInUse, StoreNotAccessible
-from gateway.store.put_result import PutStatus
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
     ASYNC,
@@ -229,6 +230,63 @@ def test_after_a_power_failure_in_async_mode_a_log_shorter_than_its_queues_leave
     again = put(store, b"again")
     assert (again.queue_offset, again.commit_log_offset) == (1, lost.commit_log_offset)
     assert bodies(store) == [b"durable", b"again"]
+
+
+class AfterPowerFailure(Disk):
+    """The disk of a system that started anew."""
+
+    def system_run(self) -> str:
+        return "another run"
+
+
+def _fill_up_to_sector(store: MessageStore, properties: int, behind: int) -> PutResult:
+    """Store a message with so many bytes of properties, the last ``behind`` of them in another sector."""
+    here = put(store, b"durable")
+    store.flush()
+    overhead = put(store, message(P="x" * (properties - 3))).size - properties
+    position = here.commit_log_offset + here.size + overhead + properties
+    filling = -(position + 2 * overhead + 2 * properties - behind) % 512
+    put(store, message(b"body" + b"-" * filling, P="x" * (properties - 3)))
+    result = put(store, message(P="x" * (properties - 3)))
+    assert (result.commit_log_offset + result.size - behind) % 512 == 0
+    return result
+
+
+@pytest.mark.parametrize("behind", [1, 50, 300, 301])
+def test_after_a_power_failure_a_record_that_lacks_a_sector_of_its_properties_is_cut(
+    tmp_path: Path, behind: int
+) -> None:
+    store = opened(tmp_path / "s", ASYNC)
+    torn = _fill_up_to_sector(store, 300, behind)  # 301: half of their length, too
+    directory = killed(tmp_path / "s")
+    overwrite(log_file(directory), torn.commit_log_offset + torn.size - behind, b"\x00" * behind)
+    store = small_store(directory, ASYNC, disk=AfterPowerFailure())
+    report = store.open()
+    assert (report.end_offset, len(bodies(store))) == (torn.commit_log_offset, 3)
+    assert report.torn_copy is not None
+    assert put(store, b"again").commit_log_offset == torn.commit_log_offset
+    assert bodies(store)[-1] == b"again"
+
+
+def test_after_a_power_failure_a_lost_sector_amid_long_properties_is_found(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s", ASYNC)
+    torn = _fill_up_to_sector(store, 2000, 700)
+    directory = killed(tmp_path / "s")
+    overwrite(log_file(directory), torn.commit_log_offset + torn.size - 700 - 512, b"\x00" * 512)
+    report = small_store(directory, ASYNC, disk=AfterPowerFailure()).open()
+    assert report.end_offset == torn.commit_log_offset
+
+
+def test_zeros_that_somebody_sent_in_properties_are_no_lost_sector(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    store = opened(directory, ASYNC)
+    put(store, message(b"durable", P="\0" * 1200))
+    store.flush()
+    assert len(bodies(opened(killed(directory, 1), ASYNC, disk=AfterPowerFailure()))) == 1, "it is known to be on disk"
+    put(store, message(b"with some", P="a\0b\0" * 300))
+    assert len(bodies(opened(killed(directory, 2), ASYNC, disk=AfterPowerFailure()))) == 2, "no sector has only those"
+    put(store, message(b"with many", P="\0" * 1200))
+    assert len(bodies(opened(killed(directory, 3), ASYNC))) == 3, "the kill of a process loses no sector"
 
 
 def _refused(directory: Path, settings: StoreSettings = SMALL) -> str:
