@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from errno import ENOENT
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 
@@ -18,8 +19,8 @@ from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
 from gateway.store.queue_extension import QueueExtension
-from gateway.store.queue_file import FileEnd, Unit, file_end, is_past
-from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
+from gateway.store.queue_file import FileEnd, Unit, end_of, file_end, is_past
+from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
 from wire.disk.queue_extension import is_address, position_of
 from wire.message.batch import MIN_PART_BYTES
@@ -252,7 +253,7 @@ class ConsumeQueue:
         if self._last_end is not None:
             return self._last_end
         unit = self.unit(self.max_offset - 1) if self.max_offset else None
-        return -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0] + unit[1]
+        return -1 if unit is None else end_of(unit)
 
     def last_address(self) -> int | None:
         """The byte of the extension that the last unit with an address leads to; None when there is none. Blocks."""
@@ -314,13 +315,13 @@ class ConsumeQueue:
 
     def _file_out_of_order(self) -> int | None:
         """The first file whose messages lie before those of the file before it: a copy, or one of another queue."""
-        last = -1
+        lowest = 0
         for start in self.starts:
             position, size, _ = self._raw(start // UNIT_BYTES)
             if is_written(position, size) and not is_filler(position, size):
-                if position <= last:
+                if position < lowest:
                     return start
-                last = position
+                lowest = _lowest_behind(position, size)
         return None
 
     def _look_at(self, start: int, *, known: bool) -> tuple[int, FileEnd]:
@@ -373,12 +374,12 @@ class ConsumeQueue:
 
         def is_beyond(offset: int) -> bool:
             unit = self.unit(offset)
-            return unit is None or (unit[0] + unit[1] > commit_log_end and not is_filler(unit[0], unit[1]))
+            return unit is None or end_of(unit) > commit_log_end
 
         if end > first and is_beyond(end - 1):
             end = first + bisect_left(range(first, end), True, key=is_beyond)
         unit = self.unit(end - 1) if end > first else None
-        return end, -1 if unit is None or is_filler(unit[0], unit[1]) else unit[0] + unit[1]
+        return end, -1 if unit is None else end_of(unit)
 
     def restore(self, known: Sequence[int]) -> None:
         """Take over what ``state`` said, behind the queue id; the files are known not to have changed since."""
@@ -480,33 +481,46 @@ class ConsumeQueue:
     # --- an end without messages ---------------------------------------------------------------------------------
 
     def proven_end(self, commit_log_min: int) -> int:
-        """Where it ends at least: behind the deleted messages that the first files still know without a doubt.
+        """Where it ends at least: behind the deleted messages that its files still know without a doubt.
 
         A file that says nothing (a crash left it without its size) has a name that does: all before it was full.
         """
         if not self.starts:
             return 0
         first = self.starts[0] // UNIT_BYTES
-        end = self._intact_end()
-        if end is None:  # as many messages have to have been in the deleted part of the log
-            return first if first * MIN_PART_BYTES <= commit_log_min else 0
-        return first + bisect_left(range(first, end), True, key=lambda offset: self._raw(offset)[0] >= commit_log_min)
+        run = self._intact_run(commit_log_min)
+        if run is None:
+            return first if self._may_be_deleted(first, commit_log_min) else 0
+        return run.start + bisect_left(run, True, key=lambda offset: self._raw(offset)[0] >= commit_log_min)
 
-    def _intact_end(self) -> int | None:
-        """The end of the units that follow each other from the first file on; None when that is no file."""
+    def _may_be_deleted(self, count: int, commit_log_min: int) -> bool:
+        """Whether the deleted part of the log has room for so many messages."""
+        return count * MIN_PART_BYTES <= commit_log_min
+
+    def _intact_run(self, commit_log_min: int) -> range | None:
+        """The last units that follow each other, of the files that are in order from the first one on; None when that
+        is no file.
+
+        Files may be missing before them: of expired files a crash brings any back whose names were not gone for good.
+        """
         file_bytes = self._shared.file_bytes
-        end, last = None, -1
-        for index, start in enumerate(self.starts):
+        run, lowest = None, 0
+        for start in self.starts:
             size, found = self._look_at(start, known=False)
-            if size != file_bytes or start != self.starts[0] + index * file_bytes:
+            offset = start // UNIT_BYTES
+            position, unit_size, _ = self._raw(offset)
+            if size != file_bytes or (found.units and run is not None and position < lowest):
                 break
-            position = self._raw(start // UNIT_BYTES)[0]
-            if found.units and index and position <= last:
+            if run is None or offset == run.stop:
+                run = range(offset if run is None else run.start, offset + found.units)
+            elif found.units and position < commit_log_min and self._may_be_deleted(offset, commit_log_min):
+                run = range(offset, offset + found.units)
+            else:
                 break
-            end, last = start // UNIT_BYTES + found.units, position
+            lowest = _lowest_behind(position, unit_size)
             if found.units * UNIT_BYTES < file_bytes:
                 break
-        return end
+        return run
 
     def keep_below(self, end: int) -> None:
         """Forget everything from an offset on, which nobody has messages of; the queue goes on there.
@@ -520,6 +534,10 @@ class ConsumeQueue:
         for start in reversed(self.starts):
             if start >= position and (start > position or start != self.starts[0]):
                 self.remove_file(start)
+        # What proves the end lies behind the last gap.
+        gaps = [start for before, start in pairwise(self.starts) if start - before > self._shared.file_bytes]
+        for start in [start for start in self.starts if gaps and start < gaps[-1]]:
+            self.remove_file(start)
         if self.starts[0] == position:
             self._empty_file(position)
         else:
@@ -585,3 +603,8 @@ class ConsumeQueue:
         if self._extension is not None:
             self._extension.let_go()
         self.min_offset = self.max_offset = self.next_offset = 0
+
+
+def _lowest_behind(position: int, size: int) -> int:
+    """Where the next message lies at least; units that lead over a gap all lie where the message before them ends."""
+    return position if size == FILLER_SIZE else position + 1

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from typing import NamedTuple
 
 from gateway.store.files import FileLayer
-from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
+from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES, is_filler, is_written
 
 Unit = tuple[int, int, int]
 
@@ -19,7 +19,20 @@ def is_past(unit: Unit, limit: int | None) -> bool:
     position, size, _ = unit
     if not is_written(position, size):
         return True
-    return limit is not None and position >= limit and not is_filler(position, size)
+    if limit is None:
+        return False
+    return position > limit if size == FILLER_SIZE else position >= limit
+
+
+def end_of(unit: Unit) -> int:
+    """The commit log offset after the message of a unit; −1 for a filler.
+
+    A unit that leads over a gap has that of the message before the gap, and no size.
+    """
+    position, size, _ = unit
+    if is_filler(position, size):
+        return -1
+    return position if size == FILLER_SIZE else position + size
 
 
 class FileEnd(NamedTuple):
@@ -44,10 +57,9 @@ def file_end(files: FileLayer, fd: int, start: int, size: int) -> FileEnd:
         return FileEnd(start, units, None, None)
     if not used:
         return FileEnd(start, 0, None, None)
-    position, length, _ = _unit_in(tail, used - 1)
     rest = tail[used * UNIT_BYTES :]
     is_end = rest == bytes(len(rest))
-    last_end = -1 if is_filler(position, length) else position + length
+    last_end = end_of(_unit_in(tail, used - 1))
     position, length, _ = _unit_in(tail, 0) if low == 0 else _read_unit(files, fd, 0)
     first_position = -1 if is_filler(position, length) else position
     return FileEnd(start, low // UNIT_BYTES + used, first_position, last_end if is_end else None)

@@ -613,7 +613,7 @@ _SYNC = (
     ),
     Workload(
         "run",
-        {"append_run": 8, "append": 3, **_COMMON, "flush": 1, "reopen": 1},
+        {"append_run": 8, "append": 3, "age": 1, "delete_expired": 1, **_COMMON, "flush": 1, "reopen": 1},
         ROLLING,
         steps=80,
     ),

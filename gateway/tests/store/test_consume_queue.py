@@ -9,7 +9,7 @@ import pytest
 
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk, overwrite
-from wire.disk.consume_queue import FILLER, UNIT
+from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
 FILE_UNITS = 10
 
@@ -152,6 +152,22 @@ def test_what_was_known_of_a_first_unit_does_not_outlive_it(tmp_path: Path, how:
     queue.write_units(0, _units(50, 2))
     queue.correct_min(4000)
     assert (queue.min_offset, queue.max_offset) == (0, 2)
+
+
+def test_units_that_lead_over_a_gap_of_several_files_are_as_good_as_others(tmp_path: Path) -> None:
+    bridge = UNIT.pack(500, FILLER_SIZE, 0) * 33
+    _queue(tmp_path).write_units(0, _units(0, 5) + bridge)
+    queue = _loaded(tmp_path)
+    assert (queue.is_damaged, queue.max_offset, queue.covered_end()) == (False, 38, 500)
+    assert queue.state(1 << 40)[:3] == (38, 0, 500)
+    assert queue.cut(500) is False
+    queue.write_units(38, UNIT.pack(500, 100, 0))
+    queue = _loaded(tmp_path)
+    assert (queue.is_damaged, queue.covered_end(), queue.state(500)[:3]) == (False, 600, (38, 0, 500))
+    assert queue.cut(500) is True
+    assert (queue.max_offset, queue.covered_end()) == (38, 500)
+    assert queue.cut(400) is True
+    assert queue.max_offset == 4
 
 
 def test_a_file_that_does_not_go_on_where_the_one_before_ends_gives_up_the_queue(tmp_path: Path) -> None:

@@ -238,6 +238,84 @@ def test_a_queue_that_lost_files_and_whose_messages_are_all_gone_goes_on_with_it
     assert opened(root).max_offset("Gone", 0) == 11
 
 
+def _gone_but_for_its_last_file(root: Path) -> dict[Path, bytes]:
+    """A store that was closed with a queue of 45 messages, ten a file, that are all deleted; its files before that."""
+    store = opened(root)
+    for number in range(45):
+        put(store, message(b"%d" % number, topic="Gone"))
+    for _ in range(40):
+        put(store, b"x" * 400)
+    store.flush()
+    before = {path: path.read_bytes() for path in sorted((root / "consumequeue" / "Gone" / "0").iterdir())}
+    for path in (root / "commitlog").iterdir():
+        os.utime(path, (START_MS / 1000, START_MS / 1000))
+    store.delete_expired(MUCH_LATER_MS, asked=True)
+    store.close()
+    return before
+
+
+def _goes_on(root: Path, offset: int, disk: Callable[[], Disk]) -> None:
+    """Whether the queue goes on at an offset, also after several crashes."""
+    for again in range(4):
+        store = opened(root, disk=disk())
+        assert (store.min_offset("Gone", 0), store.max_offset("Gone", 0)) == (offset, offset), again
+        root = killed(root)
+    store.close()
+    store = opened(root, disk=disk())
+    assert put(store, message(b"next", topic="Gone")).queue_offset == offset
+    assert bodies(store, "Gone") == [b"next"]
+    root = killed(root)
+    assert bodies(opened(root, disk=disk()), "Gone") == [b"next"]
+
+
+class AnotherRun(Disk):
+    """The disk of a system that starts anew each time, as after a power failure."""
+
+    runs = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        AnotherRun.runs += 1
+        self._run = str(AnotherRun.runs)
+
+    def system_run(self) -> str:
+        return self._run
+
+
+CRASHES = pytest.mark.parametrize("disk", [Disk, AnotherRun], ids=["killed", "power failure"])
+
+
+@CRASHES
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("back", [(0,), (0, 1), (2,), (1, 2), (0, 2), (0, 1, 2, 3)])
+def test_expired_files_that_a_crash_brings_back_are_not_the_end_of_a_queue(
+    tmp_path: Path, back: tuple[int, ...], listed: bool, disk: Callable[[], Disk]
+) -> None:
+    root = tmp_path / "s"
+    files = _gone_but_for_its_last_file(root)
+    for number in back:
+        path = list(files)[number]
+        assert not path.exists()
+        path.write_bytes(files[path])
+    if not listed:
+        (root / "gateway-queues").unlink()
+    (root / "abort").touch()
+    _goes_on(root, 45, disk)
+
+
+@CRASHES
+def test_a_listed_end_several_files_behind_what_is_left_is_kept_over_further_crashes(
+    tmp_path: Path, disk: Callable[[], Disk]
+) -> None:
+    root = tmp_path / "s"
+    files = _gone_but_for_its_last_file(root)
+    first, *_, last = files
+    first.write_bytes(files[first])
+    last.unlink()
+    (root / "abort").touch()
+    _goes_on(root, 45, disk)
+
+
 def test_a_queue_keeps_a_listed_end_behind_the_file_that_it_still_has(tmp_path: Path) -> None:
     queue = _gone_but_for_its_end(tmp_path)
     overwrite(queue / f"{0:020d}", 140, bytes(60))
