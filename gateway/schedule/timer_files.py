@@ -80,7 +80,8 @@ class TimerFiles:
         self._saved_changes = schedule.changes if schedule.is_settled else -1
         if looks:
             self._oldest_at_ms = now_ms
-        if not schedule.waiting:
+        # As long as a slot is partly done, what was delivered of it may be lost, and its entries count again.
+        if not schedule.waiting and schedule.is_settled:
             self.keep_from = None
             schedule.waits_from = marks.log_end
         expired = self.log.take_below(marks.waits_from)

@@ -1,0 +1,83 @@
+"""What the files of the timer say while delivered messages are not on disk yet."""
+
+from __future__ import annotations
+
+from random import Random
+
+from gateway.schedule.timer_message import placed_timed
+from gateway.tests.crash.exploration import FRESH
+from gateway.tests.crash.image import Crash, Moment
+from gateway.tests.crash.oracle import recover
+from gateway.tests.crash.recording import RecordingFiles
+from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
+from gateway.tests.crash.workload import WORKLOADS, message
+from wire.message.properties import PropertyName
+
+WORKLOAD = WORKLOADS["timer-async"]
+QUEUE = ("A", 0)
+
+
+def _send(broker: SmallBroker, number: int, delay_ms: int) -> None:
+    now_ms = broker.clock()
+    timed = message(WORKLOAD, QUEUE, number, now_ms, Random(number))
+    timed.property_map = {**timed.property_map, PropertyName.TIMER_DELIVER_MS: str(now_ms + delay_ms)}
+    broker.store.append(
+        placed_timed(timed, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0), lambda _: None
+    )
+    broker.threads.run()
+
+
+def _pass(broker: SmallBroker, milliseconds: int) -> None:
+    for _ in range(milliseconds // 50):
+        broker.clock.now_ms += 50
+        broker.reactor.advance(0.050)
+        broker.threads.run()
+        broker.reactor.advance(0)
+        broker.threads.run()
+
+
+def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_delivery() -> None:
+    """Its second is not over, so its entry has to be found again, however often the files were saved meanwhile."""
+    clock = Clock(START_MS)
+    files = RecordingFiles(FRESH, clock)
+    broker = SmallBroker(files, clock, WORKLOAD.settings)
+    broker.open()
+    broker.start()
+    _send(broker, 1, 1_100)
+    broker.store.flush()
+    _pass(broker, 1_150)
+    assert broker.store.max_offset(*QUEUE) == 1
+    for _ in range(3):
+        broker.save_timers()
+        broker.threads.run()
+    moment = Moment(FRESH)
+    for change in files.changes:
+        moment.pass_over(change)
+    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
+    again = recover(image, clock(), WORKLOAD.settings).broker
+    assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
+    again.start()
+    _pass(again, 2_000)
+    assert again.store.max_offset(*QUEUE) == 1
+
+
+def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -> None:
+    clock = Clock(START_MS)
+    files = RecordingFiles(FRESH, clock)
+    broker = SmallBroker(files, clock, WORKLOAD.settings)
+    broker.open()
+    broker.start()
+    _send(broker, 1, 1_100)
+    _pass(broker, 3_000)
+    broker.store.flush()
+    _send(broker, 2, 1_100)
+    _pass(broker, 3_000)
+    broker.store.flush()
+    for _ in range(3):
+        broker.save_timers()
+        broker.threads.run()
+    _send(broker, 3, 1_100)
+    broker.store.flush()
+    broker.save_timers()
+    broker.threads.run()
+    assert broker.timers._files.load().waits_from == 2 * 52
