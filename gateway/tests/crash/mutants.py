@@ -27,6 +27,7 @@ from gateway.store.mapped_file import MappedFile
 from gateway.store.message_store import MessageStore
 from gateway.store.publication import Publication
 from gateway.store.put_result import PutRun
+from gateway.store.recovery import Recovery
 from gateway.store.store_lock import StoreLock
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress
@@ -293,6 +294,11 @@ def deliveries_not_looked_for(patch: Patch) -> None:
     patch(TimerRecovery, "_stored_already", lambda self: frozenset())
 
 
+def properties_taken_as_they_are(patch: Patch) -> None:
+    """After a power failure a record is whole when its checksum holds, which does not cover its properties."""
+    patch(Recovery, "_unsynced_from", lambda self: None)
+
+
 def light_queues_not_found_in_the_log(patch: Patch) -> None:
     """A start that makes queues anew from the log forgets the light queues that messages are in."""
     patch(unit_collector, "light_places", lambda topic, properties: [])
@@ -321,6 +327,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "names of queue files not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/consumequeue/"), "roll", 1000),
     "index not synced": Mutant(without(Kind.SYNC, "/index/"), "roll", 1000, seed=3),
     "roll-back of an index with the flush": Mutant(roll_back_with_the_flush, "batch-async", 900, seed=4),
+    "properties taken as they are": Mutant(properties_taken_as_they_are, "timer-async", 400),
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=2),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
     "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),
