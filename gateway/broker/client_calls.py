@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from wire.command import RemotingCommand
     from wire.headers.declare import Header
 
+RUNNING_INFO_SINCE_VERSION = 62
+"""V3_1_8_SNAPSHOT: the first client with GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 CALL_TIMEOUT_S = 10.0
 """How long a client may take, as upstream: it may write a thread dump or run the user's listener meanwhile."""
 

@@ -85,6 +85,13 @@ class ConsumerGroup:
         self.subscriptions = after
         return before.keys() != after.keys()
 
+    def renew(self, told: Iterable[SubscriptionData]) -> None:
+        """Take over what a member told besides its heartbeats: newer versions for topics that the group subscribes."""
+        for subscription in told:
+            known = self.subscriptions.get(subscription.topic)
+            if known is not None and subscription.sub_version > known.sub_version:
+                self.subscriptions[subscription.topic] = subscription
+
 
 class Consumers:
     """All connected consumer groups.

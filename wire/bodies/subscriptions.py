@@ -26,6 +26,13 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RunningSubscriptions(Body):
+    """Of what a client tells of itself (upstream's ``ConsumerRunningInfo``), the subscriptions of the group."""
+
+    subscriptions: Sequence[SubscriptionData] = field(default=(), metadata={"json": "subscriptionSet"})
+
+
 def subscription_to_tags(topic: str, expression: str | None, sub_version: int = 0) -> SubscriptionData:
     """The subscription a client makes of a tag expression (upstream ``FilterAPI.buildSubscriptionData``).
 

@@ -32,6 +32,7 @@ from wire.message.lite_topics import lite_queue
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.broker.flows import Flows
+    from gateway.broker.newer_subscriptions import NewerSubscriptions
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.membership.consumers import Consumers
@@ -112,6 +113,7 @@ class PullMessage:
         traffic: Traffic,
         flows: Flows,
         filters: SubscribedFilters,
+        newer: NewerSubscriptions,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -125,6 +127,7 @@ class PullMessage:
         self._traffic = traffic
         self._flows = flows
         self._filters = filters
+        self._newer = newer
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -305,7 +308,7 @@ class PullMessage:
             expression_type: str | None = header.expression_type
             accepts = posted_filter(header.subscription or "", expression_type)
         else:
-            subscription = self._subscription(header, group.consume_broadcast_enable)
+            subscription = self._subscription(request, header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type
             accepts = self._subscribed_filter(header, subscription)
         if not self._limits.property_filter_enabled:
@@ -325,7 +328,7 @@ class PullMessage:
                 f"readQueueNums[{topic.read_queue_nums}]",
             )
 
-    def _subscription(self, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
+    def _subscription(self, request: Request, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
         """What the group's heartbeats told of."""
         member = self._consumers.group(header.consumer_group)
         if member is None:
@@ -344,19 +347,18 @@ class PullMessage:
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
                 f"the consumer's subscription not exist: {header.consumer_group} to {header.topic}",
             )
-        by_tags = is_tag_type(subscription.expression_type) and is_tag_type(header.expression_type)
-        if subscription.sub_version < header.sub_version and not by_tags:
-            raise RequestRefused(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                "the consumer's subscription not latest; a heartbeat brings it",
-            )
+        if subscription.sub_version < header.sub_version:
+            self._newer.ask(request.channel, header.consumer_group)
+            if not (is_tag_type(subscription.expression_type) and is_tag_type(header.expression_type)):
+                raise RequestRefused(
+                    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                    "the consumer's subscription not latest; the client is asked for it, or a heartbeat brings it",
+                )
         return subscription
 
     def _subscribed_filter(self, header: PullMessageRequest, subscription: SubscriptionData) -> MessageFilter:
-        """The filter of what the heartbeats told of; none when the client has newer tags, which it compares itself.
-
-        Upstream refuses such a pull until a heartbeat brings them. A Java client that shares out the queues while
-        another of its threads sends a heartbeat leaves its own out: the next one comes up to 30 s later.
+        """The filter of what the group is known to want; none when the client has newer tags, which it compares itself
+        until it has told them. Upstream refuses such a pull.
         """
         if subscription.sub_version < header.sub_version:
             return EVERYTHING

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import DeferredList, ensureDeferred
 
-from gateway.broker.client_calls import ask_client, check_version, find_consumer, members_of
+from gateway.broker.client_calls import (
+    RUNNING_INFO_SINCE_VERSION,
+    ask_client,
+    check_version,
+    find_consumer,
+    members_of,
+)
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from wire.bodies.consumers import GetConsumerStatusBody
@@ -30,8 +36,6 @@ if TYPE_CHECKING:
     from wire.bodies.message_queue import MessageQueue
     from wire.command import RemotingCommand
 
-STATE_SINCE_VERSION = 62
-"""V3_1_8_SNAPSHOT: the first client with GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 OFFSETS_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: the first client with GET_CONSUMER_STATUS_FROM_CLIENT."""
 OFFSETS_TIMEOUT_S = 5.0
@@ -87,14 +91,14 @@ class ConsumerState:
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
         """A consumer's settings, queues and statistics, and its thread dump when it is asked for."""
         client = find_consumer(
-            self._consumers, header.consumer_group, header.client_id, since_version=STATE_SINCE_VERSION
+            self._consumers, header.consumer_group, header.client_id, since_version=RUNNING_INFO_SINCE_VERSION
         )
         return _passed_on(await ask_client(client, RequestCode.GET_CONSUMER_RUNNING_INFO, header))
 
     async def consume(self, _request: Request, header: ConsumeMessageDirectlyResultRequest) -> Answer:
         """Let a consumer's listener have one message now, whatever its offset; the outcome changes nothing here."""
         client = find_consumer(
-            self._consumers, header.consumer_group, header.client_id or "", since_version=STATE_SINCE_VERSION
+            self._consumers, header.consumer_group, header.client_id or "", since_version=RUNNING_INFO_SINCE_VERSION
         )
         record = b"" if header.msg_id is None else await self._record(header.msg_id)
         topic = self._topics.get(header.topic or "")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.newer_subscriptions import REPEAT_MS
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
@@ -179,25 +180,74 @@ def test_a_pull_without_its_own_subscription_needs_a_heartbeat_with_this_topic(b
     assert broker.ask(client, PULL, pulling(sys_flag=0, topic="other")).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
 
 
-def test_a_client_with_newer_tags_than_its_heartbeats_told_gets_everything_and_compares_itself(
-    broker: WholeBroker,
-) -> None:
-    # Java clients raise the version whenever they share out the queues. The heartbeat that tells it may be left out;
-    # the next one comes up to 30 s later.
-    client = filled(broker, "a", "b")
-    broker.subscribe(client, expression="b")
-    newer = broker.ask(client, PULL, pulling(sys_flag=0, sub_version=2, expression_type="TAG"))
-    assert bodies(newer) == [b"a", b"b"]
-
-
-@pytest.mark.parametrize(("told", "newer"), [("TAG", "SQL92"), ("SQL92", "TAG"), ("SQL92", "SQL92")])
-def test_a_newer_expression_waits_for_the_heartbeat_that_brings_it(broker: WholeBroker, told: str, newer: str) -> None:
-    client = filled(broker, "a", "b")
-    wanted = SubscriptionData("orders", "TAGS = 'b'" if told == "SQL92" else "b", sub_version=1, expression_type=told)
+def told(broker: WholeBroker, client: Peer, expression: str, kind: str, version: int) -> None:
+    """A heartbeat."""
+    wanted = SubscriptionData("orders", expression, sub_version=version, expression_type=kind)
     data = HeartbeatData("client-1", consumers=(ConsumerData("group", subscriptions=(wanted,)),))
     broker.ask_all(client, RequestCode.HEART_BEAT, body=data.build())
-    answer = broker.ask(client, PULL, pulling(sys_flag=0, sub_version=2, expression_type=newer))
+
+
+def running_info(*subscriptions: SubscriptionData) -> bytes:
+    """As Java clients answer: with objects as keys, which is no JSON."""
+    of_queues = (
+        b'{"mqTable":{{"brokerName":"broker-a","queueId":0,"topic":"orders"}:{"commitOffset":0}},"subscriptionSet":['
+    )
+    return of_queues + b",".join(each.build() for each in subscriptions) + b'],"userConsumerInfo":{}}'
+
+
+# Java clients raise the version whenever they share out the queues. The heartbeat that tells it may be left out; the
+# next one comes up to 30 s later.
+
+
+def test_a_client_with_newer_tags_than_its_heartbeats_told_gets_everything_until_it_has_told_them(
+    broker: WholeBroker,
+) -> None:
+    client = filled(broker, "a", "b", "c")
+    told(broker, client, "b", "TAG", 1)
+    newer = pulling(sys_flag=0, sub_version=2, expression_type="TAG")
+    asked, answer = broker.ask_all(client, PULL, newer)
+    assert asked.code == RequestCode.GET_CONSUMER_RUNNING_INFO
+    assert (asked.ext_fields["consumerGroup"], asked.ext_fields["jstackEnable"]) == ("group", "false")
+    assert bodies(answer) == [b"a", b"b", b"c"]
+    assert bodies(broker.ask(client, PULL, newer)) == [b"a", b"b", b"c"]  # it is not asked twice
+    client.send(asked.response(ResponseCode.SUCCESS, body=running_info(subscription_to_tags("orders", "c", 2))))
+    broker.turn()
+    assert bodies(broker.ask(client, PULL, newer)) == [b"c"]
+
+
+@pytest.mark.parametrize(("known", "newer"), [("TAG", "SQL92"), ("SQL92", "TAG"), ("SQL92", "SQL92")])
+def test_a_newer_expression_waits_until_the_client_has_told_it(broker: WholeBroker, known: str, newer: str) -> None:
+    client = filled(broker, "a", "b")
+    told(broker, client, "TAGS = 'b'" if known == "SQL92" else "b", known, 1)
+    pull = pulling(sys_flag=0, sub_version=2, expression_type=newer)
+    asked, answer = broker.ask_all(client, PULL, pull)
     assert answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    wanted = SubscriptionData("orders", "TAGS = 'a'", sub_version=2, expression_type="SQL92")
+    if newer == "TAG":
+        wanted = subscription_to_tags("orders", "a", 2)
+    client.send(asked.response(ResponseCode.SUCCESS, body=running_info(wanted)))
+    broker.turn()
+    assert bodies(broker.ask(client, PULL, pull)) == [b"a"]
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b'{"subscriptionSet":7}', None])
+def test_a_client_that_does_not_tell_its_subscriptions_is_asked_again_later(
+    broker: WholeBroker, answer: bytes | None
+) -> None:
+    client = filled(broker, "a")
+    told(broker, client, "b", "SQL92", 1)
+    pull = pulling(sys_flag=0, sub_version=2, expression_type="SQL92")
+    asked, _ = broker.ask_all(client, PULL, pull)
+    code = ResponseCode.SYSTEM_ERROR if answer is None else ResponseCode.SUCCESS
+    client.send(asked.response(code, body=answer or b""))
+    broker.turn()
+    assert broker.ask(client, PULL, pull).code == ResponseCode.SUBSCRIPTION_NOT_LATEST
+    broker.wait(REPEAT_MS / 1000)
+    again, refused = broker.ask_all(client, PULL, pull)
+    assert (again.code, refused.code) == (
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+        ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    )
 
 
 def test_broadcasting_is_refused_to_groups_that_may_not(broker: WholeBroker) -> None:
