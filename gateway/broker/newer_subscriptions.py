@@ -20,6 +20,8 @@ from wire.errors import WireError
 from wire.headers.admin import GetConsumerRunningInfoRequest
 
 if TYPE_CHECKING:
+    from twisted.python.failure import Failure
+
     from gateway.clock import Milliseconds
     from gateway.membership.clients import Client
     from gateway.membership.consumers import Consumers
@@ -62,10 +64,9 @@ class NewerSubscriptions:
         if connected is not None and client.channel in connected.members:
             connected.renew(told.subscriptions)
 
-    def _failed(self, failure: object, group: str) -> None:
+    def _failed(self, failure: Failure, group: str) -> None:
         """Its next heartbeat brings them."""
-        error = getattr(failure, "value", failure)
-        if not isinstance(error, (RequestRefused, WireError)):
-            log.error("subscriptions not asked for", group=group, error=repr(error))
+        if failure.check(RequestRefused, WireError):  # type: ignore[no-untyped-call]
+            log.info("a client did not tell its subscriptions", group=group, reason=str(failure.value))
         else:
-            log.info("a client did not tell its subscriptions", group=group, reason=str(error))
+            log.error("subscriptions not asked for", group=group, error=repr(failure.value))

@@ -179,6 +179,7 @@ class Consumers:
     def unregister(self, name: str, client: Client) -> None:
         """The client leaves the group; the others are told. Nothing happens when it was no member."""
         client.consumer_groups.pop(name, None)
+        client.asked_groups.pop(name, None)
         group = self._groups.get(name)
         if group is None or group.members.pop(client.channel, None) is None:
             return

@@ -536,8 +536,9 @@ class ConsumeQueue:
                 self.remove_file(start)
         # What proves the end lies behind the last gap.
         gaps = [start for before, start in pairwise(self.starts) if start - before > self._shared.file_bytes]
-        for start in [start for start in self.starts if gaps and start < gaps[-1]]:
-            self.remove_file(start)
+        if gaps:
+            for start in [start for start in self.starts if start < gaps[-1]]:
+                self.remove_file(start)
         if self.starts[0] == position:
             self._empty_file(position)
         else:

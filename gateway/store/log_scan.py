@@ -95,9 +95,8 @@ def _lacks_sector(properties: bytes, end: int) -> bool:
     The checksum of a record does not cover them, and everything else of it shows that a sector is missing.
     """
     begin = end - len(properties)
-    first = (
-        -(-(begin - 1) // _SECTOR_BYTES) * _SECTOR_BYTES
-    )  # their length, in the two bytes before, may be cut in half
+    # A sector may begin between the two bytes of their length.
+    first = -(-(begin - 1) // _SECTOR_BYTES) * _SECTOR_BYTES
     return any(
         not properties[max(sector - begin, 0) : sector - begin + _SECTOR_BYTES].strip(b"\x00")
         for sector in range(first, end, _SECTOR_BYTES)

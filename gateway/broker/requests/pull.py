@@ -308,9 +308,9 @@ class PullMessage:
             expression_type: str | None = header.expression_type
             accepts = posted_filter(header.subscription or "", expression_type)
         else:
-            subscription = self._subscription(request, header, group.consume_broadcast_enable)
+            subscription = self._subscription(header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type
-            accepts = self._subscribed_filter(header, subscription)
+            accepts = self._subscribed_filter(request, header, subscription)
         if not self._limits.property_filter_enabled:
             check_expression_type(expression_type)
         return accepts
@@ -328,7 +328,7 @@ class PullMessage:
                 f"readQueueNums[{topic.read_queue_nums}]",
             )
 
-    def _subscription(self, request: Request, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
+    def _subscription(self, header: PullMessageRequest, broadcast_enabled: bool) -> SubscriptionData:
         """What the group's heartbeats told of."""
         member = self._consumers.group(header.consumer_group)
         if member is None:
@@ -347,22 +347,23 @@ class PullMessage:
                 ResponseCode.SUBSCRIPTION_NOT_EXIST,
                 f"the consumer's subscription not exist: {header.consumer_group} to {header.topic}",
             )
-        if subscription.sub_version < header.sub_version:
-            self._newer.ask(request.channel, header.consumer_group)
-            if not (is_tag_type(subscription.expression_type) and is_tag_type(header.expression_type)):
-                raise RequestRefused(
-                    ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                    "the consumer's subscription not latest; the client is asked for it, or a heartbeat brings it",
-                )
         return subscription
 
-    def _subscribed_filter(self, header: PullMessageRequest, subscription: SubscriptionData) -> MessageFilter:
+    def _subscribed_filter(
+        self, request: Request, header: PullMessageRequest, subscription: SubscriptionData
+    ) -> MessageFilter:
         """The filter of what the group is known to want; none when the client has newer tags, which it compares itself
         until it has told them. Upstream refuses such a pull.
         """
-        if subscription.sub_version < header.sub_version:
-            return EVERYTHING
         by_tags = is_tag_type(subscription.expression_type)
+        if subscription.sub_version < header.sub_version:
+            self._newer.ask(request.channel, header.consumer_group)
+            if by_tags and is_tag_type(header.expression_type):
+                return EVERYTHING
+            raise RequestRefused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                "the consumer's subscription not latest; the client is asked for it, or a heartbeat brings it",
+            )
         if not by_tags:
             accepts = self._filters.find(header.consumer_group, subscription, header.sub_version)
             if subscription.class_filter_mode:

@@ -17,6 +17,20 @@ WORKLOAD = WORKLOADS["timer-async"]
 QUEUE = ("A", 0)
 
 
+def _started() -> tuple[SmallBroker, RecordingFiles]:
+    clock = Clock(START_MS)
+    files = RecordingFiles(FRESH, clock)
+    broker = SmallBroker(files, clock, WORKLOAD.settings)
+    broker.open()
+    broker.start()
+    return broker, files
+
+
+def _save(broker: SmallBroker) -> None:
+    broker.save_timers()
+    broker.threads.run()
+
+
 def _send(broker: SmallBroker, number: int, delay_ms: int) -> None:
     now_ms = broker.clock()
     timed = message(WORKLOAD, QUEUE, number, now_ms, Random(number))
@@ -38,23 +52,18 @@ def _pass(broker: SmallBroker, milliseconds: int) -> None:
 
 def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_delivery() -> None:
     """Its second is not over, so its entry has to be found again, however often the files were saved meanwhile."""
-    clock = Clock(START_MS)
-    files = RecordingFiles(FRESH, clock)
-    broker = SmallBroker(files, clock, WORKLOAD.settings)
-    broker.open()
-    broker.start()
+    broker, files = _started()
     _send(broker, 1, 1_100)
     broker.store.flush()
     _pass(broker, 1_150)
     assert broker.store.max_offset(*QUEUE) == 1
     for _ in range(3):
-        broker.save_timers()
-        broker.threads.run()
+        _save(broker)
     moment = Moment(FRESH)
     for change in files.changes:
         moment.pass_over(change)
     image = moment.image(moment.choice(Crash.NAMES, Random(1)))
-    again = recover(image, clock(), WORKLOAD.settings).broker
+    again = recover(image, broker.clock(), WORKLOAD.settings).broker
     assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
     again.start()
     _pass(again, 2_000)
@@ -62,11 +71,7 @@ def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_d
 
 
 def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -> None:
-    clock = Clock(START_MS)
-    files = RecordingFiles(FRESH, clock)
-    broker = SmallBroker(files, clock, WORKLOAD.settings)
-    broker.open()
-    broker.start()
+    broker, _ = _started()
     _send(broker, 1, 1_100)
     _pass(broker, 3_000)
     broker.store.flush()
@@ -74,10 +79,8 @@ def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -
     _pass(broker, 3_000)
     broker.store.flush()
     for _ in range(3):
-        broker.save_timers()
-        broker.threads.run()
+        _save(broker)
     _send(broker, 3, 1_100)
     broker.store.flush()
-    broker.save_timers()
-    broker.threads.run()
+    _save(broker)
     assert broker.timers._files.load().waits_from == 2 * 52

@@ -19,6 +19,7 @@ from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
+from wire.headers.groups import UnregisterClientRequest
 from wire.headers.pull import BULK_READER
 from wire.message.flags import PullFlag
 from wire.message.record import parse_records
@@ -213,6 +214,17 @@ def test_a_client_with_newer_tags_than_its_heartbeats_told_gets_everything_until
     client.send(asked.response(ResponseCode.SUCCESS, body=running_info(subscription_to_tags("orders", "c", 2))))
     broker.turn()
     assert bodies(broker.ask(client, PULL, newer)) == [b"c"]
+
+
+def test_a_client_that_left_the_group_and_came_again_is_asked_at_once(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    newer = pulling(sys_flag=0, sub_version=2, expression_type="TAG")
+    told(broker, client, "b", "TAG", 1)
+    assert len(broker.ask_all(client, PULL, newer)) == 2
+    leaving = UnregisterClientRequest(client_id="client-1", consumer_group="group")
+    assert broker.ask(client, RequestCode.UNREGISTER_CLIENT, leaving).code == ResponseCode.SUCCESS
+    told(broker, client, "b", "TAG", 1)
+    assert broker.ask_all(client, PULL, newer)[0].code == RequestCode.GET_CONSUMER_RUNNING_INFO
 
 
 @pytest.mark.parametrize(("known", "newer"), [("TAG", "SQL92"), ("SQL92", "TAG"), ("SQL92", "SQL92")])
