@@ -34,7 +34,32 @@ def test_what_a_read_asks_for_runs_when_all_is_read() -> None:
 
     reactor.on_read = reads
     reactor.doIteration(5)
-    assert order == ["read", "end"]
+    assert order == ["read", "read", "end", "end"]
+
+
+def test_what_comes_while_others_have_the_processor_belongs_to_the_turn() -> None:
+    reactor = Iterations()
+    arrived, read = ["first"], list[str]()
+    end = TurnEnd(reactor, give_way=lambda: arrived.append("second"))
+
+    def reads() -> None:
+        if arrived:
+            read.append(arrived.pop())
+            end.call(lambda: read.append("end"))
+
+    reactor.on_read = reads
+    reactor.doIteration(None)
+    assert read == ["first", "second", "end", "end"]
+    assert reactor.delays == [None, 0]
+
+
+def test_nobody_is_given_way_to_when_there_is_nothing_to_end() -> None:
+    reactor = Iterations()
+    gave_way: list[int] = []
+    TurnEnd(reactor, give_way=lambda: gave_way.append(1))
+    reactor.doIteration(5)
+    assert reactor.delays == [5]
+    assert gave_way == []
 
 
 def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
@@ -44,7 +69,7 @@ def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
     reactor.doIteration(None)
     reactor.doIteration(None)
     reactor.doIteration(None)
-    assert reactor.delays == [0, 0, None]
+    assert reactor.delays == [0, 0, 0, 0, None]
 
 
 def test_a_function_that_fails_keeps_neither_the_others_nor_the_reactor(caplog: pytest.LogCaptureFixture) -> None:
