@@ -1,7 +1,8 @@
 """One consume queue: where the messages of one queue of a topic lie in the commit log.
 
-Derived data: lost or stale queues are rebuilt from the log. Units are written at once and synced by a timer. Files are
-made when their first unit is written; a queue that starts above 0 begins with filler units, as upstream
+Derived data: lost or stale queues are rebuilt from the log. Units of new messages are held in memory for a moment, so
+that those of many batches are written together; readers find them there. A timer writes and syncs them. Files are made
+when their first unit is written; a queue that starts above 0 begins with filler units, as upstream
 ``ConsumeQueue.fillPreBlank`` writes them.
 """
 
@@ -29,6 +30,8 @@ QueueState = tuple[int, int, int, int, int, int]
 """max offset, min offset, log offset after the last message, that of the message at the minimum (−1: to be asked),
 first and last file's start (−1: no file)"""
 
+MAX_HELD = 64
+"""Batches whose units are held."""
 NEAR_UNITS = 200
 """Looked at first: few messages came after the last flush."""
 SEARCHED_UNITS = 4096
@@ -87,6 +90,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_extension",
+        "_held",
         "_known_unit",
         "_last_end",
         "_shared",
@@ -106,6 +110,7 @@ class ConsumeQueue:
         self._known_unit: tuple[int, int] | None = None
         self._last_end: int | None = None
         self._extension: QueueExtension | None = None
+        self._held: list[tuple[int, bytes]] = []  # byte of the queue and units; each goes on where the one before ends
         self.topic = topic
         self.queue_id = queue_id
         self.starts: list[int] = []
@@ -144,6 +149,56 @@ class ConsumeQueue:
         return found
 
     # --- writing -------------------------------------------------------------------------------------------------
+
+    def hold_units(self, first_offset: int, units: bytes) -> bool:
+        """Show units that go on where the queue ends in its last file, and write them later; whether it does.
+
+        On the reactor's thread.
+        """
+        position, starts = first_offset * UNIT_BYTES, self.starts
+        end = position + len(units)
+        if (
+            first_offset != self.max_offset
+            or not starts
+            or not starts[-1] <= position
+            or end > starts[-1] + self._shared.file_bytes
+            or len(self._held) >= MAX_HELD
+        ):
+            return False
+        self._last_end = None
+        self._held.append((position, units))
+        self.max_offset = end // UNIT_BYTES
+        if self.next_offset < self.max_offset:
+            self.next_offset = self.max_offset
+        return True
+
+    def write_held(self) -> int | None:
+        """Write the units that are held; the start of the file written. For any thread, one at a time.
+
+        :raises OSError: they are held still.
+        """
+        held = self._held[:]  # others may come meanwhile
+        if not held:
+            return None
+        first = held[0][0]
+        start = first - first % self._shared.file_bytes
+        try:
+            file = self._file(start)
+        except FileNotFoundError:
+            file = None
+        if file is None:  # the topic is being deleted, or whoever deleted the file hears of it from the next write
+            return None
+        self._shared.files.pwrite(file.fd, b"".join([units for _, units in held]), first - start)
+        del self._held[: len(held)]
+        return start
+
+    def _held_units(self, position: int, end: int) -> bytes:
+        """Those held of the units in some bytes of the queue, which are the last of them."""
+        held = self._held[:]
+        if not held or held[0][0] >= end:
+            return b""
+        first = held[0][0]
+        return b"".join([units for _, units in held])[max(position - first, 0) : end - first]
 
     def write_units(self, first_offset: int, units: bytes) -> list[int]:
         """Write units for the messages from ``first_offset`` on; may be repeated. The starts of the files written.
@@ -216,19 +271,26 @@ class ConsumeQueue:
         start, position, wanted = self._span(offset, count)
         if wanted <= 0 or start not in self.starts:
             return b""
+        held = self._held_units(start + position, start + position + wanted)
+        if len(held) == wanted:
+            return held
         try:
             file = self._file(start)
         except FileNotFoundError:  # retention was quicker
             return b""
-        return b"" if file is None else self._shared.files.pread(file.fd, wanted, position)
+        return b"" if file is None else self._shared.files.pread(file.fd, wanted - len(held), position) + held
 
     def read_units_now(self, offset: int, count: int) -> bytes | None:
         """As ``read_units`` of what is in memory; None when opening the file or reading it would wait for the disk."""
         start, position, wanted = self._span(offset, count)
         if wanted <= 0 or start not in self.starts:
             return b""
+        held = self._held_units(start + position, start + position + wanted)
+        if len(held) == wanted:
+            return held
         file = self._shared.open_files.get((self, start))
-        return None if file is None else self._shared.files.pread_now(file.fd, wanted, position)
+        units = None if file is None else self._shared.files.pread_now(file.fd, wanted - len(held), position)
+        return None if units is None else units + held
 
     def _span(self, offset: int, count: int) -> tuple[int, int, int]:
         """(start of the file, position in it, bytes) of units from ``offset`` on, as far as readers may see."""
@@ -430,6 +492,9 @@ class ConsumeQueue:
     def _raw(self, offset: int) -> Unit:
         """A unit of an existing file, whatever the end is."""
         position = offset * UNIT_BYTES
+        held = self._held_units(position, position + UNIT_BYTES)
+        if held:
+            return UNIT.unpack_from(held)
         start = position - position % self._shared.file_bytes
         file = self._file(start)
         data = b"" if file is None else self._shared.files.pread(file.fd, UNIT_BYTES, position - start)
@@ -472,6 +537,7 @@ class ConsumeQueue:
 
     def clear(self) -> None:
         """Delete all its files; the next message may start anywhere."""
+        self._held.clear()
         for start in self.starts:
             self.remove_file(start)
         self._extension = None
@@ -599,6 +665,7 @@ class ConsumeQueue:
 
     def let_go(self) -> None:
         """Forget all its files, which somebody else deletes."""
+        self._held.clear()
         for start in self.starts:
             self._leave_out(start)
         if self._extension is not None:

@@ -37,6 +37,7 @@ class ConsumeQueues:
         self.by_name: dict[tuple[str, int], ConsumeQueue] = {}
         self.find = self.by_name.get
         # Without values, in place of sets: their order is the same in every run, and so what a crash leaves.
+        self._holding: dict[ConsumeQueue, None] = {}
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
         self._changed: dict[ConsumeQueue, None] = {}  # in memory only, and not listed yet
         self._unlisted: dict[ConsumeQueue, None] = {}  # on disk and not listed yet
@@ -46,6 +47,7 @@ class ConsumeQueues:
         self.lost: dict[tuple[str, int], int] = {}
         """Found damaged when loaded, to be rebuilt by recovery: with the end that was listed, 0 when none was."""
         self._lock = Lock()
+        self._held_lock = Lock()  # of whoever writes what a queue holds
 
     def __len__(self) -> int:
         return len(self.by_name)
@@ -60,6 +62,42 @@ class ConsumeQueues:
             queue = self.by_name[topic, queue_id] = ConsumeQueue(self._shared, topic, queue_id)
         return queue
 
+    def add(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
+        """Show units of new messages; they are written with those that follow.
+
+        :raises OSError: as ``write``.
+        """
+        if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
+            return  # its topic was deleted while the messages were on their way
+        if queue.hold_units(first_offset, units):
+            self._holding[queue] = None
+        else:
+            self.write(queue, first_offset, units)
+
+    @property
+    def has_held(self) -> bool:
+        """Whether there is something for ``write_held`` to do."""
+        return bool(self._holding)
+
+    def write_held(self) -> None:
+        """Write all units that are shown; blocks, for any thread, one at a time.
+
+        :raises OSError: some are still to be written; may be repeated.
+        """
+        while self._holding:
+            queue, _ = self._holding.popitem()
+            try:
+                self._write_held_of(queue)
+            except OSError:
+                self._holding[queue] = None
+                raise
+
+    def _write_held_of(self, queue: ConsumeQueue) -> None:
+        with self._held_lock:
+            start = queue.write_held()
+            if start is not None:
+                self._note_written(queue, start)
+
     def write(self, queue: ConsumeQueue, first_offset: int, units: bytes) -> None:
         """Write units and remember to sync them.
 
@@ -67,6 +105,7 @@ class ConsumeQueues:
         """
         if self.by_name.get((queue.topic, queue.queue_id)) is not queue:
             return  # its topic was deleted while the messages were on their way
+        self._write_held_of(queue)
         known = len(queue.starts)
         try:
             touched = queue.write_units(first_offset, units)
@@ -75,10 +114,13 @@ class ConsumeQueues:
                 with self._lock:
                     self._new_directories.add(queue.directory)
         for start in touched:
-            # What is known to be synced is synced after the write, also when a sync takes it over right now.
-            if (queue, start) not in self._dirty:
-                with self._lock:
-                    self._dirty[queue, start] = None
+            self._note_written(queue, start)
+
+    def _note_written(self, queue: ConsumeQueue, start: int) -> None:
+        """Remember to sync a file; what is noted already is synced after the write, also when a sync takes it now."""
+        if (queue, start) not in self._dirty:
+            with self._lock:
+                self._dirty[queue, start] = None
 
     def write_extended(self, queue: ConsumeQueue, first_offset: int, messages: Sequence[ExtendedMessage]) -> None:
         """Write units whose tags codes are in the queue's extension, that at first, and remember to sync both.
@@ -101,6 +143,7 @@ class ConsumeQueues:
 
         :raises OSError: as ``ConsumeQueue.correct_unit``.
         """
+        self._write_held_of(queue)
         start = queue.correct_unit(offset, unit)
         with self._lock:
             self._dirty[queue, start] = None
@@ -295,7 +338,10 @@ class ConsumeQueues:
         return len(self._dirty) + len(self._shared.erased)
 
     def sync(self) -> None:
-        """Return when units written before the call are on disk, and those erased are not; blocks, for any thread."""
+        """Return when units written before the call are on disk, and those erased are not; blocks, for any thread.
+
+        Those that are held are not written by it.
+        """
         with self._lock:
             dirty, self._dirty = self._dirty, {}
             extensions, self._dirty_extensions = self._dirty_extensions, {}

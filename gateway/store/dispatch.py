@@ -62,7 +62,7 @@ class Dispatch:
         self._delay_of = delay_of
 
     def write(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Write the units of a batch and fill in its tags codes; may be repeated after an error.
+        """Show the units of a batch and fill in its tags codes; may be repeated after an error.
 
         :raises OSError: some queues may have their units, readers see whole queues only.
         """
@@ -90,7 +90,7 @@ class Dispatch:
             elif isinstance(outcome, PutRun):
                 units.append(outcome.units())
         for written, units in units_of.items():
-            self._queues.write(written, first_of[written], b"".join(units))
+            self._queues.add(written, first_of[written], b"".join(units))
 
     def _unit(self, result: PutResult) -> bytes:
         properties = result.message.property_map

@@ -104,8 +104,15 @@ class Flushing:
     # --- by interval, in a thread --------------------------------------------------------------------------------
 
     def flush_due(self, now_ms: int) -> bool:
-        """Flush when the intervals say so; to be called every few hundred milliseconds. Whether it did."""
+        """Flush when the intervals say so; to be called every few hundred milliseconds. Whether it did.
+
+        So often units are written: who looks into the files finds nearly what the broker shows.
+        """
         settings, progress = self._settings, self._progress
+        if self._queues.has_held:
+            with self.in_turn:
+                if self._may_flush:
+                    self._write_queues()
         if _passed(self._last_queue_flush_ms, now_ms, settings.flush_interval_consume_queue_ms) and self._has_unsaved:
             unsaved_bytes = (progress.dispatched_count - progress.saved_count) * UNIT_BYTES
             enough = unsaved_bytes >= settings.flush_consume_queue_least_pages * PAGE_BYTES
@@ -149,7 +156,7 @@ class Flushing:
         :param due_only: leave out the key index, whose flush writes the most, until its own interval is over.
         """
         with self.in_turn:
-            if self._admission.failure is not None or not self._lock.is_held:
+            if not self._may_flush:
                 return False
             # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
             # dispatched is visible. No mark may point beyond the log that is made durable below.
@@ -157,7 +164,7 @@ class Flushing:
             progress = self._progress
             count, stored_ms, end = progress.dispatched_count, progress.dispatched_ms, progress.dispatched_end
             visible = self._log.visible_end
-            if not (self._flush_log(visible) and self._sync_queues()):
+            if not (self._flush_log(visible) and self._write_queues() and self._sync_queues()):
                 self._index.give_back(index)
                 return False
             try:
@@ -185,6 +192,10 @@ class Flushing:
         with self.in_turn:
             return self._flush_log(self._log.visible_end)
 
+    @property
+    def _may_flush(self) -> bool:
+        return self._admission.failure is None and self._lock.is_held
+
     def _flush_log(self, end: int) -> bool:
         if end <= self._progress.flushed:
             return True
@@ -196,6 +207,14 @@ class Flushing:
             self._admission.fail(error)
             return False
         self._progress.flushed = end
+        return True
+
+    def _write_queues(self) -> bool:
+        try:
+            self._queues.write_held()
+        except OSError as error:
+            self._judge("write of the consume queues", error, NOT_WRITTEN)
+            return False
         return True
 
     def _sync_queues(self) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gateway.store.consume_queue import ConsumeQueue, QueueFiles
+from gateway.store.consume_queue import MAX_HELD, ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk, overwrite
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 
@@ -87,6 +88,73 @@ def test_units_that_found_no_room_may_be_written_again(tmp_path: Path, operation
     assert (queue.min_offset, queue.max_offset, queue.unit(3)) == (3, 5, (300, 100, 3))
     assert _loaded(tmp_path).max_offset == 5
     assert (tmp_path / "T" / "0" / f"{0:020d}").stat().st_size == 200
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_units_that_are_held_are_read_like_written_ones(tmp_path: Path, written: bool) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(0, _units(0, 3))
+    assert queue.hold_units(3, _units(3, 2))
+    assert queue.hold_units(5, _units(5, 1))
+    assert _loaded(tmp_path).max_offset == 3
+    if written:
+        assert queue.write_held() == 0
+        assert queue.write_held() is None, "they are written once"
+        assert _loaded(tmp_path).max_offset == 6
+    assert (queue.max_offset, queue.next_offset, queue.covered_end()) == (6, 6, 600)
+    for offset in range(6):
+        for count in range(1, 9):
+            expected = _units(offset, min(count, 6 - offset))
+            assert queue.read_units(offset, count) == expected
+            assert queue.read_units_now(offset, count) == expected
+    assert queue.unit(6) is None
+    assert queue.min_for(401) == 5
+    assert queue.state(500) == (5, 0, 500, 0, 0, 0)
+
+
+@pytest.mark.parametrize(("length", "first", "count"), [(0, 0, 1), (3, 4, 1), (3, 2, 1), (9, 9, 2), (10, 10, 1)])
+def test_units_are_held_only_where_their_file_goes_on(tmp_path: Path, length: int, first: int, count: int) -> None:
+    queue = _queue(tmp_path)
+    if length:
+        queue.write_units(0, _units(0, length))
+    assert not queue.hold_units(first, _units(first, count))
+    assert queue.max_offset == length
+    assert queue.write_held() is None
+
+
+def test_so_many_batches_are_held_and_no_more(tmp_path: Path) -> None:
+    queue = ConsumeQueue(QueueFiles(Disk(), tmp_path, (MAX_HELD + 2) * 20, 4), "T", 0)
+    queue.write_units(0, _unit(0))
+    for offset in range(1, MAX_HELD + 1):
+        assert queue.hold_units(offset, _unit(offset))
+    assert not queue.hold_units(MAX_HELD + 1, _unit(MAX_HELD + 1))
+    queue.write_held()
+    assert queue.hold_units(MAX_HELD + 1, _unit(MAX_HELD + 1))
+
+
+def test_held_units_that_found_no_room_are_held_on(tmp_path: Path) -> None:
+    disk = Disk()
+    queue = _queue(tmp_path, disk)
+    queue.write_units(0, _unit(0))
+    queue.hold_units(1, _unit(1))
+    disk.fail("write", f"{0:020d}", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        queue.write_held()
+    assert queue.unit(1) == (100, 100, 1)
+    disk.fault = None
+    queue.hold_units(2, _unit(2))
+    queue.write_held()
+    assert (queue.max_offset, _loaded(tmp_path).max_offset) == (3, 3)
+
+
+@pytest.mark.parametrize("forget", [ConsumeQueue.clear, ConsumeQueue.let_go])
+def test_a_queue_without_files_holds_nothing(tmp_path: Path, forget: Callable[[ConsumeQueue], None]) -> None:
+    queue = _queue(tmp_path)
+    queue.write_units(0, _unit(0))
+    queue.hold_units(1, _unit(1))
+    forget(queue)
+    assert queue.write_held() is None
+    assert (queue.max_offset, queue.unit(1)) == (0, None)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 9, 10, 15, 24, 25, 30])

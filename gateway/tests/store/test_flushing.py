@@ -85,6 +85,70 @@ def test_queues_are_flushed_when_enough_entries_wait_or_after_the_thorough_inter
     assert store.flush_due(START_MS + 61_000)
 
 
+def test_units_are_written_by_the_next_look_and_synced_by_the_flush(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path, ROOMY, disk=disk)
+    put(store, b"first")
+    assert store.flush_due(START_MS)
+    disk.calls.clear()
+    put(store, b"second")
+    put(store, b"third")
+    queue_file = tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}"
+    assert ("write", queue_file) not in disk.calls
+    assert bodies(store) == [b"first", b"second", b"third"]
+    assert not store.flush_due(START_MS + 1)
+    assert disk.calls.count(("write", queue_file)) == 1
+    assert ("sync", queue_file) not in disk.calls
+    disk.calls.clear()
+    assert not store.flush_due(START_MS + 2)
+    assert disk.calls == [], "nothing is left to write"
+    store.flush()
+    assert ("sync", queue_file) in disk.calls
+    put(store, b"fourth")
+    disk.calls.clear()
+    store.flush()
+    assert disk.calls.index(("write", queue_file)) < disk.calls.index(("sync", queue_file))
+
+
+def test_units_that_find_no_room_are_shown_and_written_later(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    put(store, b"first")
+    disk.fail("write", "consumequeue", errno.ENOSPC)
+    put(store, b"second")
+    assert not store.flush()
+    assert bodies(store) == [b"first", b"second"]
+    assert store.refusal is None
+    disk.fault = None
+    assert store.flush()
+    store.close()
+    assert bodies(opened(tmp_path / "s")) == [b"first", b"second"]
+
+
+def test_units_that_cannot_be_written_stop_acknowledging(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    put(store, b"first")
+    put(store, b"second")
+    disk.fail("write", "consumequeue")
+    store.flush_due(START_MS)
+    assert put(store, b"third").status is PutStatus.SERVICE_NOT_AVAILABLE
+    store.close()
+    assert bodies(opened(tmp_path / "s")) == [b"first", b"second"]
+
+
+def test_the_topic_of_held_units_may_be_deleted(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s", ASYNC)
+    put(store, b"first")
+    put(store, b"second")
+    store.delete_topic("T")
+    assert store.flush()
+    assert store.refusal is None
+    put(store, b"third")
+    assert store.flush()
+    assert bodies(store) == [b"third"]
+
+
 def test_without_the_timer_stored_messages_wake_the_flush_in_the_thread(tmp_path: Path) -> None:
     executor = Executor()
     store = opened(tmp_path, WOKEN, soon=executor.soon, in_thread=executor.in_thread, clock=Clock(START_MS))

@@ -218,6 +218,7 @@ def test_a_unit_that_leads_nowhere_costs_no_memory_and_hides_no_other(
     store = opened(tmp_path)
     for number in range(3):
         put(store, b"%d" % number)
+    store.flush()
     overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 20, unit)
     choose = EACH if by_record else None
     result = store.get_messages("T", 0, 0, 32, ALL, None, choose)
@@ -446,6 +447,7 @@ def test_of_records_that_are_not_all_there_those_that_are_get_looked_into(tmp_pa
     unit = queue.unit(2)
     assert unit is not None
     position, size, _ = unit
+    store.flush()
     overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 2 * 20, UNIT.pack(position + 1, size, 0))
     looked_into: list[bytes] = []
 
