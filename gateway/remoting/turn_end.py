@@ -4,13 +4,12 @@ A timer without delay comes to the same, at the price of a heap entry, two looks
 bookkeeping. There are two such calls for every batch of messages, so they go around the timers here.
 
 What a turn costs is shared by all that was read in it, so it is looked once more for what came while the first was
-dealt with, after others who are ready to run had the processor: on a busy machine they are those who send, and on
-another nobody is.
+dealt with. Giving way to other processes before that makes turns larger still, but where the machine has other work to
+do it halves what few senders get done.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -19,23 +18,17 @@ from gateway.telemetry.logs import EventLog
 log = EventLog("remoting")
 
 
-GIVE_WAY: Callable[[], None] = getattr(os, "sched_yield", lambda: None)
-"""Lets others run who are ready to; macOS does not say how."""
-
-
 class TurnEnd:
     """Runs functions at the end of the turn in which they are given; those they give in turn, at the next one's.
 
     :param reactor: one with ``doIteration``, which is what Twisted's reactors implement to read and wait once. Any
         other, the memory reactor of tests among them, gets timers without delay.
-    :param give_way: called before it is looked once more.
     """
 
-    __slots__ = ("_functions", "_give_way", "_iterate", "_reactor")
+    __slots__ = ("_functions", "_iterate", "_reactor")
 
-    def __init__(self, reactor: Any, give_way: Callable[[], None] = GIVE_WAY) -> None:
+    def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._give_way = give_way
         self._functions: list[Callable[[], None]] = []
         self._iterate: Callable[[float | None], None] | None = getattr(reactor, "doIteration", None)
         if self._iterate is not None:
@@ -53,7 +46,6 @@ class TurnEnd:
         self._iterate(0 if self._functions else delay)
         if not self._functions:
             return
-        self._give_way()
         self._iterate(0)
         functions, self._functions = self._functions, []
         for function in functions:

@@ -37,14 +37,14 @@ def test_what_a_read_asks_for_runs_when_all_is_read() -> None:
     assert order == ["read", "read", "end", "end"]
 
 
-def test_what_comes_while_others_have_the_processor_belongs_to_the_turn() -> None:
+def test_what_came_while_the_first_was_read_belongs_to_the_turn() -> None:
     reactor = Iterations()
-    arrived, read = ["first"], list[str]()
-    end = TurnEnd(reactor, give_way=lambda: arrived.append("second"))
+    arriving, read = ["second", "first"], list[str]()
+    end = TurnEnd(reactor)
 
     def reads() -> None:
-        if arrived:
-            read.append(arrived.pop())
+        if arriving:
+            read.append(arriving.pop())
             end.call(lambda: read.append("end"))
 
     reactor.on_read = reads
@@ -53,13 +53,11 @@ def test_what_comes_while_others_have_the_processor_belongs_to_the_turn() -> Non
     assert reactor.delays == [None, 0]
 
 
-def test_nobody_is_given_way_to_when_there_is_nothing_to_end() -> None:
+def test_it_is_looked_once_when_there_is_nothing_to_end() -> None:
     reactor = Iterations()
-    gave_way: list[int] = []
-    TurnEnd(reactor, give_way=lambda: gave_way.append(1))
+    TurnEnd(reactor)
     reactor.doIteration(5)
     assert reactor.delays == [5]
-    assert gave_way == []
 
 
 def test_the_reactor_does_not_wait_while_something_is_to_run() -> None:
