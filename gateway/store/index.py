@@ -10,7 +10,6 @@ could find something in. Upstream: ``IndexService``.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from threading import RLock
 
 from gateway.clock import Milliseconds
 from gateway.store.files import FileLayer
-from gateway.store.index_entries import Keyed, key_entries, keyed_messages, keyed_outcomes, tag_entries
+from gateway.store.index_entries import Keyed, key_entries, keyed_messages, tag_entries
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index_gap import IndexGap, find_gaps
 from gateway.store.index_names import load_index_names, save_index_names
@@ -34,12 +33,10 @@ log = EventLog("store")
 
 LEAST_SLICE = 256
 """Fewer messages wait for more: the work of a slice that is the same for any number of messages is then shared."""
-LEAST_SLICE_BYTES = 1024 * 1024
-"""Unless their records are large: they are kept in memory meanwhile."""
 BUILD_SLICE = 512
 """Messages a query indexes at a time while it waits for the backlog."""
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
-"""Records of messages that wait: they are kept in memory as they were received."""
+"""Of the log, with messages that wait: what is kept of them, their keys, takes less."""
 MAX_CHAIN = 100_000
 """Messages of one hash and time named by one query: colliding keys must not hold the broker."""
 MAX_WALK = 2_000_000
@@ -97,9 +94,8 @@ class KeyIndex:
         self._read_from = read_from
         self._max_backlog = max_backlog
         self._lock = RLock()
-        self._backlog: deque[Sequence[PutOutcome]] = deque()
-        self._waiting = 0
-        self._waiting_bytes = 0
+        self._waiting = Keyed()
+        self._waiting_end = 0  # of the log, considered when nothing waits any more
         self._behind = False
         self._gaps: list[IndexGap] = []
         self._filled: list[IndexGap] = []
@@ -182,43 +178,42 @@ class KeyIndex:
     # --- building ------------------------------------------------------------------------------------------------
 
     def offer(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Take note of dispatched messages, in log order; their entries are made by ``build``.
+        """Take note of the keys of dispatched messages, in log order; their entries are made by ``build``.
 
-        The outcomes are kept as they are, and must not change.
+        Nothing else of the messages is kept: their memory serves the next ones while the processor has it at hand.
         """
         if not outcomes:
             return
-        size = outcomes[-1].commit_log_offset + outcomes[-1].size - outcomes[0].commit_log_offset
-        count = message_count(outcomes)
+        end = outcomes[-1].commit_log_offset + outcomes[-1].size
         with self._lock:
-            full = self._waiting + count > self._max_backlog or self._waiting_bytes + size > MAX_BACKLOG_BYTES
+            waiting = self._waiting
+            begin = waiting.offsets[0] if waiting.count else outcomes[0].commit_log_offset
+            full = waiting.count + message_count(outcomes) > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
             if self._behind or full:
                 self._behind = True  # read from the log instead, after what is in the backlog
                 return
-            self._backlog.append(outcomes)
-            self._waiting += count
-            self._waiting_bytes += size
+            waiting.add_outcomes(outcomes)
+            self._waiting_end = end
+            if not waiting.count:
+                self.scanned = max(self.scanned, end)
 
     @property
     def backlog(self) -> int:
         """Messages that wait for their entries; at least 1 while the log has to be read again."""
-        return self._waiting + self._behind + len(self._gaps)
+        return self._waiting.count + self._behind + len(self._gaps)
 
     @property
     def has_slice(self) -> bool:
         """Whether enough waits for ``build``; less waits for more, for a query or for the next flush."""
-        enough = self._waiting >= LEAST_SLICE or self._waiting_bytes >= LEAST_SLICE_BYTES
-        return enough or self._behind or bool(self._gaps)
+        return self._waiting.count >= LEAST_SLICE or self._behind or bool(self._gaps)
 
     def build(self, budget: int) -> int:
         """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.
 
-        The messages of a batch that were sent in one request are not divided.
-
         :raises OSError: an index file could not be made or read; call again later.
         """
         with self._lock:
-            done = self._build_waiting(budget) if self._backlog else 0
+            done = self._build_waiting(budget) if self._waiting.count else 0
             if self._behind and done < budget:
                 done += self._catch_up(budget - done)
             if self._gaps and not self._behind and done < budget:
@@ -226,34 +221,16 @@ class KeyIndex:
             return done
 
     def _build_waiting(self, budget: int) -> int:
-        """From the oldest outcomes that wait, of as many batches as it takes."""
-        part: list[PutOutcome] = []
-        count = batches = rest = 0
-        for outcomes in self._backlog:
-            rest = 0
-            for outcome in outcomes:
-                if count >= budget:
-                    break
-                part.append(outcome)
-                count += outcome.count
-                rest += 1
-            if rest < len(outcomes):
-                break
-            batches += 1
-            rest = 0
-        keyed = keyed_outcomes(part)
-        if part[0].commit_log_offset < self.scanned:  # some, or all, were read from the log already
-            keyed = keyed.part(bisect_left(keyed.offsets, self.scanned), keyed.count)
-        self._add(keyed, self._newest)
-        self.scanned = max(self.scanned, part[-1].commit_log_offset + part[-1].size)
-        for _ in range(batches):
-            self._backlog.popleft()
-        if rest:
-            self._backlog[0] = self._backlog[0][rest:]
-        self._waiting -= count
-        last = self._backlog[-1][-1] if self._backlog else None
-        first = self._backlog[0][0].commit_log_offset if self._backlog else 0
-        self._waiting_bytes = 0 if last is None else last.commit_log_offset + last.size - first
+        """Of the oldest messages that wait."""
+        waiting = self._waiting
+        count = min(budget, waiting.count)
+        rest = waiting.part(count, waiting.count)
+        part = waiting.part(0, count) if rest.count else waiting
+        # Some, or all, may have been read from the log already.
+        known = bisect_left(part.offsets, self.scanned)
+        self._add(part.part(known, count) if known else part, self._newest)
+        self.scanned = max(self.scanned, rest.offsets[0] if rest.count else self._waiting_end)
+        self._waiting = rest
         return count
 
     def _catch_up(self, budget: int) -> int:
@@ -366,7 +343,8 @@ class KeyIndex:
 
     def _waits(self, begin_ms: int, end_ms: int) -> bool:
         with self._lock:
-            return bool(self._waiting or self._behind or any(gap.may_know(begin_ms, end_ms) for gap in self._gaps))
+            some_wait = self._behind or self._waiting.count > 0
+            return some_wait or any(gap.may_know(begin_ms, end_ms) for gap in self._gaps)
 
     # --- upkeep --------------------------------------------------------------------------------------------------
 
@@ -387,7 +365,7 @@ class KeyIndex:
         with self._lock:
             if due_only and self._saved_mark is not None and not self.flush_is_due:
                 return IndexFlush(self._saved_mark, (), self._saved_names, self._saved_names)
-            if self._waiting and not self._behind:
+            if self._waiting.count and not self._behind:
                 self._build_few()
             self._last_flush_ms = self._clock_ms()
             changed = [file for file in self.index_files if file.dirty]

@@ -81,6 +81,16 @@ class Keyed:
         self.keys.append(find(_KEYS))
         self.tags.append(find(_TAGS))
 
+    def add_outcomes(self, outcomes: Sequence[PutOutcome]) -> None:
+        """Dispatched messages."""
+        for outcome in outcomes:
+            if isinstance(outcome, PutResult):
+                message = outcome.message
+                if message.sys_flag & _MASK != _ROLLBACK:
+                    self.add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
+            elif isinstance(outcome, PutRun):
+                self.add_run(outcome)
+
     def add_run(self, outcome: PutRun) -> None:
         """All messages of a batch."""
         run, count = outcome.run, outcome.count
@@ -101,19 +111,6 @@ class Keyed:
         part.keys = self.keys[start:end]
         part.tags = self.tags[start:end]
         return part
-
-
-def keyed_outcomes(outcomes: Sequence[PutOutcome]) -> Keyed:
-    """What the index needs of dispatched messages."""
-    keyed = Keyed()
-    for outcome in outcomes:
-        if isinstance(outcome, PutResult):
-            message = outcome.message
-            if message.sys_flag & _MASK != _ROLLBACK:
-                keyed.add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
-        elif isinstance(outcome, PutRun):
-            keyed.add_run(outcome)
-    return keyed
 
 
 def keyed_messages(messages: Sequence[StoredMessage]) -> Keyed:

@@ -302,11 +302,14 @@ def test_a_read_index_goes_on_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     assert index.scanned == store.max_commit_log_offset
 
 
-def test_the_index_takes_a_batch_as_a_whole_and_the_next_one_later(tmp_path: Path) -> None:
+def test_the_index_may_stop_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     store = opened(tmp_path)
     put(store, message(UNIQ_KEY="Z"))
     put_run(store, simple(b"A1", b"B2", b"C3"))
     put_run(store, simple(b"D4"))
-    assert [store._index.build(2), store._index.backlog] == [4, 1]
-    assert [store._index.build(2), store._index.backlog] == [1, 0]
+    index = store._index
+    assert [index.build(2), index.backlog, index.scanned] == [2, 3, read_all(store)[2].commit_log_offset]
+    assert [index.build(2), index.backlog] == [2, 1]
+    assert [index.build(2), index.backlog, index.scanned] == [1, 0, store.max_commit_log_offset]
+    assert sum(file.next_entry - 1 for file in index.index_files) == 5
     assert [each.body for each in store.query_by_key("T", "D4", 32, 0, EVER, KeyKind.UNIQUE)] == [b"D4"]

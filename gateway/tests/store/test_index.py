@@ -37,6 +37,7 @@ from gateway.tests.store.small_store import (
     small_store,
 )
 from wire.disk.index_file import ENTRY, IndexHead, IndexShape
+from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash, unsigned_hash
 
 EVER = 1 << 60
@@ -614,7 +615,7 @@ def test_large_messages_that_wait_are_read_from_the_log_instead(
         store.append(message(b"x" * 500 + b"%d" % number, UNIQ_KEY=f"u{number}"), lambda _: None)
         executor.run_turn()
         executor.work()()
-    assert sum(map(len, store._index._backlog)) == 1
+    assert store._index._waiting.count == 1
     assert [len(_found(store, f"u{number}")) for number in range(3)] == [1, 1, 1]
 
 
@@ -840,3 +841,10 @@ def test_a_switched_off_index_finds_nothing_and_makes_no_file(tmp_path: Path) ->
     assert _found(store, "all") == []
     store.close()
     assert list((tmp_path / "index").iterdir()) == []
+
+
+def test_what_has_no_keys_is_considered_at_once(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    put(store, message(UNIQ_KEY="rolled back", sys_flag=SysFlag.TRANSACTION_ROLLBACK))
+    assert store._index.backlog == 0
+    assert store._index.scanned == store.max_commit_log_offset
