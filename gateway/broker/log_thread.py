@@ -49,6 +49,8 @@ class LogThread:
                 value = work()
             except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
                 value = error
+            # What it holds, a whole batch, would be freed here while the next one waits to be synced.
+            del task, work
             self._reactor.callFromThread(self._report, outcome, value)
 
     def _report(self, outcome: Outcome, value: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from threading import current_thread
 from typing import Any, cast
+from weakref import ref
 
 import pytest
 from twisted.internet.interfaces import IReactorFromThreads
@@ -77,6 +78,22 @@ def test_a_failure_is_reported_and_the_next_work_runs(running: Running, error: B
     running.calls.next()
     running.calls.next()
     assert running.seen == [error, "written out", "done", "written out"]
+
+
+class Batch:
+    """Something large."""
+
+    def sync(self) -> None:
+        """Done."""
+
+
+def test_nothing_of_what_is_done_is_kept_until_there_is_something_else_to_do(running: Running) -> None:
+    batch = Batch()
+    running.thread.submit(batch.sync, running.seen.append)
+    gone = ref(batch)
+    del batch
+    running.calls.next()
+    assert gone() is None
 
 
 def test_stopping_ends_after_what_is_queued() -> None:

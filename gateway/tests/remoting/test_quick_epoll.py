@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -91,6 +92,87 @@ def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listen
     finally:
         log.removeObserver(events.append)
     assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
+
+
+class Pipe:
+    """What counts the writes to the waker's pipe; the reactor is in its poll while ``ask`` is called."""
+
+    def __init__(self, reactor: Any) -> None:
+        self.writes = 0
+        self.asked: list[float] = []
+        self.on_poll: Callable[[], None] = lambda: None
+        self._poll = reactor._poller.poll
+        self._wake_up = reactor.waker.wakeUp
+        reactor.waker.wakeUp = self._written
+        reactor._poller = self
+
+    def _written(self) -> None:
+        self.writes += 1
+        self._wake_up()
+
+    def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
+        self.asked.append(timeout)
+        self.on_poll()
+        found: list[tuple[int, int]] = self._poll(timeout, most)
+        return found
+
+
+@pytest.fixture
+def piped() -> Iterator[tuple[Any, Pipe]]:
+    reactor: Any = QuickEpollReactor()  # type: ignore[no-untyped-call]
+    poller = reactor._poller
+    yield reactor, Pipe(reactor)
+    reactor.waker.connectionLost(None)
+    poller.close()
+
+
+def test_a_call_of_a_thread_before_the_wait_keeps_the_reactor_from_waiting(piped: tuple[Any, Pipe]) -> None:
+    reactor, pipe = piped
+    called: list[str] = []
+    reactor.callFromThread(called.append, "in time")
+    reactor.doIteration(DEADLINE_S)
+    reactor.runUntilCurrent()
+    reactor.doIteration(0.01)
+    assert called == ["in time"]
+    assert pipe.asked == [0, 0.01]
+    assert pipe.writes == 0
+
+
+def test_a_call_of_a_thread_during_the_wait_ends_it(piped: tuple[Any, Pipe]) -> None:
+    reactor, pipe = piped
+    called: list[str] = []
+    pipe.on_poll = lambda: reactor.callFromThread(called.append, "at once") if not called else None
+    begin_s = time.monotonic()
+    reactor.doIteration(DEADLINE_S)
+    reactor.runUntilCurrent()
+    assert called == ["at once"]
+    assert time.monotonic() - begin_s < DEADLINE_S / 2
+    assert pipe.writes == 1
+    pipe.on_poll = lambda: None
+    reactor.doIteration(0.01)
+    assert pipe.asked == [DEADLINE_S, 0.01], "the pipe is empty again"
+
+
+def test_calls_of_a_thread_come_however_they_meet_the_waits() -> None:
+    """Many times, from a thread that does not wait for the reactor."""
+    reactor: Any = QuickEpollReactor()  # type: ignore[no-untyped-call]
+    calls = 20_000
+    came: list[int] = []
+
+    def call() -> None:
+        for number in range(calls):
+            reactor.callFromThread(came.append, number)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    deadline_s = time.monotonic() + 6 * DEADLINE_S
+    while len(came) < calls and time.monotonic() < deadline_s:
+        reactor.runUntilCurrent()
+        if len(came) < calls:
+            reactor.doIteration(DEADLINE_S)  # one that is not woken would take so long
+    thread.join()
+    assert came == list(range(calls))
+    assert time.monotonic() < deadline_s
 
 
 def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
