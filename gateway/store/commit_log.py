@@ -134,12 +134,16 @@ class CommitLog:
         batch.is_written = True
 
     def sync(self, batch: LogBatch) -> None:
-        """Return when a written batch is on disk; blocks, in the thread that wrote it.
+        """Return when a written batch is on disk; blocks. For any thread, one at a time.
+
+        The next batches find their place prepared.
 
         :raises WriteFailed: the system could not. Never tried again: after a failed sync the kernel may drop the pages
             and call the next one good.
         """
         try:
+            last = batch.writes[-1][0]
+            last.prepare(batch.end - last.start_offset)
             for file in dict.fromkeys(file for file, _, _ in batch.writes):
                 file.sync()
                 self._figures.log_syncs.value += 1

@@ -13,6 +13,11 @@ from threading import Lock
 
 from gateway.store.files import Buffer, FileLayer
 
+PREPARED_BYTES = 256 * 1024
+"""So far ahead of the log a file is prepared at most."""
+PREPARED_LEAST_BYTES = 64 * 1024
+"""With less than this left it is prepared anew."""
+
 
 class MappedFile:
     """Bytes ``start_offset`` … ``start_offset + size`` of the log.
@@ -21,12 +26,13 @@ class MappedFile:
     thread outlives the file's deletion.
     """
 
-    __slots__ = ("_fd", "_files", "_lock", "path", "size", "start_offset")
+    __slots__ = ("_fd", "_files", "_lock", "_prepared_to", "path", "size", "start_offset")
 
     def __init__(self, files: FileLayer, path: Path, start_offset: int, size: int) -> None:
         self._files = files
         self._fd = -1
         self._lock = Lock()
+        self._prepared_to = 0
         self.path = path
         self.start_offset = start_offset
         self.size = size
@@ -90,6 +96,23 @@ class MappedFile:
         """Ask for bytes to be brought into memory; only for a file that was read already."""
         if self._fd >= 0:
             self._files.read_ahead(self._fd, position, min(count, self.size - position))
+
+    def prepare(self, position: int) -> None:
+        """Write zeros where the log goes on, from ``position`` on, when few are left. Only with a sync after it.
+
+        A file system has to find room for bytes that come into a hole, and a sync to bring the file's new map to the
+        disk as well, which takes it longer than the bytes do. Bytes in the place of zeros are all that changes. What
+        cannot be prepared for lack of space stays a hole.
+        """
+        if min(position + PREPARED_LEAST_BYTES, self.size) <= self._prepared_to:
+            return
+        start, end = max(position, self._prepared_to), min(position + PREPARED_BYTES, self.size)
+        try:
+            self._files.pwrite(self.open(), bytes(end - start), start)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+        self._prepared_to = end
 
     def sync(self) -> None:
         """Return when what was written is on disk."""

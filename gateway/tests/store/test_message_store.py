@@ -72,6 +72,18 @@ def test_nothing_is_visible_before_it_is_durable_in_sync_mode(tmp_path: Path) ->
     assert [result.status for result in results] == [PutStatus.PUT_OK]
 
 
+def test_a_batch_goes_where_the_one_before_has_prepared_its_place(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path, disk=disk)
+    writes: list[int] = []
+    for _ in range(4):
+        before = len(disk.calls)
+        put(store, b"more")
+        writes.append(sum(operation == "write" and "commitlog" in str(path) for operation, path in disk.calls[before:]))
+    assert writes[0] == writes[1] + 1, "zeros"
+    assert len(set(writes[1:])) == 1
+
+
 def test_what_arrives_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
     executor = Executor()
     disk = Disk()
