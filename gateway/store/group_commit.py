@@ -1,8 +1,11 @@
 """Group commit: what arrived while the last batch went to the disk is the next batch.
 
-    SYNC_FLUSH    gather → thread: write, sync → stored → answers; one batch in flight, the next one gathers meanwhile,
+    SYNC_FLUSH    gather → write → thread: sync → stored → answers; one batch in flight, the next one gathers meanwhile,
                   and goes to the disk before the senders of the one that came back are answered
-    ASYNC_FLUSH   gather until the end of the turn → write at once → stored → answers; syncs come by timer
+    ASYNC_FLUSH   gather until the end of the turn → write → stored → answers; syncs come by timer
+
+A batch is written at once, into the system's memory, when its files are there; one that has to make a file is written
+in the thread. So what has to change threads for each batch is nothing but the sync.
 
 No waiting time: a lone message goes at once, a thousand at a time share one sync. All methods run on one thread, the
 reactor's; only ``write`` and ``sync`` may run in another. The one timer looks after a disk that does not answer.
@@ -54,7 +57,7 @@ def _nothing() -> None:
 class GroupCommit:
     """Gathers batches and brings them to the disk one after the other.
 
-    :param write: hands a batch to the system; blocks; raises ``DiskFull`` or ``WriteFailed``.
+    :param write: hands a batch to the system; raises ``DiskFull`` or ``WriteFailed``.
     :param sync: returns when a written batch is on disk; blocks; raises ``WriteFailed``. None: ASYNC_FLUSH.
     :param stored: told of each batch that is there, in order.
     :param failed: told of a batch that is not, with the reason; it also disposes of ``gathering``.
@@ -144,12 +147,15 @@ class GroupCommit:
             return
         if self._unwatch is None:
             self._watch(batch)
-        if batch.has_hasty:
-            # Two pieces of work in the thread's queue: answers go out between them, the sync does not wait for that.
-            self._in_thread(lambda: self._write_first(batch), self._written)
-            self._in_thread(lambda: self._sync_then(batch), self._done)
+        if not batch.has_its_files:
+            self._in_thread(lambda: self._write(batch), self._written)
+            return
+        try:
+            self._write(batch)
+        except Exception as error:  # noqa: BLE001 - as if the thread had done it: the batch has failed
+            self._written(error)
         else:
-            self._in_thread(lambda: self._write_and_sync(batch), self._done)
+            self._written(None)
 
     def write_now(self) -> None:
         """Bring what is gathered to the disk in this thread; only while nothing is in flight (closing)."""
@@ -164,32 +170,21 @@ class GroupCommit:
             self._unwatch()
             self._unwatch = self._watched = None
 
-    # --- in the thread -------------------------------------------------------------------------------------------
-
     def _write_and_sync(self, batch: LogBatch) -> None:
         self._write(batch)
         if self._sync is not None:
             self._sync(batch)
 
-    def _write_first(self, batch: LogBatch) -> None:
-        try:
-            self._write(batch)
-        except BaseException as error:
-            batch.failure = error
-            raise
-
-    def _sync_then(self, batch: LogBatch) -> None:
-        if batch.failure is not None:
-            raise batch.failure
-        if self._sync is not None:
-            self._sync(batch)
-
-    # --- back on the reactor's thread ----------------------------------------------------------------------------
-
     def _written(self, result: object) -> None:
-        batch = self.in_flight
-        if batch is not None and not isinstance(result, BaseException):
-            self._hasty(batch)
+        batch, sync = self.in_flight, self._sync
+        assert batch is not None, "a result without a batch"
+        assert sync is not None, "ASYNC_FLUSH has nothing to do after it"
+        if isinstance(result, BaseException):
+            self._done(result)
+            return
+        self._in_thread(lambda: sync(batch), self._done)
+        if batch.has_hasty and self.in_flight is batch:
+            self._hasty(batch)  # the sync does not wait for their answers
 
     def _done(self, result: object) -> None:
         batch, self.in_flight = self.in_flight, None

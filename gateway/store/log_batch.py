@@ -20,13 +20,12 @@ class LogBatch:
     """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
 
     ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists. ``has_hasty`` when some
-    waiter waits for the write only. ``is_written`` is set in the thread that writes, ``failure`` when it could not.
+    waiter waits for the write only. ``is_written`` is set by whoever wrote it.
     """
 
     __slots__ = (
         "buffers",
         "end",
-        "failure",
         "has_hasty",
         "is_written",
         "outcomes",
@@ -44,12 +43,16 @@ class LogBatch:
         self.waiters: list[Waiter] = []
         self.has_hasty = False
         self.is_written = False
-        self.failure: BaseException | None = None
 
     @property
     def size(self) -> int:
         """Bytes of the log it covers, fillers included."""
         return self.end - self.start
+
+    @property
+    def has_its_files(self) -> bool:
+        """Whether writing it only takes memory of the system: no file has to be made or opened."""
+        return all(file.is_open for file, _, _ in self.writes)
 
     @property
     def count(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from gateway.store.files import DiskSpace
 from gateway.store.get_result import GetStatus
-from gateway.store.put_result import PutResult, PutStatus, each_result
+from gateway.store.put_result import PutResult, PutStatus, WaitFor, each_result
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,
@@ -62,6 +62,7 @@ def test_nothing_is_visible_before_it_is_durable_in_sync_mode(tmp_path: Path) ->
     store.append(message(), results.append)
     assert store.max_offset("T", 0) == 0
     executor.run_turn()
+    executor.work()()  # the first file is made
     tell = executor.work()
     assert store.max_offset("T", 0) == 0
     assert store.record_at(0) is None
@@ -70,6 +71,24 @@ def test_nothing_is_visible_before_it_is_durable_in_sync_mode(tmp_path: Path) ->
     assert store.max_offset("T", 0) == 1
     assert store.flushed_offset == store.max_commit_log_offset
     assert [result.status for result in results] == [PutStatus.PUT_OK]
+
+
+def test_messages_are_written_at_once_and_only_the_sync_waits_for_the_thread(tmp_path: Path) -> None:
+    executor = Executor()
+    disk = Disk()
+    store = opened(tmp_path, disk=disk, soon=executor.soon, in_thread=executor.in_thread)
+    store.append(message(b"makes the file"), lambda _: None)
+    executor.run()
+    told: list[PutResult] = []
+    store.append(message(b"quick"), told.append, WaitFor.WRITE)
+    store.append(message(b"durable"), told.append)
+    executor.run_turn()
+    assert [result.message.body for result in told] == [b"quick"]
+    assert store.max_offset("T", 0) == 1
+    assert len(executor.threads) == 1
+    executor.run()
+    assert store.max_offset("T", 0) == 3
+    assert len(told) == 2
 
 
 def test_a_batch_goes_where_the_one_before_has_prepared_its_place(tmp_path: Path) -> None:

@@ -562,6 +562,7 @@ def test_a_kill_between_write_and_sync_was_never_acknowledged(tmp_path: Path) ->
     acknowledged: list[object] = []
     store.append(message(b"unsure"), acknowledged.append)
     executor.run_turn()
+    executor.work()()  # in a new file
     tell = executor.work()  # written and synced, the reactor does not know yet
     assert acknowledged == []
     copy = killed(tmp_path / "s")
