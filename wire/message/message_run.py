@@ -1,8 +1,9 @@
 """The messages of a batch send as they go to the log: a row of records of one queue, packed in one step.
 
 They share all but flag, body and properties, and of their properties mostly all but the unique key
-(``property_form``). Their records are byte for byte those that ``build_record`` makes of each. Upstream:
-``MessageExtEncoder.encode`` for batches.
+(``property_form``). Each keeps the property string it came with: neither those of the batch nor those that a broker
+gives to a single message are added. Their records are byte for byte those that ``build_record`` makes of each.
+Upstream: ``MessageExtEncoder.encode`` for batches.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wire.errors import LocalError
 from wire.message.batch import split_batch
 from wire.message.flags import SysFlag
 from wire.message.properties import parse_properties
-from wire.message.property_form import PropertyForm, SharedProperties
+from wire.message.property_form import PropertyForm
 from wire.message.record import OutgoingMessage, address_flags, topic_field
 from wire.message.record_layout import HEADS
 
@@ -36,8 +37,7 @@ class MessageRun:
     ``unique_keys`` and ``forms`` are one a message. ``names_light_queues``: some message is to be put into light
     queues.
 
-    :param batch: topic, queue, flags, hosts and times of all messages, the properties that each has that has none of
-        its own of the name, and as body the row of messages.
+    :param batch: topic, queue, flags, hosts and times of all messages, and as body the row of messages.
     :param check: raises for the properties of a message that its topic does not take; asked once for messages that
         differ in their unique keys only.
     :raises BodyError: the body is no row of messages.
@@ -66,7 +66,6 @@ class MessageRun:
         self.forms: list[PropertyForm] = []
         self.sizes: list[int] = []
         self.names_light_queues = False
-        shared = SharedProperties(batch.property_map)
         fixed_bytes = HEADS[address_flags(batch)].size + len(topic_field(batch.topic)[1]) + _TOPIC_TAIL_BYTES
         form: PropertyForm | None = None
         checksum = zlib.crc32
@@ -77,12 +76,12 @@ class MessageRun:
                 own = parse_properties(raw)
                 if check is not None:
                     check(own)
-                form = PropertyForm(raw, own, shared)
+                form = PropertyForm(raw, own)
                 key = form.key_in(raw)
                 assert key is not None, "it was taken from this string"
                 if form.names_light_queues:
                     self.names_light_queues = True
-            size = fixed_bytes + len(body) + form.properties_bytes
+            size = fixed_bytes + len(body) + len(raw)
             total += size
             largest = max(largest, size)
             self.sizes.append(size)
@@ -95,18 +94,17 @@ class MessageRun:
     def build(self, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytes:
         """The records, the first one at these offsets, the others behind it.
 
-        :raises LocalError: properties over 32767 bytes, or a number out of its field's range.
+        :raises LocalError: a number is out of its field's range.
         """
         batch = self.batch
         flags = address_flags(batch)
         magic, topic = topic_field(batch.topic)
         queue_id = batch.queue_id
-        sizes, checksums, forms = self.sizes, self._checksums, self.forms
+        sizes, checksums = self.sizes, self._checksums
         pack = _OWN_PARTS[flags].pack
         pieces: list[bytes] = []
-        form: PropertyForm | None = None
         tail = shared_head = b""
-        last_body_bytes = -1
+        last_body_bytes = last_properties_bytes = -1
         try:
             shared = _SHARED_PARTS[flags].pack(
                 batch.sys_flag & _NO_ADDRESS_FLAGS | flags,
@@ -123,16 +121,16 @@ class MessageRun:
                 if body_bytes != last_body_bytes:
                     shared_head = shared + _BODY_BYTES.pack(body_bytes)
                     last_body_bytes = body_bytes
-                if form is not forms[number]:
-                    form = forms[number]
-                    tail = topic + _PROPERTIES_BYTES.pack(form.properties_bytes)
+                properties_bytes = len(raw)
+                if properties_bytes != last_properties_bytes:
+                    tail = topic + _PROPERTIES_BYTES.pack(properties_bytes)
+                    last_properties_bytes = properties_bytes
                 head = pack(size, magic, checksums[number], queue_id, flag, queue_offset, commit_log_offset)
                 pieces.append(head)
                 pieces.append(shared_head)
                 pieces.append(body)
                 pieces.append(tail)
                 pieces.append(raw)
-                pieces.append(form.added)
                 queue_offset += 1
                 commit_log_offset += size
         except struct.error as error:
@@ -154,7 +152,7 @@ class MessageRun:
             batch.reconsume_times,
             batch.prepared_transaction_offset,
             body,
-            raw + self.forms[number].added,
+            raw,
         )
 
     def messages(self) -> list[OutgoingMessage]:

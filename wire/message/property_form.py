@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from wire.message.properties import PropertyName, build_properties
+from wire.message.properties import PropertyName
 from wire.message.tags import tags_code
 
 _PAIR_END: Final = 2
-_CLOSED: Final = b"\x02"
 _UNIQUE_KEY: Final = PropertyName.UNIQ_KEY
 _KEYS: Final = PropertyName.KEYS
 _TAGS: Final = PropertyName.TAGS
@@ -21,31 +20,11 @@ _LIGHT_QUEUES: Final = PropertyName.INNER_MULTI_DISPATCH
 _KEY_MARK: Final = f"{_UNIQUE_KEY}\x01".encode()
 
 
-class SharedProperties:
-    """The properties of a batch, which count for each message that has none of its own of that name."""
-
-    __slots__ = ("_missing_of", "_properties")
-
-    def __init__(self, properties: Mapping[str, str]) -> None:
-        self._properties = properties
-        self._missing_of: dict[tuple[str, ...], tuple[dict[str, str], bytes]] = {}
-
-    def missing(self, own: Mapping[str, str]) -> tuple[dict[str, str], bytes]:
-        """What a message with these properties lacks, as a map and as a property string."""
-        names = tuple(own)
-        missing = self._missing_of.get(names)
-        if missing is None:
-            lacks = {name: value for name, value in self._properties.items() if name not in own}
-            missing = self._missing_of[names] = (lacks, build_properties(lacks))
-        return missing
-
-
 class PropertyForm:
     """The form of a property string, taken from one of them. A plain class: it is asked for every message of a batch.
 
-    ``added`` is what has to follow the string so that it has the properties of its batch, too; ``properties_bytes``
-    are both together. ``keys``, ``tag`` and its ``code`` are those of all messages of the form; ``names_light_queues``:
-    they are to be put into light queues, too.
+    ``keys``, ``tag`` and its ``code`` are those of all messages of the form; ``names_light_queues``: they are to be
+    put into light queues, too.
 
     :param raw: the string.
     :param own: the same decoded.
@@ -58,25 +37,19 @@ class PropertyForm:
         "_length",
         "_start",
         "_tail",
-        "added",
         "code",
         "keys",
         "names_light_queues",
-        "properties_bytes",
         "tag",
     )
 
-    def __init__(self, raw: bytes, own: Mapping[str, str], shared: SharedProperties) -> None:
-        missing = shared.missing(own)
-        lacks = missing[0]
-        self.added = missing[1] if not raw or raw.endswith(_CLOSED) else _CLOSED + missing[1]
-        self.properties_bytes = len(raw) + len(self.added)
-        self.keys: str | None = own.get(_KEYS) or lacks.get(_KEYS)
-        self.tag: str | None = own.get(_TAGS) or lacks.get(_TAGS)
+    def __init__(self, raw: bytes, own: Mapping[str, str]) -> None:
+        self.keys: str | None = own.get(_KEYS)
+        self.tag: str | None = own.get(_TAGS)
         self.code = tags_code(self.tag)
-        self.names_light_queues = _LIGHT_QUEUES in own or _LIGHT_QUEUES in lacks
+        self.names_light_queues = _LIGHT_QUEUES in own
         key = own.get(_UNIQUE_KEY)
-        self._key = key or lacks.get(_UNIQUE_KEY) or ""
+        self._key = key or ""
         self._length = len(raw)
         start = -1 if key is None else _key_start(raw, key)
         self._start = start
@@ -86,7 +59,7 @@ class PropertyForm:
         self._tail = b"" if start < 0 else raw[end:]
 
     def key_in(self, raw: bytes) -> str | None:
-        """The unique key of a message, "" when neither it nor its batch has one; None: it is not of this form."""
+        """The unique key of a message, "" when it has none; None: it is not of this form."""
         if len(raw) != self._length or not raw.startswith(self._head):
             return None
         if self._start < 0:

@@ -369,7 +369,7 @@ def test_a_batch_is_stored_as_neighbours_and_answered_once(broker: WholeBroker) 
     assert [message.body for message in stored] == [b"a", b"b", b"c"]
     assert [message.flag for message in stored] == [0, 1, 2]
     assert [message.unique_key for message in stored][:2] == ["1", "2"]
-    assert all(message.property_map["CLUSTER"] == "DefaultCluster" for message in stored)
+    assert [message.property_map for message in stored] == [{"UNIQ_KEY": "1", "TAGS": "x"}, {"UNIQ_KEY": "2"}, {}]
     assert all(
         message.commit_log_offset + message.total_size == following.commit_log_offset
         for message, following in pairwise(stored)
@@ -455,8 +455,8 @@ def test_a_batch_wakes_a_held_pull_and_counts_every_message(broker: WholeBroker)
 
 def test_a_batch_is_stored_whole_or_not_at_all(broker: WholeBroker) -> None:
     producer = broker.connect()
-    too_long = {"k": "v" * 32_700}
-    answer = broker.ask(producer, BATCH, short(sending(batch=True)), batch((b"a", {}), (b"b", too_long)))
+    too_large = bytes(4 << 20)
+    answer = broker.ask(producer, BATCH, short(sending(batch=True)), batch((b"a", {}), (too_large, {})))
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert broker.messages("orders") == []
     assert broker.send(producer).ext_fields["queueOffset"] == "0"
