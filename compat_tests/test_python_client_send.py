@@ -210,6 +210,8 @@ def test_batches_are_split_to_the_limit_and_arrive_in_order(server: Peer, topic:
     assert [read[result.msg_id].keys for result in results] == [message.keys for message in messages]
     assert [read[result.msg_id].offset_msg_id for result in results] == [result.offset_msg_id for result in results]
     assert [result.queue_offset for result in results] == list(range(500))
+    stored = {name for message in read.values() for name in message.properties}
+    assert stored.isdisjoint(("MSG_REGION", "TRACE_ON", "CLUSTER")), "they are as they were sent"
 
 
 def test_many_messages_in_flight_arrive_where_their_results_say(server: Peer, topic: str) -> None:

@@ -116,7 +116,7 @@ class QueueReader:
             units, by_code = with_codes(queue.extension, units, accepts_extension), lenient(accepts)
         while True:
             log_min = self._log.min_offset
-            chosen = _Choice(max_count, max_bytes, log_min, self._log.files.file_size)
+            chosen = self._choice(max_count, max_bytes)
             if choose is None:
                 chosen.take(units, by_code)
                 parts = self._parts(chosen.ranges)
@@ -157,7 +157,10 @@ class QueueReader:
         choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
-        """As ``read``, as long as nothing of it waits for the disk; None when it would."""
+        """As ``read`` of the messages in memory; None when the first one would wait for the disk.
+
+        They are fewer than asked for where others lie behind them that would.
+        """
         outside = _outside(queue, offset)
         if outside is not None:
             return outside
@@ -165,9 +168,9 @@ class QueueReader:
         max_count = max(max_count, 1)
         filtered = accepts is not None or choose is not None
         units = queue.read_units_now(offset, max(LEAST_EXAMINED_NOW, max_count) if filtered else max_count)
+        if units is None:
+            return None
         if not units:
-            if units is None:
-                return None
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
         by_code = accepts
         if filtered and has_addresses(units):
@@ -175,27 +178,41 @@ class QueueReader:
                 units, by_code = with_codes(queue.extension, units, accepts_extension, now=True), lenient(accepts)
             except NotInMemory:
                 return None
-        chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
-        if choose is None:
-            chosen.take(units, by_code)
-            if isinstance(by_code, WantedCodes):
-                units = _take_more(chosen, queue, offset, units, by_code)
-            parts = self._parts_now(chosen.ranges)
-        else:
+        chosen = self._choice(max_count, max_bytes)
+        parts: list[bytes] | None
+        if choose is not None:
             parts = self._filtered(chosen, units, max_count, by_code, choose, wait=False)
+        else:
+            units = _take_now(chosen, queue, offset, units, by_code)
+            parts = self._parts_now(chosen.ranges)
+            if len(parts) < len(chosen.ranges):
+                units = units[: units_before(units, chosen.ranges[len(parts)][0]) * UNIT.size]
+                chosen, parts = self._cut_short(units, max_count, max_bytes, by_code, parts)
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
             return self.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
         return _found(queue, offset, chosen, parts)
 
-    def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
-        """The bytes of ranges of the log; None when the disk, or retention, has to be asked."""
+    def _choice(self, max_count: int, max_bytes: int) -> _Choice:
+        return _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
+
+    def _cut_short(
+        self, units: bytes, max_count: int, max_bytes: int, accepts: AcceptsCode | None, parts: list[bytes]
+    ) -> tuple[_Choice, list[bytes] | None]:
+        """What is chosen from the units before the first record that is not in memory; None for no parts of it."""
+        chosen = self._choice(max_count, max_bytes)
+        chosen.take(units, accepts)
+        is_all = parts and len(parts) == len(chosen.ranges)  # retention may have been quicker
+        return chosen, parts if is_all else None
+
+    def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes]:
+        """The bytes of ranges of the log, up to the first for which the disk, or retention, has to be asked."""
         parts: list[bytes] = []
         for start, end, inside in _spans(ranges, self._log.files.file_size):
             data = self._span_now(start, end)
             if data is None:
-                return None
+                break
             _cut(parts, start, data, inside)
         return parts
 
@@ -639,14 +656,17 @@ def _unit(units: bytes, number: int) -> bytes:
     return units[number * UNIT.size : (number + 1) * UNIT.size]
 
 
-def _take_more(chosen: _Choice, queue: ConsumeQueue, offset: int, units: bytes, wanted: WantedCodes) -> bytes:
-    """Go on behind units that had too few wanted ones, as long as nothing waits for the disk; all units looked at."""
+def _take_now(chosen: _Choice, queue: ConsumeQueue, offset: int, units: bytes, accepts: AcceptsCode | None) -> bytes:
+    """Choose from units and, when too few have a wanted code, from those behind them that are in memory; all of them."""
+    chosen.take(units, accepts)
+    if not isinstance(accepts, WantedCodes):
+        return units
     while chosen.wants_more(units) and len(units) < MOST_EXAMINED_NOW * UNIT.size:
         more = queue.read_units_now(offset + len(units) // UNIT.size, LEAST_EXAMINED_NOW)
         if not more or has_addresses(more):
             break
         units += more
-        chosen.take(more, wanted)
+        chosen.take(more, accepts)
     return units
 
 
