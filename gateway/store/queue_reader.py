@@ -657,7 +657,7 @@ def _unit(units: bytes, number: int) -> bytes:
 
 
 def _take_now(chosen: _Choice, queue: ConsumeQueue, offset: int, units: bytes, accepts: AcceptsCode | None) -> bytes:
-    """Choose from units and, when too few have a wanted code, from those behind them that are in memory; all of them."""
+    """Choose from units and, when too few have a wanted code, from those in memory behind them; all of these."""
     chosen.take(units, accepts)
     if not isinstance(accepts, WantedCodes):
         return units
