@@ -437,7 +437,8 @@ class SendMessage:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {header.topic}"
             )
-        outer_raw, outer = self._properties(header.properties or "")
+        outer_text = header.properties or ""
+        outer = parse_properties(outer_text)
         if (outer.get(PropertyName.TRAN_MSG) or "").lower() == "true":
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be a transaction: send its messages one by one"
@@ -454,8 +455,6 @@ class SendMessage:
             header.reconsume_times or 0,
             0,
             request.command.body,
-            outer_raw,
-            outer,
         )
         check = partial(self._check_type, header.topic) if self._checks_types else None
         run = MessageRun(batch, check)
@@ -467,6 +466,7 @@ class SendMessage:
 
         config = self._topics_by_name.get(header.topic)
         if config is not None and config.attributes and has_batch_queues(config.attributes):
+            batch.properties, batch.property_map = self._properties(outer_text)
             self._store.append_all([as_one_record(batch, run.count)], stored, _wait_for(outer))
         else:
             self._append_run(run, stored, _wait_for(outer))
