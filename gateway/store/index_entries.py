@@ -6,7 +6,7 @@ back messages have none, prepared ones do. (Upstream: ``IndexService.buildIndex`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from itertools import compress
 from typing import Final, NamedTuple, cast
@@ -71,15 +71,14 @@ class Keyed:
         """Messages."""
         return len(self.offsets)
 
-    def add(self, offset: int, stored_at_ms: int, topic: str, properties: Mapping[str, str]) -> None:
+    def add(self, offset: int, stored_at_ms: int, topic: str, properties: dict[str, str]) -> None:
         """One message more."""
-        find = properties.get
         self.offsets.append(offset)
         self.stored_at_ms.append(stored_at_ms)
         self.topics.append(topic)
-        self.unique_keys.append(find(_UNIQ_KEY))
-        self.keys.append(find(_KEYS))
-        self.tags.append(find(_TAGS))
+        self.unique_keys.append(properties.get(_UNIQ_KEY))
+        self.keys.append(properties.get(_KEYS))
+        self.tags.append(properties.get(_TAGS))
 
     def add_outcomes(self, outcomes: Sequence[PutOutcome]) -> None:
         """Dispatched messages."""
@@ -142,9 +141,13 @@ class IndexEntries(NamedTuple):
 
 def key_entries(keyed: Keyed) -> IndexEntries:
     """The entries of unique keys and KEYS, in the order of their messages."""
-    if all(keyed.unique_keys) and not any(keyed.keys):  # as stock producers send without KEYS
-        hashes = index_key_hashes(keyed.topics, cast("list[str]", keyed.unique_keys))
-        return IndexEntries(hashes, keyed.offsets, keyed.stored_at_ms)
+    if not any(keyed.keys):  # as stock producers send without KEYS
+        topics, unique_keys, offsets, stored_at_ms = _those_with(keyed.unique_keys, keyed)
+        return IndexEntries(index_key_hashes(topics, unique_keys), offsets, stored_at_ms)
+    return _key_and_word_entries(keyed)
+
+
+def _key_and_word_entries(keyed: Keyed) -> IndexEntries:
     topics: list[str] = []
     keys: list[str] = []
     entries = IndexEntries([], [], [])
@@ -165,19 +168,23 @@ def key_entries(keyed: Keyed) -> IndexEntries:
 
 def tag_entries(keyed: Keyed) -> IndexEntries:
     """The entries of tags, in the order of their messages."""
-    tags = keyed.tags
-    if not any(tags):
+    if not any(keyed.tags):
         return IndexEntries([], [], [])
-    topics, offsets, stored_at_ms = keyed.topics, keyed.offsets, keyed.stored_at_ms
-    if not all(tags):
-        topics, offsets = list(compress(topics, tags)), list(compress(offsets, tags))
-        stored_at_ms, tags = list(compress(stored_at_ms, tags)), list(filter(None, tags))
+    topics, tags, offsets, stored_at_ms = _those_with(keyed.tags, keyed)
     count = len(topics)
     if tags.count(tags[0]) == topics.count(topics[0]) == count:
-        hashes = _tag_hashes([(topics[0], str(tags[0]))]) * count
+        hashes = _tag_hashes([(topics[0], tags[0])]) * count
     else:
-        hashes = _tag_hashes(list(zip(topics, cast("list[str]", tags), strict=True)))
+        hashes = _tag_hashes(list(zip(topics, tags, strict=True)))
     return IndexEntries(hashes, offsets, stored_at_ms)
+
+
+def _those_with(keys: list[str | None], keyed: Keyed) -> tuple[list[str], list[str], list[int], list[int]]:
+    """Topics, keys, offsets and store times of the messages that have a key of some kind."""
+    if all(keys):
+        return keyed.topics, cast("list[str]", keys), keyed.offsets, keyed.stored_at_ms
+    topics, offsets = list(compress(keyed.topics, keys)), list(compress(keyed.offsets, keys))
+    return topics, list(filter(None, keys)), offsets, list(compress(keyed.stored_at_ms, keys))
 
 
 def _tag_hashes(tagged: list[tuple[str, str]]) -> list[int]:

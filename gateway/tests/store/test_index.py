@@ -68,6 +68,18 @@ def test_messages_are_found_by_unique_key_and_by_each_of_their_keys_newest_first
     assert len(list((tmp_path / "index").iterdir())) > 1, "the index went on in further files"
 
 
+def test_messages_without_a_key_among_those_with_one_leave_the_others_theirs(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    for number in range(LEAST_SLICE):
+        put(store, message(b"%d" % number, UNIQ_KEY=f"u{number:04}"))
+        if number % 3 == 0:
+            put(store, message(b"op", topic="ops", TAGS="d"))
+    assert [_found(store, f"u{number:04}") for number in range(LEAST_SLICE)] == [
+        [b"%d" % number] for number in range(LEAST_SLICE)
+    ]
+    assert len(store.query_by_key("ops", "d", 1000, 0, EVER, KeyKind.TAG)) == -(-LEAST_SLICE // 3)
+
+
 def test_keys_of_one_hash_are_told_apart(tmp_path: Path) -> None:
     assert index_key_hash("T", "Aa") == index_key_hash("T", "BB")
     store = opened(tmp_path)
