@@ -126,7 +126,7 @@ class Broker:
             limits=TransactionLimits(),
             journal_path=directory / "transaction" / "checks",
             host=HOST,
-            soon=self.soon,
+            soon=self.store.before_batch,
             in_thread=in_this_thread,
         )
         end = EndTransaction(transactions=self.transactions, store=self.store, clock_ms=self.now_ms)

@@ -205,7 +205,7 @@ class BrokerParts:
             limits=TransactionLimits.from_settings(settings),
             journal_path=settings.store_path_root_dir / "transaction" / "checks",
             host=host,
-            soon=soon,
+            soon=self.store.before_batch,
             in_thread=in_thread,
             metrics=self.registry,
             files=files,

@@ -19,6 +19,9 @@ from typing import TypeAlias
 
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.log_batch import LogBatch
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("store")
 
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """Runs a function at the end of this reactor turn."""
@@ -67,6 +70,7 @@ class GroupCommit:
     """
 
     __slots__ = (
+        "_additions",
         "_failed",
         "_hasty",
         "_in_thread",
@@ -113,6 +117,7 @@ class GroupCommit:
         self._in_thread = in_thread
         self._later = later
         self._timeout_ms = timeout_ms
+        self._additions: list[Callable[[], None]] = []
         self._scheduled = False
         self._landed: deque[LogBatch] = deque()
         self._is_landing = False
@@ -132,12 +137,19 @@ class GroupCommit:
             self._scheduled = True
             self._soon(self._turn)
 
+    def before_next(self, add: Callable[[], None]) -> None:
+        """Call ``add`` once, right before the next batch goes: what it appends goes along."""
+        self._additions.append(add)
+        self.wake()
+
     def restart(self) -> LogBatch:
         """Begin a new batch at the log's current place; returns what was gathered before."""
         gathered, self.gathering = self.gathering, self._new_batch()
         return gathered
 
     def _turn(self) -> None:
+        if self._additions and self.in_flight is None:
+            self._let_add()
         self._scheduled = False
         if self.in_flight is not None or not self.gathering.waiters:
             return
@@ -156,6 +168,15 @@ class GroupCommit:
             self._written(error)
         else:
             self._written(None)
+
+    def _let_add(self) -> None:
+        additions, self._additions = self._additions, []
+        self._scheduled = True  # what is added needs no turn of its own
+        for add in additions:
+            try:
+                add()
+            except Exception as error:  # noqa: BLE001 - what others have gathered must go all the same
+                log.error("nothing added to a batch", failure=error)
 
     def write_now(self) -> None:
         """Bring what is gathered to the disk in this thread; only while nothing is in flight (closing)."""
@@ -197,7 +218,7 @@ class GroupCommit:
                 # The sync that just ended was their waiting time. The disk does not wait for the answers either.
                 self._turn()
             self._land()
-        if self.gathering.waiters:
+        if self.gathering.waiters or self._additions:
             self.wake()
 
     def _land(self) -> None:

@@ -298,6 +298,10 @@ class MessageStore:
         """
         self._appender.append_all(messages, on_stored, wait_for)
 
+    def before_batch(self, add: Callable[[], None]) -> None:
+        """Call ``add`` once, right before the log is written next: what it appends shares that write."""
+        self._group.before_next(add)
+
     def listen(self, listener: Listener) -> None:
         """Tell ``listener`` of every batch that becomes visible, in order."""
         self._publication.listen(listener)

@@ -1,6 +1,6 @@
 """Where a half message gets its outcome: the first one wins, and it is durable before it counts.
 
-What is asked for in one reactor turn goes to the log in as few appends as possible, each of them contiguous:
+What is asked for until the log is written next goes there in as few appends as possible, each of them contiguous:
 
     final messages of the commits · copies of those given up · one op record that names all of them
 
@@ -98,7 +98,7 @@ class Decision:
 class Settling:
     """Decides outcomes and brings them to the log.
 
-    :param soon: runs a function at the end of the reactor turn.
+    :param soon: runs a function right before the log is written next.
     :param reopened: told of a half message that is pending again because its outcome could not be stored.
     :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.

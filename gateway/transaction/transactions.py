@@ -64,7 +64,7 @@ class Transactions:
     :param clock_ms: a steady clock (``steady_clock``).
     :param journal_path: file of the check counts, in the store's directory.
     :param host: the broker's packed address, 8 or 20 bytes; ``broker_name`` is told to producers with each check.
-    :param soon: runs a function at the end of the reactor turn; the store's.
+    :param soon: runs a function right before the log is written next; the store's ``before_batch``.
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     :param in_thread: runs a blocking function in a thread.
     :param has_topic: whether a topic with this queue exists, or could be made; None: all do.

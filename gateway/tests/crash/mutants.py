@@ -337,7 +337,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "table not synced before its rename": Mutant(without(Kind.SYNC, "/config/"), "tables", 400),
     "name of a table not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/config/"), "tables", 400),
     "table written in place": Mutant(table_written_in_place, "tables", 400),
-    "op record before its message": Mutant(op_record_before_its_message, "transaction-async", 400, seed=3),
+    "op record before its message": Mutant(op_record_before_its_message, "transaction-async", 400, seed=9),
     "progress ahead of the disk": Mutant(progress_ahead_of_the_disk, "transaction-async", 1000, seed=2),
     "deletion not remembered": Mutant(deletion_not_remembered, "deletion", 600, seed=2),
     "name of deleted queues not synced": Mutant(without(Kind.SYNC_DIRECTORY, "/store/"), "deletion", 1000),

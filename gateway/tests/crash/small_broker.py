@@ -203,7 +203,7 @@ class SmallBroker:
             limits=limits,
             journal_path=ROOT / "transaction" / "checks",
             host=HOST,
-            soon=threads.soon,
+            soon=self.store.before_batch,
             in_thread=threads.in_pool,
             files=files,
             choice=state_choice(ROOT, files, states),

@@ -134,6 +134,71 @@ def test_the_next_batch_is_on_its_way_before_the_senders_of_the_one_before_are_t
     assert log.threads_when_stored == [1, 0]
 
 
+@pytest.mark.parametrize("sync", [True, False])
+def test_what_is_added_before_the_next_batch_goes_with_it(sync: bool) -> None:
+    log = Log(sync=sync)
+    log.add()
+    log.group.before_next(log.add)
+    log.add()
+    log.executor.run()
+    assert log.told[-1] == "stored 1 with 3"
+    assert log.group.is_idle
+
+
+def test_what_is_to_be_added_goes_without_anything_else_to_go_with() -> None:
+    log = Log()
+    log.group.before_next(log.add)
+    assert len(log.executor.turn) == 1
+    log.executor.run_turn()
+    assert not log.executor.turn
+    log.executor.run()
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
+
+
+def test_what_is_to_be_added_waits_for_the_batch_in_flight_and_is_added_once() -> None:
+    log = Log()
+    log.add()
+    log.executor.run_turn()
+    log.group.before_next(log.add)
+    log.executor.run()
+    assert log.told[3:] == ["write 2", "sync 2", "stored 2 with 1"]
+    log.add()
+    log.executor.run()
+    assert log.told[-1] == "stored 3 with 1"
+
+
+def test_what_is_to_be_added_outlives_a_failed_batch() -> None:
+    log = Log(fails=DiskFull("full"))
+    log.add()
+    log.executor.run_turn()
+    log.group.before_next(log.add)
+    log.executor.work()()
+    log._fails.clear()
+    log.executor.run()
+    assert log.told == ["failed 1 and 0: full", "write 3", "sync 3", "stored 3 with 1"]
+
+
+def test_one_who_fails_to_add_does_not_keep_the_others() -> None:
+    log = Log(sync=False)
+
+    def fail() -> None:
+        raise ValueError
+
+    log.add()
+    log.group.before_next(fail)
+    log.group.before_next(log.add)
+    log.executor.run()
+    log.add()
+    log.executor.run()
+    assert log.told == ["write 1", "stored 1 with 2", "write 2", "stored 2 with 1"]
+
+
+def test_what_is_added_at_once_is_a_batch_of_its_own() -> None:
+    log = Log(at_once=True)
+    log.group.before_next(log.add)
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
+
+
 def test_batches_are_told_in_order_also_by_an_executor_that_runs_at_once() -> None:
     log = Log(at_once=True)
     adds: Iterator[Callable[[], None]] = iter([lambda: log.add(hasty=True), log.add, log.add])

@@ -17,6 +17,7 @@ from wire.codes import RequestCode, ResponseCode, SerializeType
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
 from wire.headers.send import ShortSendMessageRequest
+from wire.headers.transaction import EndTransactionRequest
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import PullFlag, SysFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
@@ -286,6 +287,28 @@ def test_a_half_message_is_hidden_and_answered_with_its_place_in_the_half_queue(
     assert (fields["queueId"], fields["queueOffset"], fields["transactionId"]) == ("1", "0", "K1")
     assert broker.messages("orders", 1) == []
     assert broker.messages("RMQ_SYS_TRANS_HALF_TOPIC")[0].property_map["REAL_TOPIC"] == "orders"
+
+
+def test_a_half_message_and_an_outcome_of_one_turn_go_to_the_log_together(broker: WholeBroker) -> None:
+    producer = broker.connect()
+
+    def half(key: str) -> Any:
+        return sending(properties={"TRAN_MSG": "true", "UNIQ_KEY": key, "WAIT": "true", "PGROUP": "producers"})
+
+    fields = broker.ask(producer, RequestCode.SEND_MESSAGE, half("K1")).ext_fields
+    outcome = EndTransactionRequest(
+        producer_group="producers",
+        tran_state_table_offset=int(fields["queueOffset"]),
+        commit_log_offset=int(fields["msgId"][-16:], 16),
+        commit_or_rollback=SysFlag.TRANSACTION_COMMIT,
+        msg_id="K1",
+    )
+    together: list[list[str]] = []
+    broker.parts.store.listen(lambda outcomes: together.append([outcome.topic for outcome in outcomes]))
+    producer.ask_all(RequestCode.SEND_MESSAGE, half("K2"))  # first, when nothing waits yet
+    producer.ask_all(RequestCode.END_TRANSACTION, outcome)
+    broker.turn()
+    assert together == [["RMQ_SYS_TRANS_HALF_TOPIC", "orders", "RMQ_SYS_TRANS_OP_HALF_TOPIC"]]
 
 
 def test_a_half_message_with_a_delay_is_refused(broker: WholeBroker) -> None:
