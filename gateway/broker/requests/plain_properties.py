@@ -1,14 +1,15 @@
-"""Properties of plain messages, read by what they have in common.
+"""Properties of plain messages, and of half messages, read by what they have in common.
 
     UNIQ_KEY 0x01 key 0x02 ending
+    TRAN_MSG 0x01 true 0x02 UNIQ_KEY 0x01 key 0x02 ending
 
-Stock producers write the unique key first, and an ending that is the same in most of their messages. Messages are plain
-when they are of the type NORMAL and go where they are sent.
+Stock producers write the unique key first, or behind the mark of a half message, and an ending that is the same in most
+of their messages. Messages are plain when they are of the type NORMAL and go where they are sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from wire.message.properties import PropertyName, parse_properties
@@ -18,8 +19,9 @@ MAX_KNOWN: Final = 256
 MAX_ENDING_CHARACTERS: Final = 512
 """Longer ones are not remembered."""
 
-_START: Final = "UNIQ_KEY\x01"
-_START_CHARACTERS: Final = len(_START)
+HALF_MARK: Final = "TRAN_MSG\x01true\x02"
+"""Before the unique key of a half message."""
+
 _UNIQ_KEY: Final = PropertyName.UNIQ_KEY
 
 
@@ -27,26 +29,40 @@ class PlainProperties:
     """What endings mean, learned from the messages that have them.
 
     :param added: properties that every message gets.
-    :param special: names that no plain message has.
+    :param special: names that no such message has in its ending.
+    :param mark: what stands before the unique key.
+    :param takes: whether messages with the properties of an ending are such ones; all of them when left out.
     """
 
-    __slots__ = ("_added", "_known", "_last", "_special")
+    __slots__ = ("_added", "_known", "_last", "_marks", "_special", "_start", "_start_characters", "_takes")
 
-    def __init__(self, added: Mapping[str, str], special: frozenset[str]) -> None:
+    def __init__(
+        self,
+        added: Mapping[str, str],
+        special: frozenset[str],
+        *,
+        mark: str = "",
+        takes: Callable[[Mapping[str, str]], bool] | None = None,
+    ) -> None:
         self._added = dict(added)
+        self._marks = {**parse_properties(mark), _UNIQ_KEY: ""}
         self._special = special
+        self._start = f"{mark}{_UNIQ_KEY}\x01"
+        self._start_characters = len(self._start)
+        self._takes = takes
         self._known: dict[str, dict[str, str]] = {}  # empty: not plain
         self._last = ""
 
     def of(self, text: str) -> dict[str, str] | None:
-        """The properties of a plain message, those that are added among them; None when it has to be looked at.
+        """The properties of such a message, those that are added among them; None when it has to be looked at.
 
         ``text`` then ends with 0x02.
         """
-        if not text.startswith(_START):
+        start = self._start_characters
+        if not text.startswith(self._start):
             return None
-        end = text.find("\x02", _START_CHARACTERS)
-        if end <= _START_CHARACTERS:
+        end = text.find("\x02", start)
+        if end <= start:
             return None
         ending = text[end + 1 :]
         known = self._known.get(ending)
@@ -55,7 +71,7 @@ class PlainProperties:
         if not known:
             return None
         properties = known.copy()
-        properties[_UNIQ_KEY] = text[_START_CHARACTERS:end]
+        properties[_UNIQ_KEY] = text[start:end]
         return properties
 
     def _learned(self, ending: str) -> dict[str, str]:
@@ -68,8 +84,9 @@ class PlainProperties:
             (not ending or ending.endswith("\x02"))
             and _UNIQ_KEY not in properties
             and self._special.isdisjoint(properties)
+            and (self._takes is None or self._takes(properties))
         )
         if len(self._known) >= MAX_KNOWN:
             self._known.clear()
-        known = self._known[ending] = {_UNIQ_KEY: "", **properties, **self._added} if is_plain else {}
+        known = self._known[ending] = {**self._marks, **properties, **self._added} if is_plain else {}
         return known

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from msgspec.structs import astuple
 
 from gateway.broker.requests.batch import as_one_record
-from gateway.broker.requests.plain_properties import PlainProperties
+from gateway.broker.requests.plain_properties import HALF_MARK, PlainProperties
 from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
     after_client_retry,
@@ -191,6 +191,12 @@ class SendMessage:
         self._added_text = self._added_raw.decode()
         self._reserved = frozenset({PropertyName.POP_CK, *self._added})
         self._plain = PlainProperties(self._added, self._reserved | SPECIAL)
+        self._half = PlainProperties(
+            self._added,
+            self._reserved | SPECIAL,
+            mark=HALF_MARK,
+            takes=lambda properties: half_messages.refuse_reason(properties) is None,
+        )
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -210,6 +216,7 @@ class SendMessage:
         # What every message is held against.
         self._max_message_bytes = limits.max_message_bytes
         self._checks_types = limits.checks_types
+        self._takes_halves = not limits.reject_transactions
 
     def send(self, request: Request) -> None:
         """Check, store, and answer once the store says that the message is durable."""
@@ -272,14 +279,16 @@ class SendMessage:
         _, topic, _, _, _, sys_flag, born_at_ms, flag, text, reconsume_times, _, _, _, _ = fields
         text = text or ""
         plain = self._plain.of(text)
-        if plain is not None:
-            properties = plain
+        half = self._half.of(text) if plain is None and self._takes_halves else None
+        known = plain or half
+        if known is not None:
+            properties = known
             raw = (text + self._added_text).encode()
         else:
             raw, properties = self._properties(text)
         if self._checks_types and (config.attributes or plain is None):  # plain ones are what topics take unasked
             self._check_type(topic, properties)
-        if plain is None:
+        if known is None:
             if PropertyName.LITE_TOPIC in properties:
                 raw = self._into_lite_topic(topic, raw, properties)
             if PropertyName.PRIORITY in properties:
@@ -304,7 +313,9 @@ class SendMessage:
         )
         if topic.startswith(RETRY_TOPIC_PREFIX):
             message = self._retried(message, topic[len(RETRY_TOPIC_PREFIX) :], header, command.version)
-        if plain is None and not PLACING.isdisjoint(properties):
+        if half is not None and message.property_map is half:
+            message = self._half_messages.half_of(message)
+        elif plain is None and not PLACING.isdisjoint(properties):
             message = self._placed(message)
         self._append(
             message,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.broker.requests import plain_properties
-from gateway.broker.requests.plain_properties import MAX_ENDING_CHARACTERS, PlainProperties
+from gateway.broker.requests.plain_properties import HALF_MARK, MAX_ENDING_CHARACTERS, PlainProperties
 from wire.message.properties import parse_properties
 
 ADDED = {"MSG_REGION": "DefaultRegion", "CLUSTER": "c"}
@@ -68,6 +68,21 @@ def test_no_more_endings_are_remembered_than_the_limit_says() -> None:
 def test_all_others_have_to_be_looked_at(text: str) -> None:
     properties = _properties()
     assert [properties.of(text) for _ in range(3)] == [None] * 3
+
+
+def test_half_messages_have_their_mark_before_the_key_and_an_ending_that_is_taken() -> None:
+    properties = PlainProperties(ADDED, SPECIAL, mark=HALF_MARK, takes=lambda found: "PGROUP" in found)
+    for key in "AB":
+        found = properties.of(f"{HALF_MARK}UNIQ_KEY\x01{key}\x02PGROUP\x01g\x02")
+        assert properties.of(f"{HALF_MARK}UNIQ_KEY\x01{key}\x02WAIT\x01true\x02") is None
+    assert found is None  # the endings take turns: none of them is known yet
+    for key in "CD":
+        found = properties.of(f"{HALF_MARK}UNIQ_KEY\x01{key}\x02PGROUP\x01g\x02")
+    assert found is not None
+    assert list(found.items()) == [("TRAN_MSG", "true"), ("UNIQ_KEY", "D"), ("PGROUP", "g"), *ADDED.items()]
+    without = [properties.of(f"{HALF_MARK}UNIQ_KEY\x01{key}\x02WAIT\x01true\x02") for key in "EFG"]
+    assert without == [None] * 3
+    assert properties.of("UNIQ_KEY\x01H\x02PGROUP\x01g\x02") is None
 
 
 @given(st.lists(PARTS, max_size=9).map("".join), st.booleans())
