@@ -211,6 +211,7 @@ class BrokerParts:
             files=files,
             choice=StateChoice.from_settings(settings, files),
             broker_name=settings.broker_name,
+            topics=self.topics.table(),
             has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
         )
 
@@ -406,7 +407,7 @@ class BrokerParts:
         self.traffic.stored_messages += message_count(outcomes)
         topics = self.flows.stored(outcomes)  # who waits for one topic only does not look through all messages
         if HALF_TOPIC in topics or self.transactions.follows_all:
-            self.transactions.half_stored(list(each_result(outcomes)))
+            self.transactions.half_stored(outcomes)
         if SCHEDULE_TOPIC in topics:
             self.delays.arrived(each_result(outcomes))
         if self.timers is not None and WHEEL_TIMER_TOPIC in topics:

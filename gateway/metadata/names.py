@@ -7,6 +7,7 @@ checked where it enters the broker; the tables behind trust it. It never becomes
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
@@ -31,11 +32,11 @@ SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC = "BenchmarkTest"
 OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-OP_HALF_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
+HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
+OP_HALF_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANSACTION_GROUP = "CID_RMQ_SYS_TRANS"
 """Its offsets in the two half topics say where the transactions stand: only the broker moves them."""
-CHECK_MAX_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+CHECK_MAX_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
 CHECKPOINT_TOPIC = "CHECKPOINT_TOPIC"
 WHEEL_TIMER_TOPIC = "rmq_sys_wheel_timer"

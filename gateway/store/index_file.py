@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import itemgetter
 from pathlib import Path
+from typing import Final
 
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile
@@ -35,8 +36,8 @@ from wire.disk.index_file import (
 )
 from wire.errors import LayoutError
 
-PAGE_SLOTS = 1024
-PAGE_BYTES = PAGE_SLOTS * SLOT_BYTES
+PAGE_SLOTS: Final = 1024
+PAGE_BYTES: Final = PAGE_SLOTS * SLOT_BYTES
 LOAD_BYTES = 256 * PAGE_BYTES
 """Slots read at a time when a file is taken over."""
 SLICE_PAGES = 64

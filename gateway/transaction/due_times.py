@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from array import array
+from typing import Final
 
-BUCKET_MS = 100
+BUCKET_MS: Final = 100
 
 
 class DueTimes:

@@ -7,6 +7,7 @@ ordinary record of the half topic, so that it gets a queue offset; its real plac
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, MAX_GROUP_CHARACTERS
 from gateway.schedule.redirect import MAX_QUEUE_ID_DIGITS, TIMER_PROPERTIES
@@ -14,18 +15,20 @@ from wire.message.flags import SysFlag, with_transaction_kind
 from wire.message.properties import (
     MAX_PROPERTIES_BYTES,
     PropertyName,
-    append_properties,
+    append_text,
     build_properties,
 )
 from wire.message.record import OutgoingMessage, StoredMessage, build_record, restated
 
-HALF_QUEUE_ID = 0
-DISCARD_REASON = "TRANSACTION_DISCARD_REASON"
+HALF_QUEUE_ID: Final = 0
+DISCARD_REASON: Final = "TRANSACTION_DISCARD_REASON"
 """Our property on a message in TRANS_CHECK_MAX_TIME_TOPIC: why it is there."""
 
-_DELAYS = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
-_REWRITTEN = frozenset({PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET})
-_BROKERS_OWN = frozenset(
+_USUAL_QUEUE_IDS: Final = {str(queue_id): queue_id for queue_id in range(64)}
+"""By their text: most topics have no more queues."""
+_DELAYS: Final = frozenset({PropertyName.DELAY, *TIMER_PROPERTIES})
+_REWRITTEN: Final = frozenset({PropertyName.TRANSACTION_CHECK_TIMES, PropertyName.TRAN_PREPARED_QUEUE_OFFSET})
+_BROKERS_OWN: Final = frozenset(
     {
         PropertyName.REAL_TOPIC,
         PropertyName.REAL_QID,
@@ -73,29 +76,29 @@ def half_of(message: OutgoingMessage) -> OutgoingMessage:
         for name in _BROKERS_OWN:
             properties.pop(name, None)
         raw = build_properties(properties)
-    added = {
-        PropertyName.REAL_TOPIC: message.topic,
-        PropertyName.REAL_QID: str(message.queue_id),
-    }
+    topic = properties[PropertyName.REAL_TOPIC] = message.topic
+    queue_id = properties[PropertyName.REAL_QID] = str(message.queue_id)
+    added = f"{PropertyName.REAL_TOPIC}\x01{topic}\x02{PropertyName.REAL_QID}\x01{queue_id}\x02"
     unique_key = properties.get(PropertyName.UNIQ_KEY)
     if unique_key:
-        added[PropertyName.TRANSACTION_ID] = unique_key
-    properties.update(added)
+        properties[PropertyName.TRANSACTION_ID] = unique_key
+        added += f"{PropertyName.TRANSACTION_ID}\x01{unique_key}\x02"
     message.topic = HALF_TOPIC
     message.queue_id = HALF_QUEUE_ID
     message.sys_flag = with_transaction_kind(message.sys_flag, SysFlag.TRANSACTION_NONE)
     message.prepared_transaction_offset = 0
-    message.properties = append_properties(raw, added)
+    message.properties = append_text(raw, added)
     return message
 
 
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     """Topic and queue id that a half message is meant for; None when its properties do not say."""
     topic = properties.get(PropertyName.REAL_TOPIC)
-    queue_id = properties.get(PropertyName.REAL_QID, "")
-    if not topic or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
-        return None
-    return topic, int(queue_id)
+    text = properties.get(PropertyName.REAL_QID, "")
+    queue_id = _USUAL_QUEUE_IDS.get(text)
+    if queue_id is None and text.isdecimal() and len(text) <= MAX_QUEUE_ID_DIGITS:
+        queue_id = int(text)
+    return None if not topic or queue_id is None else (topic, queue_id)
 
 
 def is_rewritten(properties: Mapping[str, str]) -> bool:

@@ -13,28 +13,29 @@ that its half messages are settled, not how.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.transaction.states import State
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
-OP_QUEUE_ID = 0
-OP_TAG = "d"
-SEPARATOR = ","
-OUTCOMES = "TRANSACTION_OUTCOMES"
+OP_QUEUE_ID: Final = 0
+OP_TAG: Final = "d"
+SEPARATOR: Final = ","
+OUTCOMES: Final = "TRANSACTION_OUTCOMES"
 """Name of our property. Never change: it is on disk."""
 
 # On disk: never change.
-LETTERS = {
+LETTERS: Final = {
     State.COMMITTED: "c",
     State.ROLLED_BACK: "r",
     State.DISCARDED: "d",
     State.REPLACED: "s",
     State.SETTLED: "u",
 }
-_STATES = {letter: state for state, letter in LETTERS.items()}
-_MAX_DIGITS = 19
+_STATES: Final = {letter: state for state, letter in LETTERS.items()}
+_MAX_DIGITS: Final = 19
 
 
 def entry_bytes(half_offset: int) -> int:

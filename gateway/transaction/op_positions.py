@@ -8,8 +8,9 @@ that are below the half offset, and every reader skips those.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-RANGE_BITS = 12
+RANGE_BITS: Final = 12
 
 
 class OpPositions:

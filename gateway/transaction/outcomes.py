@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from typing import Final
 
 from gateway.transaction.states import OPEN_STATES, State
 
-PAGE_BITS = 12
-PAGE = 1 << PAGE_BITS
-_MASK = PAGE - 1
-_STATES = tuple(State)
-_IS_OPEN = tuple(state in OPEN_STATES for state in State)
+PAGE_BITS: Final = 12
+PAGE: Final = 1 << PAGE_BITS
+_MASK: Final = PAGE - 1
+_STATES: Final = tuple(State)
+_IS_OPEN: Final = tuple(state in OPEN_STATES for state in State)
 
 
 class Outcomes:

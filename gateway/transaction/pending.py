@@ -8,15 +8,15 @@ is the oldest open half message; it moves up.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator
+from typing import Final
 
-PAGE_BITS = 7
-PAGE = 1 << PAGE_BITS
+PAGE_BITS: Final = 7
+PAGE: Final = 1 << PAGE_BITS
 """Small, so that a half message that stays alone in its page for days takes 5 KiB and no more."""
-_MASK = PAGE - 1
-_ZEROS_8 = bytes(8 * PAGE)
-_ZEROS_4 = bytes(4 * PAGE)
+_MASK: Final = PAGE - 1
+_ZEROS_8: Final = bytes(8 * PAGE)
+_ZEROS_4: Final = bytes(4 * PAGE)
 
 
 class _Page:
@@ -33,12 +33,6 @@ class _Page:
         self.checks = array("i", _ZEROS_4)
         self.topic = array("i", _ZEROS_4)
         self.open = 0
-
-
-_NO_PAGE = _Page()
-
-PendingEntry: TypeAlias = tuple[int, int, int, int, int, int, int]
-"""Offset, commit log offset, size, time of storing, due time, numbers of group and topic: as ``add`` takes them."""
 
 
 class Pending:
@@ -82,30 +76,21 @@ class Pending:
         :param group: the number of its producer group (``CheckTurns``); ``topic`` of its real topic
             (``TransactionCounts``).
         """
-        self.add_all(((offset, log_offset, size, stored_at_ms, due_at_ms, group, topic),))
-
-    def add_all(self, entries: Sequence[PendingEntry]) -> None:
-        """``add`` for many."""
-        number, page = -1, _NO_PAGE
-        for offset, log_offset, size, stored_at_ms, due_at_ms, group, topic in entries:
-            if offset >> PAGE_BITS != number:
-                number = offset >> PAGE_BITS
-                page = self._pages.get(number) or self._new_page(number)
-            index = offset & _MASK
-            page.log_offset[index] = log_offset
-            page.stored_at_ms[index] = stored_at_ms
-            page.due_at_ms[index] = due_at_ms
-            page.size[index] = size
-            page.group[index] = group
-            page.topic[index] = topic
-            page.checks[index] = 0
-            page.open += 1
-        if entries:
-            first, last = min(entries)[0], max(entries)[0]
-            if self.count == 0 or first < self.base:
-                self.base = first
-            self.count += len(entries)
-            self.end = max(self.end, last + 1)
+        number, index = offset >> PAGE_BITS, offset & _MASK
+        page = self._pages.get(number) or self._new_page(number)
+        page.log_offset[index] = log_offset
+        page.stored_at_ms[index] = stored_at_ms
+        page.due_at_ms[index] = due_at_ms
+        page.size[index] = size
+        page.group[index] = group
+        page.topic[index] = topic
+        page.checks[index] = 0
+        page.open += 1
+        if self.count == 0 or offset < self.base:
+            self.base = offset
+        self.count += 1
+        if offset >= self.end:
+            self.end = offset + 1
 
     def _new_page(self, number: int) -> _Page:
         page = self._pages[number] = _Page()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import zlib
 from collections import OrderedDict
+from typing import Final
 
 from gateway.store.put_result import Dispatched
 from wire.message.record import MAGIC_V1, StoredMessage
 
-ENTRY_BYTES = 2_048
+ENTRY_BYTES: Final = 2_048
 """What an entry takes beside its record: the decoded properties of a stock client's message, measured."""
-LARGEST_SHARE = 64
+LARGEST_SHARE: Final = 64
 """A record over this share of the limit is not kept: it would drive out many, and reading it is cheap for its size."""
 
 

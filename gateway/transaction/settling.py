@@ -12,7 +12,7 @@ look whether there is an outcome already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -45,8 +45,17 @@ EVIDENCE_COUNT = 64
 """Messages with one key looked at in the search for a final message."""
 END_OF_TIME_MS = 2**62
 
+# Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
+_PENDING: Final = State.PENDING
 _COMMITTED: Final = State.COMMITTED
-_STOOD_FOR = frozenset({State.NONE, State.REPLACED})
+_COMMIT: Final = Event.COMMIT
+_DISCARD: Final = Event.DISCARD
+_STORED: Final = Event.STORED
+_DECIDED: Final = dict(TRANSITIONS[State.PENDING])
+"""The state of a half message while an outcome is on its way."""
+_TERMINAL: Final = {state: row[Event.STORED] for state, row in TRANSITIONS.items() if Event.STORED in row}
+"""The state once that is stored."""
+_STOOD_FOR: Final = frozenset({State.NONE, State.REPLACED})
 
 Source = tuple[str, object]
 """Who asked: ``producer``, ``check`` … and the address; or ``broker`` and why."""
@@ -62,7 +71,7 @@ class Reply:
 
 
 Answer = Callable[[Reply], None]
-SUCCESS = Reply(ResponseCode.SUCCESS)
+SUCCESS: Final = Reply(ResponseCode.SUCCESS)
 
 REPLY_OF = {
     PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
@@ -102,7 +111,8 @@ class Settling:
     :param reopened: told of a half message that is pending again because its outcome could not be stored.
     :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.
-    :param has_topic: whether a topic with this queue exists, or was made just now; None: all do.
+    :param topics: the names of those that exist, as they come and go.
+    :param has_topic: asked of others: whether one with this queue was made just now; None: all were.
     """
 
     def __init__(
@@ -121,6 +131,7 @@ class Settling:
         reopened: Callable[[int], None],
         moved: Callable[[], None],
         evidence: Evidence | None = None,
+        topics: Container[str] = (),
         has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self._store = store
@@ -136,6 +147,7 @@ class Settling:
         self._reopened = reopened
         self._moved = moved
         self._log_evidence = evidence
+        self._topics = topics
         self._has_topic = has_topic
         self._refusals = Repeats(clock_ms)
         self._gathered: list[Decision] = []
@@ -163,7 +175,7 @@ class Settling:
         """
         offset = self._live_offset(half) if self.copies else half.queue_offset
         state = self._outcomes.state(offset)
-        if state is not State.PENDING or offset not in self._pending:
+        if state is not _PENDING or offset not in self._pending:
             self._repeated(half, offset, event, state, source, answer)
             return False
         live = half
@@ -203,14 +215,14 @@ class Settling:
 
     def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None, reason: str) -> bool:
         message = None
-        if event is Event.DISCARD:
+        if event is _DISCARD:
             message = discarded_of(half, self._pending.checks(half.queue_offset), reason)
-        elif event is Event.COMMIT:
+        elif event is _COMMIT:
             message = final_of(half)
             if message is None:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
                 return False
-            if self._has_topic is not None and not self._has_topic(message.topic, message.queue_id):
+            if message.topic not in self._topics and not self._can_have(message.topic, message.queue_id):
                 self._refuse_nowhere(half.queue_offset, message.topic, source, answer)
                 return False
         decision = self._decide(half.queue_offset, event, message, half.store_host)
@@ -218,6 +230,9 @@ class Settling:
             decision.answers.append(answer)
         self.sources.put(half.queue_offset, source)
         return True
+
+    def _can_have(self, topic: str, queue_id: int) -> bool:
+        return self._has_topic is None or self._has_topic(topic, queue_id)
 
     def _refuse_nowhere(self, offset: int, topic: str, source: Source, answer: Answer | None) -> None:
         """A commit to a topic that was deleted: no consumer would see the message, so it stays pending."""
@@ -234,7 +249,7 @@ class Settling:
         _tell(answer, Reply(ResponseCode.TOPIC_NOT_EXIST, remark))
 
     def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
-        state = TRANSITIONS[State.PENDING][event]
+        state = _DECIDED[event]
         self._outcomes.put(offset, state)
         decision = Decision(offset, event, state, message, host)
         self._deciding[offset] = decision
@@ -365,7 +380,7 @@ class Settling:
         committed: dict[int, list[int]] = {}  # ages by topic: counted together
         for decision in batch:
             offset = decision.offset
-            if decision.event is Event.STORED:
+            if decision.event is _STORED:
                 self._unrecorded -= 1
                 continue
             state = _TERMINAL[decision.state]
@@ -442,31 +457,27 @@ class Settling:
             self._idle.append(callback)
 
 
-_TERMINAL = {state: row[Event.STORED] for state, row in TRANSITIONS.items() if Event.STORED in row}
-
-
 def _terminal(state: State) -> State:
     """What the op record says of a decision: the state once it is stored."""
     return _TERMINAL.get(state, state)
 
 
-def _batches(decisions: list[Decision], limits: TransactionLimits) -> Iterable[list[Decision]]:
+def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[Decision]]:
     """Cut what was gathered into appends within the limits; at least one decision each."""
+    batches: list[list[Decision]] = []
     batch: list[Decision] = []
     body_bytes = op_bytes = 0
+    max_body_bytes, max_op_bytes = limits.settle_batch_bytes, limits.op_body_bytes
     for decision in decisions:
-        message_bytes = len(decision.message.body) if decision.message is not None else 0
-        entry = entry_bytes(decision.offset)
-        if batch and (
-            body_bytes + message_bytes > limits.settle_batch_bytes or op_bytes + entry > limits.op_body_bytes
-        ):
-            yield batch
-            batch, body_bytes, op_bytes = [], 0, 0
+        body_bytes += len(decision.message.body) if decision.message is not None else 0
+        op_bytes += entry_bytes(decision.offset)
+        if not batch or body_bytes > max_body_bytes or op_bytes > max_op_bytes:
+            batch = []
+            batches.append(batch)
+            body_bytes = len(decision.message.body) if decision.message is not None else 0
+            op_bytes = entry_bytes(decision.offset)
         batch.append(decision)
-        body_bytes += message_bytes
-        op_bytes += entry
-    if batch:
-        yield batch
+    return batches
 
 
 def _tell(answer: Answer | None, reply: Reply) -> None:

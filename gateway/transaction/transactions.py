@@ -7,9 +7,9 @@ runs, ``stop`` before the store closes and before the consumer offsets are writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
 
@@ -18,7 +18,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import FileLayer
-from gateway.store.put_result import Dispatched, PutResult
+from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.check_journal import Check, CheckJournal, InThread
@@ -32,7 +32,7 @@ from gateway.transaction.log_access import LogAccess, OffsetTable, ProducerChoic
 from gateway.transaction.op_positions import OpPositions
 from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.overview import Overview
-from gateway.transaction.pending import Pending, PendingEntry
+from gateway.transaction.pending import Pending
 from gateway.transaction.progress import Progress
 from gateway.transaction.rebuild import END_OF_TIME_MS, MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
 from gateway.transaction.recent_halves import RecentHalves
@@ -57,6 +57,11 @@ OPENED_TOGETHER = 4_096
 MAX_RESUMED = 10_000
 """Half messages resumed lately of which the place is remembered."""
 
+# Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
+_PENDING: Final = State.PENDING
+_COMMIT: Final = Event.COMMIT
+_ROLLBACK: Final = Event.ROLLBACK
+
 
 class Transactions:
     """All transactions of one broker.
@@ -67,7 +72,8 @@ class Transactions:
     :param soon: runs a function right before the log is written next; the store's ``before_batch``.
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     :param in_thread: runs a blocking function in a thread.
-    :param has_topic: whether a topic with this queue exists, or could be made; None: all do.
+    :param topics: the names of those that exist, as they come and go.
+    :param has_topic: asked of others: whether one with this queue could be made; None: all could.
     """
 
     def __init__(
@@ -87,6 +93,7 @@ class Transactions:
         files: FileLayer | None = None,
         broker_name: str | None = None,
         choice: StateChoice | None = None,
+        topics: Container[str] = (),
         has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self.limits = limits
@@ -136,6 +143,7 @@ class Transactions:
             reopened=self._reopened,
             moved=self._moved,
             evidence=None if self._follower is None else Evidence(self._follower, self.pending.place),
+            topics=topics,
             has_topic=has_topic,
         )
         self._checks = CheckService(
@@ -286,41 +294,42 @@ class Transactions:
         """Whether ``half_stored`` has to hear of every batch, also of one without half messages."""
         return self._follower is not None
 
-    def half_stored(self, dispatched: Sequence[Dispatched]) -> None:
+    def half_stored(self, outcomes: Sequence[PutOutcome]) -> None:
         """Messages became visible; those of the half topic are pending from now on."""
-        now_ms = self._clock_ms()
-        join, limits = self._turns.join, self.limits
-        entries: list[PendingEntry] = []
-        for stored in dispatched:
-            if stored.topic != HALF_TOPIC:
+        now_ms, timeout_ms = self._clock_ms(), self.limits.timeout_ms
+        first_due_ms = END_OF_TIME_MS
+        for outcome in outcomes:
+            if outcome.topic != HALF_TOPIC:
                 continue
-            offset = stored.queue_offset
-            properties = stored.message.property_map
-            immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
-            due_at_ms = now_ms + (limits.timeout_ms if immunity is None else immunity_ms(immunity, limits))
-            group = join(properties.get(PropertyName.PGROUP, ""))
-            topic = self._joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
-            entries.append((offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group, topic))
-            self._recent.keep(stored)
-            self._due_times.add(offset, due_at_ms)
-        if entries:
-            self.pending.add_all(entries)
-            self.outcomes.put_pending([entry[0] for entry in entries])
-            self._checks.due(min(entry[4] for entry in entries))
+            for stored in outcome.each():
+                offset = stored.queue_offset
+                properties = stored.message.property_map
+                immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
+                due_at_ms = now_ms + (timeout_ms if immunity is None else immunity_ms(immunity, self.limits))
+                group = self._turns.join(properties.get(PropertyName.PGROUP, ""))
+                topic = self._joined_topic(properties.get(PropertyName.REAL_TOPIC, ""))
+                self.pending.add(offset, stored.commit_log_offset, stored.size, now_ms, due_at_ms, group, topic)
+                self.outcomes.put(offset, _PENDING)
+                self._recent.keep(stored)
+                self._due_times.add(offset, due_at_ms)
+                if due_at_ms < first_due_ms:
+                    first_due_ms = due_at_ms
+        if first_due_ms < END_OF_TIME_MS:
+            self._checks.due(first_due_ms)
             self.counts.half_messages.value = self.pending.count
         if self._follower is not None:
-            self._follow(self._follower, dispatched)
+            self._follow(self._follower, outcomes)
 
-    def _follow(self, follower: StateFollower, dispatched: Sequence[Dispatched]) -> None:
+    def _follow(self, follower: StateFollower, outcomes: Sequence[PutOutcome]) -> None:
         """Tell the state store of the half messages among those that became visible."""
         now_ms = self._clock_ms()
-        for stored in dispatched:
+        for stored in each_result(outcomes):
             if stored.topic == HALF_TOPIC:
                 group = stored.message.property_map.get(PropertyName.PGROUP, "")
                 place = stored.commit_log_offset
                 follower.prepared(Prepared(stored.queue_offset, place, stored.size, now_ms, group))
-        if dispatched:
-            follower.visible(dispatched[-1].commit_log_offset + dispatched[-1].size)
+        if outcomes:
+            follower.visible(outcomes[-1].commit_log_offset + outcomes[-1].size)
 
     def _all_pending(self) -> Iterator[Prepared]:
         pending = self.pending
@@ -332,11 +341,11 @@ class Transactions:
 
     def commit(self, half: StoredMessage, source: Source, answer: Answer | None = None) -> None:
         """Deliver a half message, unless it has an outcome already."""
-        self._settling.ask(half, Event.COMMIT, source, answer)
+        self._settling.ask(half, _COMMIT, source, answer)
 
     def roll_back(self, half: StoredMessage, source: Source, answer: Answer | None = None) -> None:
         """Never deliver a half message, unless it has an outcome already."""
-        self._settling.ask(half, Event.ROLLBACK, source, answer)
+        self._settling.ask(half, _ROLLBACK, source, answer)
 
     def settle(self, half: StoredMessage, event: Event, source: Source, answer: Answer, reason: str = "") -> None:
         """An operator's outcome: it takes the same way as a producer's, and is refused for the same reasons.
@@ -471,8 +480,6 @@ class Transactions:
         groups = {name: self._turns.join_many(name, count) for name, count in counts.items()}
         counts = Counter([half.topic for half in found])
         topics = {name: self._joined_topic(name, count) for name, count in counts.items()}
-        entries: list[PendingEntry] = []
-        checked: list[tuple[int, int, int]] = []
         for half in found:
             offset, stored_at_ms, checks = half.offset, half.stored_at_ms, half.checks
             if stored_at_ms > now_ms:
@@ -483,14 +490,11 @@ class Transactions:
             known = journal_check(journal.get(offset), half) if journal else None
             if known is not None:
                 due_at_ms, checks = min(known[0], now_ms + self.limits.check_interval_ms), known[1]
-            if checks:
-                checked.append((offset, due_at_ms, checks))
             group, topic = groups[half.group], topics[half.topic]
-            entries.append((offset, half.log_offset, half.size, stored_at_ms, due_at_ms, group, topic))
+            self.pending.add(offset, half.log_offset, half.size, stored_at_ms, due_at_ms, group, topic)
+            if checks:
+                self.pending.schedule(offset, due_at_ms, checks)
             add_due(offset, due_at_ms)
-        self.pending.add_all(entries)
-        for offset, due_at_ms, checks in checked:
-            self.pending.schedule(offset, due_at_ms, checks)
         self.outcomes.put_pending([half.offset for half in found])
 
     def _joined_topic(self, name: str, count: int = 1) -> int:

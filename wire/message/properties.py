@@ -12,13 +12,13 @@ from typing import Final
 
 from wire.errors import LocalError
 
-MAX_PROPERTIES_BYTES = 32_767
+MAX_PROPERTIES_BYTES: Final = 32_767
 """The length is a signed 16-bit number in the record: never change."""
 
-_NAME_END = "\x01"
-_PAIR_END = "\x02"
-_PAIR_END_BYTE = 2
-_MIN_PAIR_CHARS = 3  # a character of name, 0x01, a character of value
+_NAME_END: Final = "\x01"
+_PAIR_END: Final = "\x02"
+_PAIR_END_BYTE: Final = 2
+_MIN_PAIR_CHARS: Final = 3  # a character of name, 0x01, a character of value
 
 
 class PropertyName:
@@ -139,10 +139,14 @@ def build_properties(properties: Mapping[str, str]) -> bytes:
 def append_properties(raw: bytes, pairs: dict[str, str] | Iterable[tuple[str, str]]) -> bytes:
     """``raw`` followed by ``pairs``, with a 0x02 between them when the writer of ``raw`` left it out."""
     items = pairs.items() if isinstance(pairs, dict) else pairs
-    added = _encode("".join([f"{name}\x01{value}\x02" for name, value in items if name and value]))
+    return append_text(raw, "".join([f"{name}\x01{value}\x02" for name, value in items if name and value]))
+
+
+def append_text(raw: bytes, added: str) -> bytes:
+    """The same with a property string."""
     if raw and added and raw[-1] != _PAIR_END_BYTE:
-        return raw + b"\x02" + added
-    return raw + added
+        return raw + b"\x02" + _encode(added)
+    return raw + _encode(added)
 
 
 def check_property(name: str, value: str) -> None:

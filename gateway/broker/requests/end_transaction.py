@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 log = EventLog("transaction")
 
-OUTCOMES = SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK
-
 
 class EndTransaction:
     """Answers END_TRANSACTION (37) and RESUME_CHECK_HALF_MESSAGE (323).
@@ -60,10 +58,10 @@ class EndTransaction:
         :raises RequestRefused: the request does not fit the half message it names, or its outcome is none.
         :raises FieldError: a header field is missing or malformed.
         """
-        header = read_header(EndTransactionRequest, request.command)
+        known, command = request.command.header, request.command  # mostly read with the command
+        header = known if type(known) is EndTransactionRequest else read_header(EndTransactionRequest, command)
         kind = header.commit_or_rollback
-        knows = kind in OUTCOMES
-        if not knows:
+        if kind not in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK):
             self._unknown(header, request)
             return
         half = self._checked_half(header, request)
