@@ -106,6 +106,7 @@ class TimerSchedule:
         self._roll_slots = terms.roll_slots if 2 <= terms.roll_slots <= longest else longest
         self._near = NearTimers()
         self._open: dict[int, _OpenSlot] = {}
+        """Slots below ``open_to`` only: what belongs to a later one is in the wheel, and nobody has read it yet."""
         self._evidence: Container[int] = ()
         self._evidence_from = NONE
         self._evidence_to = 0
@@ -157,7 +158,8 @@ class TimerSchedule:
 
     def take_back(self, keys: Iterable[str]) -> None:
         """Markers of the past, found as the others."""
-        self._slot(self.read_slot).keys.update(keys)
+        for key in keys:
+            self._slot(self.read_slot).keys.add(key)
 
     def believe(self, stored: Container[int], scanned_from: int, now_ms: int) -> None:
         """The messages that end here, of slots that are not done, are stored already: the commit log says so from an
