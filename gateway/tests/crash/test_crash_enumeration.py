@@ -17,6 +17,8 @@ IMAGES = 20
 FOUND = [
     # A queue whose messages are all deleted ended with a file; the next file lost its size, and the queue its end.
     ("retention-async", 200),
+    # A stop passed over the second in which the broker had begun, before anybody had read its timer messages.
+    ("timer-reopen-async", 21),
 ]
 
 
