@@ -114,6 +114,7 @@ class TimerSchedule:
         self._done_end = 0
         self.newest = (0, 0)
         self._first_slot = 0
+        self._past_to = 0
         self.read_slot = 0
         self.open_to = 0
         """Slots below this one are open or done."""
@@ -138,7 +139,7 @@ class TimerSchedule:
         self.read_slot = max(self.slot_of(marks.read_to_ms), now - TURN_SLOTS)
         self.open_to = max(self.read_slot, now)
         self.waits_from = marks.waits_from
-        self._first_slot = self.read_slot
+        self._first_slot, self._past_to = self.read_slot, self.open_to
 
     def found(self, position: int, entry: Entry) -> None:
         """An entry that the timer log has from an earlier run, and that is not done: a marker only when it is ahead."""
@@ -147,8 +148,7 @@ class TimerSchedule:
         self.waiting += 0 if is_marker else 1
         self.newest = entry.commit_log_offset, entry.record_size
         if slot < self.open_to:
-            # All of the past is one slot: there is no chain to find it again, and nothing of it is done before all is.
-            self._add_near(self.read_slot, entry)
+            self._add_near(self._near_slot(slot), entry)
         else:
             self._wheel.add(slot, position, -1 if is_marker else 1)
 
@@ -188,8 +188,9 @@ class TimerSchedule:
         self.newest = message.commit_log_offset, message.size
         self._entered_end = message.commit_log_offset + message.size
         if slot < self.open_to:
+            slot = self._near_slot(slot)
             self._add_near(slot, entry)
-            if kind & TimerKind.DELETE and not kind & TimerKind.ROLL and message.takes_back is not None:
+            if is_marker(kind) and message.takes_back is not None:
                 self._slot(slot).keys.add(message.takes_back)
 
     def _entry(self, slot: int, kind: int, now: int, offset: int, size: int, topic_hash: int, due_ms: int) -> Entry:
@@ -210,6 +211,12 @@ class TimerSchedule:
         self.changes += 1
         position = self._log.append(entry)
         self._wheel.add(slot, position, -1 if entry.kind & TimerKind.DELETE else 1)
+
+    def _near_slot(self, slot: int) -> int:
+        """The slot in which an entry of an open one is counted. All of the time before the start is one, that of
+        messages and of markers: there is no chain to find it again, and nothing of it is done before all is.
+        """
+        return self._first_slot if slot < self._past_to and self.read_slot == self._first_slot else slot
 
     def _add_near(self, slot: int, entry: Entry) -> None:
         state = self._slot(slot)
@@ -261,11 +268,15 @@ class TimerSchedule:
             return taken
         missing = []
         for timer in taken:
-            if timer.commit_log_offset + timer.size in self._evidence:
+            if self._is_stored(timer):
                 self.done(timer, 0)
             else:
                 missing.append(timer)
         return missing
+
+    def _is_stored(self, timer: NearTimer) -> bool:
+        """Whether the commit log says that the message is where it belongs."""
+        return timer.commit_log_offset + timer.size in self._evidence
 
     def is_taken_back(self, timer: NearTimer, key: str | None) -> bool:
         """Whether a marker of its slot names the message."""
@@ -340,15 +351,12 @@ class TimerSchedule:
         """At a proper stop: messages of slots that are partly done enter the next one, so that nobody who goes on from
         here, Apache RocketMQ included, sees a slot that is partly done.
         """
-        begun = [slot for slot, state in self._open.items() if state.begun_at != NONE or self._is_past(slot, now_ms)]
+        begun = {slot for slot, state in self._open.items() if state.begun_at != NONE or self._is_past(slot, now_ms)}
+        begun.update(timer.slot for _, timer in self._near if self._is_stored(timer))
         if not begun:
             return
         now, target = self.slot_of(now_ms), max(begun) + 1
-        near = [
-            (due_ms, timer)
-            for due_ms, timer in self._near
-            if timer.slot < target and timer.commit_log_offset + timer.size not in self._evidence
-        ]
+        near = [(due_ms, timer) for due_ms, timer in self._near if timer.slot < target and not self._is_stored(timer)]
         markers = [(0, timer) for slot, state in self._open.items() if slot < target for timer in state.markers]
         for due_ms, timer in markers + near if near else []:
             self._append(target, self._entry(target, timer.kind, now, timer.commit_log_offset, timer.size, 0, due_ms))
@@ -358,7 +366,8 @@ class TimerSchedule:
             self._append(target - 1, self._entry(target - 1, TimerKind.DEFAULT, now, *self.newest, 0, 0))
         self._done_end = max(self._done_end, *(state.log_end for state in self._open.values()))
         self._open = {slot: state for slot, state in self._open.items() if slot >= target}
-        self._evidence = ()
+        if target > self._evidence_to:
+            self._evidence = ()
         self.read_slot = target
 
     def _is_past(self, slot: int, now_ms: int) -> bool:

@@ -152,6 +152,35 @@ def test_messages_that_the_log_has_already_are_left_out() -> None:
     assert machine.schedule.marks(99)[0].scan_from == 99
 
 
+def test_a_stop_passes_a_slot_of_which_something_was_stored_before_the_start() -> None:
+    machine = Machine()
+    machine.enter(START_MS + 50)
+    machine.enter(START_MS + 150)
+    machine.enter(START_MS + 160)
+    machine.schedule.believe({2 * SIZE}, 0, START_MS)
+    machine.now_ms += 60
+    machine.turn(9)
+    first = machine.schedule.read_slot
+    machine.schedule.carry_over(machine.now_ms)
+    machine.log.write()
+    assert machine.schedule.read_slot == first + 2
+    entries = [entry for _, entry in machine.log.entries(0, machine.log.end)]
+    assert [entry.due_ms for entry in entries if entry.slot_ms >= (first + 2) * PRECISION_MS] == [START_MS + 160]
+    assert machine.schedule.marks(99)[0].scan_from == 99
+
+
+def test_a_stop_before_the_slots_of_what_is_stored_already_leaves_the_next_start_to_look_for_it() -> None:
+    """As after a clock was set back: the message that is stored is not even near."""
+    machine = Machine()
+    machine.enter(START_MS + 50)
+    machine.enter(START_MS + 250)
+    machine.schedule.believe({2 * SIZE}, 0, START_MS + 260)
+    machine.now_ms += 60
+    machine.turn(9)
+    machine.schedule.carry_over(machine.now_ms)
+    assert machine.schedule.marks(99)[0].scan_from == 0
+
+
 def test_two_weeks_without_a_message_are_passed_at_once() -> None:
     machine = Machine()
     machine.schedule.resume(TimerMarks(read_to_ms=0), machine.now_ms)

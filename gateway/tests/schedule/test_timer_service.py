@@ -161,6 +161,20 @@ def test_a_message_taken_back_stays_so_after_a_kill(broker: WholeBroker, tmp_pat
     assert bodies(broker) == []
 
 
+def test_a_message_taken_back_stays_so_when_its_time_passed_while_a_killed_broker_was_down(
+    broker: WholeBroker, tmp_path: Path
+) -> None:
+    answer = send(broker, b"no", TIMER_DELIVER_MS=later(broker, 3_500))
+    pass_time(broker, 2_000)
+    assert broker.parts.timers is not None
+    assert broker.parts.timers._files.load().queue_offset == 1, "the message is in the files, what takes it back is not"
+    recall(broker, answer.ext_fields["recallHandle"])
+    shutil.copytree(broker.directory, tmp_path / "image")
+    again = WholeBroker(tmp_path / "image", broker.clock() + 10_000, **SMALL_LOG)
+    pass_time(again, 2_000)
+    assert bodies(again) == []
+
+
 def test_far_messages_are_stored_again_on_their_way(tmp_path: Path) -> None:
     broker = WholeBroker(tmp_path / "store", timer_roll_window_slot=10, **SMALL_LOG)
     send(broker, b"far", TIMER_DELAY_SEC="32")
