@@ -104,15 +104,19 @@ class TimerFiles:
         return write
 
     def close(self, schedule: TimerSchedule, store: MessageStore) -> None:
-        """Save all; blocks. The store is flushed.
+        """Save all; blocks. When the store could not be flushed the checkpoint stays as it is: the next start takes up
+        again what was done since.
 
         :raises OSError: it cannot be saved.
         """
+        marks, needed = schedule.marks(store.max_commit_log_offset)
+        if max(needed, marks.scan_from) > store.flushed_offset:
+            log.error("timer files not saved", error="the commit log is not on disk")
+            return
         while not self.log.write():
             if (missing := self.log.missing_file()) is not None:
                 self.log.make(missing)
         self.log.cut(self.log.end)  # a file that was made ahead
-        marks, _ = schedule.marks(store.max_commit_log_offset)
         if self.log.end or self._saved is not None or self.check.newest.counter:
             self._write(marks, self.wheel.take_changed(), self.check.newest.changed_at_ms)
 

@@ -58,6 +58,8 @@ class TimerLog:
         """Where the next entry goes."""
         self.written = 0
         """Entries below this position are in the files."""
+        self._synced = 0
+        """Entries below this position are on disk."""
 
     @property
     def begin(self) -> int:
@@ -82,6 +84,7 @@ class TimerLog:
             if last is not None and self._store.exists(last.path):  # it may only be planned
                 last.erase(end - last.start_offset)
         self.end = self.written = end
+        self._synced = min(self._synced, end)
 
     # --- appending -----------------------------------------------------------------------------------------------
 
@@ -129,11 +132,10 @@ class TimerLog:
 
     def sync(self, position: int) -> None:
         """Bring what was written below a position to the disk; blocks, for any thread."""
-        for file in reversed(self._files.list):
-            if file.start_offset < position and file.is_open:
+        for file in self._files.list:
+            if self._synced < file.start_offset + file.size and file.start_offset < position and file.is_open:
                 file.sync()
-                if file.start_offset + file.size < position:  # the one before was complete when this was synced last
-                    break
+        self._synced = max(self._synced, position)
 
     # --- reading -------------------------------------------------------------------------------------------------
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from gateway.schedule.timer_message import placed_timed
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
@@ -68,6 +70,30 @@ def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_d
     again.start()
     _pass(again, 2_000)
     assert again.store.max_offset(*QUEUE) == 1
+
+
+def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock(START_MS)
+    files = RecordingFiles(FRESH, clock)
+    broker = SmallBroker(files, clock, WORKLOAD.settings)
+    broker.open()
+    broker.start()
+    _send(broker, 1, 500)
+    broker.store.flush()
+    _pass(broker, 2_500)
+    assert broker.store.max_offset(*QUEUE) == 1
+    files.fault = "fdatasync", "/commitlog/"
+    broker.close()
+    moment = Moment(FRESH)
+    for change in files.changes:
+        moment.pass_over(change)
+    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
+    again = recover(image, clock(), WORKLOAD.settings).broker
+    assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
+    again.start()
+    _pass(again, 1_000)
+    assert again.store.max_offset(*QUEUE) == 1
+    assert "timer files not saved" in caplog.text
 
 
 def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from gateway.schedule.timer_log import Entry, TimerLog
 from gateway.store.files import RealFiles
+from gateway.tests.crash.exploration import FRESH
+from gateway.tests.crash.image import Crash, Moment
+from gateway.tests.crash.recording import RecordingFiles
 from wire.disk.timer_log import ENTRY_BYTES, NONE
 
 FILE_BYTES = 520
@@ -80,6 +84,25 @@ def test_a_start_cuts_what_it_does_not_trust(log: TimerLog, tmp_path: Path) -> N
     assert again.append(entry(99)) == positions[12]
     assert again.write()
     assert [position for position, _ in again.entries(0)] == positions[:13]
+
+
+def test_what_was_synced_is_there_after_a_power_failure_however_many_files_it_filled() -> None:
+    files = RecordingFiles(FRESH, lambda: 0)
+    directory = Path("/data/timerlog")
+    log = TimerLog(files, directory, FILE_BYTES)
+    log.load()
+    append(log, 5)
+    log.sync(log.end)
+    append(log, 40)
+    log.sync(log.end)
+    moment = Moment(FRESH)
+    for change in files.changes:
+        moment.pass_over(change)
+    again = TimerLog(
+        RecordingFiles(moment.image(moment.choice(Crash.NOTHING, Random(1))), lambda: 0), directory, FILE_BYTES
+    )
+    again.load()
+    assert len(list(again.entries(0))) == 45
 
 
 def test_a_damaged_chain_ends_with_a_line(log: TimerLog, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
