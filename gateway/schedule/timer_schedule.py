@@ -115,6 +115,7 @@ class TimerSchedule:
         self.newest = (0, 0)
         self._first_slot = 0
         self._past_to = 0
+        """What belongs to slots from the first one up to this was due before the start, and is counted in the first."""
         self.read_slot = 0
         self.open_to = 0
         """Slots below this one are open or done."""
@@ -213,8 +214,8 @@ class TimerSchedule:
         self._wheel.add(slot, position, -1 if entry.kind & TimerKind.DELETE else 1)
 
     def _near_slot(self, slot: int) -> int:
-        """The slot in which an entry of an open one is counted. All of the time before the start is one, that of
-        messages and of markers: there is no chain to find it again, and nothing of it is done before all is.
+        """The slot in which an entry of an open one is counted. All of the time before the start is one slot, for
+        messages and for markers: there is no chain to find it again, and nothing of it is done before all is.
         """
         return self._first_slot if slot < self._past_to and self.read_slot == self._first_slot else slot
 
@@ -302,7 +303,7 @@ class TimerSchedule:
 
     def advance(self, now_ms: int) -> None:
         """Go past the slots that are done."""
-        end = min(self.open_to, self.slot_of(now_ms))
+        end = min(self.open_to, max(self.slot_of(now_ms), self._past_to))
         while self._open and (slot := min(self._open)) < end:  # the others are empty: a week has 600,000
             state = self._open[slot]
             if state.left or state.is_opening:
@@ -356,6 +357,8 @@ class TimerSchedule:
         if not begun:
             return
         now, target = self.slot_of(now_ms), max(begun) + 1
+        if self._first_slot in begun:
+            target = max(target, self._past_to)
         near = [(due_ms, timer) for due_ms, timer in self._near if timer.slot < target and not self._is_stored(timer)]
         markers = [(0, timer) for slot, state in self._open.items() if slot < target for timer in state.markers]
         for due_ms, timer in markers + near if near else []:

@@ -115,6 +115,8 @@ class Ledger:
     :param offsets: of consumers.
     :param waiting: delayed messages by queue and offset of the schedule topic; they may be delivered more than once.
     :param timers: timer messages by offset of their topic's queue; they are delivered once.
+    :param taken_back: bodies of timer messages that somebody asked to take back, each with the end of the marker when
+        the answer came before its time; −1 otherwise.
     """
 
     now_ms: int
@@ -128,6 +130,7 @@ class Ledger:
     groups: Table[str, SubscriptionGroupConfig] = field(default_factory=Table)
     waiting: dict[tuple[int, int], Waiting] = field(default_factory=dict)
     timers: dict[int, Waiting] = field(default_factory=dict)
+    taken_back: dict[bytes, int] = field(default_factory=dict)
 
     def allow(self, queue: QueueName, body: bytes) -> None:
         """A message is on its way to a queue."""
@@ -156,6 +159,10 @@ class Ledger:
     def wait_for_time(self, offset: int, waiting: Waiting) -> None:
         """A timer message is stored."""
         self.timers[offset] = waiting
+
+    def take_back(self, body: bytes, marker_end: int = -1) -> None:
+        """A timer message may not be delivered any more, or must not be."""
+        self.taken_back[body] = marker_end
 
     def begin_deletion(self, topic: str) -> None:
         """Messages of a topic may be gone from now on, or come back until the deletion is done."""

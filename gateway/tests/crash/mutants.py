@@ -14,6 +14,7 @@ from gateway.metadata.json_file import JsonFile
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_recovery import TimerRecovery
+from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue, QueueState
@@ -294,6 +295,11 @@ def deliveries_not_looked_for(patch: Patch) -> None:
     patch(TimerRecovery, "_stored_already", lambda self: frozenset())
 
 
+def markers_of_the_past_forgotten(patch: Patch) -> None:
+    """A start does not look which of the timer messages whose time is over were taken back."""
+    patch(TimerSchedule, "take_back", lambda self, keys: None)
+
+
 def properties_taken_as_they_are(patch: Patch) -> None:
     """After a power failure a record is whole when its checksum holds, which does not cover its properties."""
     patch(Recovery, "_unsynced_from", lambda self: None)
@@ -346,6 +352,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "delay level ahead of its messages": Mutant(delay_level_ahead_of_its_messages, "delay", 400, seed=4),
     "delay level ahead of the disk": Mutant(delay_level_ahead_of_the_disk, "delay-async", 600, seed=4),
     "timer deliveries not looked for": Mutant(deliveries_not_looked_for, "timer", 400),
+    "markers of the past forgotten": Mutant(markers_of_the_past_forgotten, "timer-recall", 1000),
     "timer log not synced": Mutant(without(Kind.SYNC, "/timerlog/"), "timer", 1000),
     "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000),
     "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),

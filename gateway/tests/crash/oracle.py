@@ -308,9 +308,9 @@ class Oracle:
                 )
 
     def deliver_all(self, found: Recovered) -> None:
-        """Let the time of all timer messages pass: then each is where it belongs, once.
+        """Let the time of all timer messages pass: then each is where it belongs, once, if it was not taken back.
 
-        :raises Violation: one is missing, or there twice.
+        :raises Violation: one is missing, or there twice, or there although it was taken back.
         """
         broker = found.broker
         broker.start()
@@ -324,9 +324,17 @@ class Oracle:
         for queue, messages in seen.items():
             self._check_content(queue, messages)
         for offset, waiting in self._ledger.timers.items():
-            times = sum(message.body == waiting.shown.body for message in seen.get(waiting.final, ()))
-            if times != 1 and self._is_promised(waiting.shown.end):
-                raise Violation(f"timer message {offset} is {times} times in {waiting.final}")
+            body = waiting.shown.body
+            times = sum(message.body == body for message in seen.get(waiting.final, ()))
+            if times not in self._times_allowed(body) and self._is_promised(waiting.shown.end):
+                back = " and was taken back" if body in self._ledger.taken_back else ""
+                raise Violation(f"timer message {offset} is {times} times in {waiting.final}{back}")
+
+    def _times_allowed(self, body: bytes) -> tuple[int, ...]:
+        marker_end = self._ledger.taken_back.get(body)
+        if marker_end is None:
+            return (1,)
+        return (0,) if marker_end >= 0 and self._is_promised(marker_end) else (0, 1)
 
     def _check_discarded(self, found: Recovered) -> None:
         """A discarded half message is in the topic of those; a torn append may leave it there and still pending."""
@@ -369,13 +377,16 @@ def rebased(found: Recovered, ledger: Ledger) -> Ledger:
         after.show(queue, message.queue_offset, shown)
         if queue[0] == HALF_TOPIC:
             after.allow((CHECK_MAX_TOPIC, HALF_QUEUE_ID), message.body)
-        if queue[0] == WHEEL_TIMER_TOPIC and (final := real_place(message.property_map)) is not None:
+        is_timer = queue[0] == WHEEL_TIMER_TOPIC and PropertyName.TIMER_DEL_UNIQKEY not in message.property_map
+        if is_timer and (final := real_place(message.property_map)) is not None:
             after.allow(final, message.body)
             after.wait_for_time(message.queue_offset, Waiting(shown, final))
         if queue[0] == SCHEDULE_TOPIC and (final := real_place(message.property_map)) is not None:
             after.allow(final, message.body)
             after.delay(queue[1], message.queue_offset, Waiting(shown, final))
     broker = found.broker
+    for body, marker_end in ledger.taken_back.items():
+        after.take_back(body, marker_end if marker_end <= broker.store.max_commit_log_offset else -1)
     after.deleting = broker.store.min_commit_log_offset
     after.flushed = broker.store.flushed_offset
     _keep_halves(after, ledger, found)

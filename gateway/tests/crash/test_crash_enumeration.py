@@ -19,6 +19,8 @@ FOUND = [
     ("retention-async", 200),
     # A stop passed over the second in which the broker had begun, before anybody had read its timer messages.
     ("timer-reopen-async", 21),
+    # A stop soon after a start passed over the first second of the time before the start, and delivered the rest again.
+    ("timer-recall-async", 1),
 ]
 
 

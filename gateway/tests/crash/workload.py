@@ -17,7 +17,7 @@ from typing import Any
 from gateway.broker.requests.batch import as_one_record
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.schedule.redirect import redirect_delayed
-from gateway.schedule.timer_message import placed_timed
+from gateway.schedule.timer_message import delete_key, placed_timed
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import PutOutcome, PutResult, WaitFor, each_result
 from gateway.store.store_settings import StoreSettings
@@ -47,6 +47,8 @@ SMALL = StoreSettings(
     max_index_num=256,
     max_message_size=4096,
 )
+ROLLED_AFTER_MS = 3_000
+"""Timer messages that are due later may be rolled; what takes them back counts only when it comes as far in time."""
 ROLLING = replace(SMALL, mapped_file_size_commit_log=8_192, mapped_file_size_consume_queue=160, max_index_num=24)
 LIGHT = replace(ROLLING, enable_multi_dispatch=True)
 EXTENDED = replace(LIGHT, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=160)  # 6 units a file
@@ -100,6 +102,7 @@ class Run:
         self._number = first_number
         self._clock = Clock(ledger.now_ms)
         self._files = RecordingFiles(image, self._clock)
+        self._timed_soon: list[OutgoingMessage] = []
         self._halves: list[Shown] = [half.shown for half in ledger.halves.values()]
         self._offsets, self._topics = deepcopy(ledger.offsets), deepcopy(ledger.topics)
         self._groups = deepcopy(ledger.groups)
@@ -333,6 +336,33 @@ class Run:
         start = result.commit_log_offset
         waiting = Waiting(Shown(result.message.body, start, start + result.size, ""), place)
         self._fact(lambda ledger: ledger.wait_for_time(result.queue_offset, waiting))
+        if _due_ms(result.message) - result.message.born_at_ms <= ROLLED_AFTER_MS:
+            self._timed_soon.append(result.message)
+
+    def _recall(self) -> None:
+        """A timer message is taken back, as it can be until its second begins."""
+        now_ms = self._clock()
+        self._timed_soon = [waiting for waiting in self._timed_soon if _recall_until_ms(waiting) > now_ms]
+        if not self._timed_soon:
+            return
+        waiting = self._timed_soon.pop(self._random.randrange(len(self._timed_soon)))
+        key = delete_key(waiting.property_map, topic_in_key=TIMERS.topic_in_key)
+        assert key is not None
+        marker = self._message(self._random.choice(QUEUES))
+        marker.property_map = {
+            PropertyName.TIMER_DEL_UNIQKEY: key,
+            PropertyName.TIMER_DELIVER_MS: str(_recall_until_ms(waiting)),
+        }
+        placed = placed_timed(marker, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0)
+        self._allow(placed)
+        self._fact(lambda ledger: ledger.take_back(waiting.body))
+        self._broker.store.append(placed, partial(self._recalled, waiting))
+
+    def _recalled(self, waiting: OutgoingMessage, result: PutResult) -> None:
+        self._stored(result)
+        if self._clock() < _due_ms(waiting):
+            end = result.commit_log_offset + result.size
+            self._fact(lambda ledger: ledger.take_back(waiting.body, end))
 
     def _save_timers(self) -> None:
         self._broker.save_timers()
@@ -506,6 +536,16 @@ def _outgoing(queue: QueueName, body: bytes, now_ms: int, properties: dict[str, 
     )
 
 
+def _due_ms(waiting: OutgoingMessage) -> int:
+    """When a timer message goes."""
+    return int(waiting.property_map[PropertyName.TIMER_DELIVER_MS])
+
+
+def _recall_until_ms(waiting: OutgoingMessage) -> int:
+    """Before this it can be taken back: the time that its handle says."""
+    return int(waiting.property_map[PropertyName.TIMER_OUT_MS]) + 1
+
+
 def _allow(queue: QueueName, body: bytes, ledger: Ledger) -> None:
     ledger.allow(queue, body)
 
@@ -592,6 +632,12 @@ _SYNC = (
     Workload(
         "timer-reopen",
         {"timed": 8, "tick": 9, "save_timers": 2, "reopen": 2, **_COMMON},
+        ROLLING,
+        steps=110,
+    ),
+    Workload(
+        "timer-recall",
+        {"timed": 8, "recall": 7, "tick": 7, "save_timers": 3, "reopen": 1, **_COMMON},
         ROLLING,
         steps=110,
     ),

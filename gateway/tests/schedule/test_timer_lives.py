@@ -94,6 +94,19 @@ def test_a_stop_passes_over_no_second_that_nobody_has_read_yet() -> None:
     assert Counter(body for body, _ in lives.delivered()) == dict.fromkeys(lives.due, 1)
 
 
+def test_a_stop_soon_after_a_start_delivers_nothing_again_of_the_time_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_service, "BATCH_COUNT", 2)
+    lives = Lives()
+    for delay_ms in (400, 1_500, 2_500):
+        lives.send(delay_ms)
+    lives.save()
+    lives.pause(6_000)
+    lives.start()
+    lives.stop()
+    lives.run(2_000)
+    assert Counter(body for body, _ in lives.delivered()) == dict.fromkeys(lives.due, 1)
+
+
 steps_of_time = (st.integers(1, 10) | st.integers(10, 60)).map(lambda count: count * STEP_MS)
 steps = st.lists(
     st.one_of(

@@ -181,6 +181,20 @@ def test_a_stop_before_the_slots_of_what_is_stored_already_leaves_the_next_start
     assert machine.schedule.marks(99)[0].scan_from == 0
 
 
+def test_the_time_before_the_start_is_done_as_one_also_when_the_clock_is_set_back() -> None:
+    machine = Machine()
+    machine.schedule.resume(TimerMarks(read_to_ms=START_MS), START_MS + 500)
+    machine.enter(START_MS + 50)
+    machine.enter(START_MS + 350)
+    machine.now_ms += 360
+    machine.turn(9)
+    assert len(machine.delivered) == 2
+    machine.turn(9)
+    assert machine.schedule.read_slot * PRECISION_MS == START_MS + 500
+    machine.schedule.carry_over(machine.now_ms)
+    assert machine.schedule.read_slot * PRECISION_MS == START_MS + 500
+
+
 def test_two_weeks_without_a_message_are_passed_at_once() -> None:
     machine = Machine()
     machine.schedule.resume(TimerMarks(read_to_ms=0), machine.now_ms)
