@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
+from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, due_ms, slot_asked
 from gateway.schedule.timer_schedule import TimerSchedule, Waiting, is_marker
@@ -25,7 +26,6 @@ from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
 
 if TYPE_CHECKING:
-    from gateway.schedule.timer_check import TimerMarks
     from gateway.store.message_store import MessageStore
 
 log = EventLog("schedule")
@@ -82,13 +82,13 @@ class TimerRecovery:
         :raises GatewayError: the files of the timer log do not fit together.
         :raises OSError: something cannot be read or written.
         """
-        marks, schedule = self._marks, self._schedule
+        schedule = self._schedule
         self._log.load()
-        is_lost = not marks.is_foreign and self._log.end < marks.log_end
-        self._log.cut(0 if is_lost else self._end())
-        schedule.resume(marks, now_ms)
+        self._judge_loss()
+        self._log.cut(self._end())
+        schedule.resume(self._marks, now_ms)
         self._take_entries()
-        queue_offset = self._queue_offset(is_lost=is_lost)
+        queue_offset = self._queue_offset()
         stored = self._stored_already()
         if stored:
             schedule.believe(stored, self._scan_from(), now_ms)
@@ -97,6 +97,14 @@ class TimerRecovery:
             if (missing := self._log.missing_file()) is not None:
                 self._log.make(missing)
         return FoundTimers(self._keep_from, entered, len(stored))
+
+    def _judge_loss(self) -> None:
+        """Without the entries only the commit log says what is delivered: a stop may have carried messages of slots
+        that are done over into later ones.
+        """
+        if not self._marks.is_foreign and self._log.end < self._marks.log_end:
+            log.warning("timer log lost, made again", entries_end=self._log.end, expected_end=self._marks.log_end)
+            self._marks = TimerMarks()
 
     def _end(self) -> int:
         """Where the entries end that count. When nobody says what was on disk, none does."""
@@ -136,16 +144,11 @@ class TimerRecovery:
 
     # --- from the queue ------------------------------------------------------------------------------------------
 
-    def _queue_offset(self, *, is_lost: bool) -> int:
+    def _queue_offset(self) -> int:
         """The first message of the timer topic whose entry is not there."""
-        store, marks = self._store, self._marks
-        if is_lost:
-            log.warning("timer log lost, made again", entries_end=self._log.end, expected_end=marks.log_end)
-            known = 0
-        elif marks.is_foreign:
-            known = max(self._behind_newest(), marks.queue_offset)
-        else:
-            known = marks.queue_offset
+        store, known = self._store, self._marks.queue_offset
+        if self._marks.is_foreign:
+            known = max(self._behind_newest(), known)
         begin = max(store.min_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID), 0)
         return max(begin, min(known, store.max_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID)))
 
@@ -159,7 +162,7 @@ class TimerRecovery:
 
         Those that are stored already are not among them: one that was rolled would wait for another slot than before.
         """
-        schedule, marks = self._schedule, self._marks
+        schedule = self._schedule
         count = 0
         for message in self._messages(queue_offset):
             waiting = waiting_of(
@@ -170,8 +173,6 @@ class TimerRecovery:
                 self._precision_ms,
             )
             if waiting is None or message.commit_log_offset + message.total_size in stored:
-                continue
-            if message.queue_offset < marks.queue_offset and waiting.out_ms < marks.read_to_ms:
                 continue
             schedule.enter(waiting, now_ms)
             self._keep(waiting.commit_log_offset)

@@ -225,6 +225,21 @@ def test_a_timer_log_that_is_lost_is_made_again(broker: WholeBroker) -> None:
     assert len(before) < 10
 
 
+def test_a_timer_log_that_is_lost_loses_nothing_that_a_stop_carried_over(broker: WholeBroker) -> None:
+    for number in range(10):
+        send(broker, b"%d" % number, TIMER_DELIVER_MS=later(broker, 1_000 + number * 100))
+    send(broker, b"far", TIMER_DELIVER_MS=later(broker, 4_500))
+    back = send(broker, b"no", TIMER_DELIVER_MS=later(broker, 4_500))
+    recall(broker, back.ext_fields["recallHandle"])
+    pass_time(broker, 1_550)
+    assert len(bodies(broker)) == 6
+    broker.stop()
+    shutil.rmtree(broker.directory / "timerlog")
+    again = WholeBroker(broker.directory, broker.clock() + 10_000, **SMALL_LOG)
+    pass_time(again, 1_000)
+    assert sorted(bodies(again)) == sorted([*(b"%d" % number for number in range(10)), b"far"])
+
+
 def test_without_timer_messages_there_are_no_files(broker: WholeBroker) -> None:
     pass_time(broker, 3_000)
     broker.stop()
