@@ -25,7 +25,6 @@ from gateway.store.extended_units import (
 )
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
-from gateway.store.wanted_codes import USUAL_BYTES, WantedCodes, have_usual_sizes
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -59,11 +58,6 @@ LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
 LEAST_EXAMINED_NOW = 1600
 """The same of a read that does not wait: a millisecond, and half as many requests of a consumer that wants few."""
-MOST_EXAMINED_NOW = 8000
-"""Units that a read which does not wait goes on to while it has found fewer messages than it may give, where they are
-looked at by column: a tenth of a millisecond, and a fifth of the requests of a consumer of rare tags."""
-FIRST_SEARCHED = 128
-"""Units searched for tags codes at once; then twice as many each time, for many may be wanted or few."""
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
 _FIELDS = len(UNIT.names)
@@ -116,7 +110,7 @@ class QueueReader:
             units, by_code = with_codes(queue.extension, units, accepts_extension), lenient(accepts)
         while True:
             log_min = self._log.min_offset
-            chosen = self._choice(max_count, max_bytes)
+            chosen = _Choice(max_count, max_bytes, log_min, self._log.files.file_size)
             if choose is None:
                 chosen.take(units, by_code)
                 parts = self._parts(chosen.ranges)
@@ -157,10 +151,7 @@ class QueueReader:
         choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
-        """As ``read`` of the messages in memory; None when the first one would wait for the disk.
-
-        They are fewer than asked for where others lie behind them that would.
-        """
+        """As ``read``, as long as nothing of it waits for the disk; None when it would."""
         outside = _outside(queue, offset)
         if outside is not None:
             return outside
@@ -168,9 +159,9 @@ class QueueReader:
         max_count = max(max_count, 1)
         filtered = accepts is not None or choose is not None
         units = queue.read_units_now(offset, max(LEAST_EXAMINED_NOW, max_count) if filtered else max_count)
-        if units is None:
-            return None
         if not units:
+            if units is None:
+                return None
             return _nothing(queue, GetStatus.OFFSET_FOUND_NULL, queue.next_file_offset(offset))
         by_code = accepts
         if filtered and has_addresses(units):
@@ -178,41 +169,25 @@ class QueueReader:
                 units, by_code = with_codes(queue.extension, units, accepts_extension, now=True), lenient(accepts)
             except NotInMemory:
                 return None
-        chosen = self._choice(max_count, max_bytes)
-        parts: list[bytes] | None
-        if choose is not None:
-            parts = self._filtered(chosen, units, max_count, by_code, choose, wait=False)
-        else:
-            units = _take_now(chosen, queue, offset, units, by_code)
+        chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
+        if choose is None:
+            chosen.take(units, by_code)
             parts = self._parts_now(chosen.ranges)
-            if len(parts) < len(chosen.ranges):
-                units = units[: units_before(units, chosen.ranges[len(parts)][0]) * UNIT.size]
-                chosen, parts = self._cut_short(units, max_count, max_bytes, by_code, parts)
+        else:
+            parts = self._filtered(chosen, units, max_count, by_code, choose, wait=False)
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
             return self.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
         return _found(queue, offset, chosen, parts)
 
-    def _choice(self, max_count: int, max_bytes: int) -> _Choice:
-        return _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
-
-    def _cut_short(
-        self, units: bytes, max_count: int, max_bytes: int, accepts: AcceptsCode | None, parts: list[bytes]
-    ) -> tuple[_Choice, list[bytes] | None]:
-        """What is chosen from the units before the first record that is not in memory; None for no parts of it."""
-        chosen = self._choice(max_count, max_bytes)
-        chosen.take(units, accepts)
-        is_all = parts and len(parts) == len(chosen.ranges)  # retention may have been quicker
-        return chosen, parts if is_all else None
-
-    def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes]:
-        """The bytes of ranges of the log, up to the first for which the disk, or retention, has to be asked."""
+    def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
+        """The bytes of ranges of the log; None when the disk, or retention, has to be asked."""
         parts: list[bytes] = []
         for start, end, inside in _spans(ranges, self._log.files.file_size):
             data = self._span_now(start, end)
             if data is None:
-                break
+                return None
             _cut(parts, start, data, inside)
         return parts
 
@@ -437,10 +412,6 @@ class _Choice:
         """Whether a record of this size does not go in any more; the first one always does."""
         return self.count >= self._max_count or (self.count > 0 and self.total_bytes + size > self._max_bytes)
 
-    def wants_more(self, units: bytes) -> bool:
-        """Whether it has looked at all of these units, and fewer messages than may go in were wanted."""
-        return self.count < self._max_count and self.examined * UNIT.size >= len(units)
-
     def spans(
         self, units: list[tuple[Any, ...]], count: int, max_bytes: int, accepts: AcceptsCode | None
     ) -> tuple[list[_Span], int]:
@@ -517,9 +488,6 @@ class _Choice:
 
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
-        if isinstance(accepts, WantedCodes):
-            self._take_wanted(units, accepts)
-            return
         for at in range(0, len(units), BLOCK_BYTES):
             block = units[at : at + BLOCK_BYTES]
             if accepts is None and len(block) == BLOCK_BYTES and self.count + BLOCK_UNITS <= self._max_count:
@@ -530,33 +498,6 @@ class _Choice:
                     continue
             if not self._take_each(block, accepts):
                 break
-
-    def _take_wanted(self, units: bytes, wanted: WantedCodes) -> None:
-        """Choose from units by their codes; those between are not looked at one by one where all are usual ones."""
-        searched = FIRST_SEARCHED * UNIT.size
-        at = 0
-        while at < len(units) and self.count < self._max_count:
-            block = units[at : at + searched]
-            at += len(block)
-            searched *= 2
-            if not self._are_usual(block):
-                if not self._take_each(block, wanted):
-                    break
-                continue
-            first = self.examined
-            numbers = wanted.numbers(block)
-            if not self._take_each(b"".join([_unit(block, number) for number in numbers]), wanted):
-                self.examined = first + numbers[self.examined - first]
-                break
-            self.examined = first + len(block) // UNIT.size
-
-    def _are_usual(self, units: bytes) -> bool:
-        """Whether no unit is a filler or damaged, or leads to what retention took: places rise within a queue."""
-        return (
-            self._largest >= USUAL_BYTES
-            and int(UNIT.unpack_from(units)[0]) >= self._log_min
-            and have_usual_sizes(units)
-        )
 
     def _add_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Take a block of records that lie one behind the other."""
@@ -650,24 +591,6 @@ def _cut(parts: list[bytes], start: int, data: bytes, inside: Sequence[Range]) -
         parts.append(data)
     else:
         parts += [data[first - start : end - start] for first, end in inside]
-
-
-def _unit(units: bytes, number: int) -> bytes:
-    return units[number * UNIT.size : (number + 1) * UNIT.size]
-
-
-def _take_now(chosen: _Choice, queue: ConsumeQueue, offset: int, units: bytes, accepts: AcceptsCode | None) -> bytes:
-    """Choose from units and, when too few have a wanted code, from those in memory behind them; all of these."""
-    chosen.take(units, accepts)
-    if not isinstance(accepts, WantedCodes):
-        return units
-    while chosen.wants_more(units) and len(units) < MOST_EXAMINED_NOW * UNIT.size:
-        more = queue.read_units_now(offset + len(units) // UNIT.size, LEAST_EXAMINED_NOW)
-        if not more or has_addresses(more):
-            break
-        units += more
-        chosen.take(more, accepts)
-    return units
 
 
 def _found(queue: ConsumeQueue, offset: int, chosen: _Choice, parts: list[bytes] | None) -> GetResult:

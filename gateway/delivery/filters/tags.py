@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from gateway.store.wanted_codes import WantedCodes
-
 TagFilter = Callable[[int], bool]
 """True for a tags code that the subscription wants."""
 
@@ -21,7 +19,7 @@ def is_tag_type(expression_type: str | None) -> bool:
     return expression_type in (None, "", EXPRESSION_TYPE_TAG)
 
 
-def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filter_mode: bool) -> WantedCodes | None:
+def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filter_mode: bool) -> TagFilter | None:
     """The filter of one subscription, or None when every message matches.
 
     :param sub_string: the expression as the client wrote it; empty and ``*`` match everything.
@@ -30,4 +28,4 @@ def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filte
     """
     if class_filter_mode or sub_string in (None, "", "*") or not code_set:
         return None
-    return WantedCodes(code_set)
+    return frozenset(code_set).__contains__

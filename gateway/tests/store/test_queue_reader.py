@@ -16,7 +16,6 @@ from gateway.store.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords
-from gateway.store.wanted_codes import WantedCodes
 from gateway.tests.store.small_store import SMALL, START_MS, Clock, Disk, bodies, message, opened, overwrite, put
 from wire.disk.consume_queue import FILLER, UNIT
 from wire.message.record import parse_record, parse_records
@@ -372,39 +371,6 @@ def test_what_is_in_memory_is_read_now_and_is_the_same(tmp_path: Path) -> None:
             slow.next_begin_offset,
             list(slow.parts),
         )
-
-
-class PartOfTheLog(Memory):
-    """A disk of which the consume queues are in memory, and the log up to a place."""
-
-    def __init__(self) -> None:
-        super().__init__("0")
-        self.log_end = 0
-
-    def pread_now(self, fd: int, count: int, offset: int) -> bytes | None:
-        in_memory = self.open_fds[fd].parts[-2] == "commitlog" and offset + count <= self.log_end
-        return self.pread(fd, count, offset) if in_memory else super().pread_now(fd, count, offset)
-
-
-@pytest.mark.parametrize("accepts", [None, WantedCodes([tags_code("A")])])
-def test_messages_in_memory_are_read_now_although_those_behind_them_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, accepts: WantedCodes | None
-) -> None:
-    monkeypatch.setattr(queue_reader, "SPAN_GAP_BYTES", 0)
-    disk = PartOfTheLog()
-    store = _filled(tmp_path, disk)
-    every = store.get_messages("T", 0, 0, 8, ALL, accepts)
-    places = [unit[0] for offset in range(8) if (unit := store._queues.make("T", 0).unit(offset))]
-    for known in range(8):
-        disk.log_end = places[known]
-        result = store.get_messages_now("T", 0, 0, 8, ALL, accepts)
-        if not known:
-            assert result is None
-            continue
-        assert result is not None
-        assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, known, known)
-        assert b"".join(result.parts) == b"".join(every.parts)[: result.total_bytes]
-        assert store.get_messages_now("T", 0, known, 8, ALL, accepts) is None
 
 
 @pytest.mark.parametrize("kept", [{"colour": "red"}, {"colour": "blue"}, {}])
