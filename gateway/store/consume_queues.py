@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths, is_queue_name, is_topic_name, parse_offset_name, printable
-from gateway.store.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified_ms
+from gateway.store.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified
 from gateway.store.queue_journal import QueueJournal
 from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
@@ -192,18 +192,18 @@ class ConsumeQueues:
         """Restore the queues whose files are as they were; of topics that got no other queues, the changed ones."""
         files, shared, by_name = self._files, self._shared, self.by_name
         changed: dict[str, list[str]] = {}
-        directories_ms = files.modified_all(self._directory, [topic for topic, _, _ in ends.topics])
+        directories_ns = files.modified_all(self._directory, [topic for topic, _, _ in ends.topics])
         named = ((topic, queues) for topic, _, queues in ends.topics)
-        files_ms = iter(queue_files_modified_ms(files, self._paths, named, ends.file_bytes))
-        for (topic, known_ms, queues), directory_ms in zip(ends.topics, directories_ms, strict=True):
+        files_ns = iter(queue_files_modified(files, self._paths, named, ends.file_bytes))
+        for (topic, known_ns, queues), directory_ns in zip(ends.topics, directories_ns, strict=True):
             others = []
             for known in queues:
-                if known[7] == next(files_ms) != NOT_THERE:
+                if known[7] == next(files_ns) != NOT_THERE:
                     queue = by_name[topic, known[0]] = ConsumeQueue(shared, topic, known[0])
                     queue.restore(known)
                 else:
                     others.append(str(known[0]))
-            if directory_ms == known_ms != NOT_THERE:
+            if directory_ns == known_ns != NOT_THERE:
                 changed[topic] = others
         return changed
 
@@ -389,11 +389,11 @@ class ConsumeQueues:
         for queue in queues:
             if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
                 by_topic.setdefault(queue.topic, []).append((queue.queue_id, *queue.state(commit_log_end)))
-        topics_ms = self._files.modified_all(self._directory, list(by_topic))
-        files_ms = iter(queue_files_modified_ms(self._files, self._paths, by_topic.items(), self._shared.file_bytes))
+        topics_ns = self._files.modified_all(self._directory, list(by_topic))
+        files_ns = iter(queue_files_modified(self._files, self._paths, by_topic.items(), self._shared.file_bytes))
         known: list[KnownTopic] = []
-        for (topic, found), topic_ms in zip(by_topic.items(), topics_ms, strict=True):
-            known.append((topic, topic_ms, [(*figures, next(files_ms)) for figures in found]))  # type: ignore[misc]
+        for (topic, found), topic_ns in zip(by_topic.items(), topics_ns, strict=True):
+            known.append((topic, topic_ns, [(*figures, next(files_ns)) for figures in found]))  # type: ignore[misc]
         return known
 
     def _sync_directory(self, directory: Path) -> None:

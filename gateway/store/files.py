@@ -113,7 +113,7 @@ class FileLayer(Protocol):
         """When the file was last written."""
 
     def modified_all(self, directory: Path, names: Sequence[str]) -> Sequence[int]:
-        """``modified_at_ms`` of many files below a directory, −1 for one that is not there."""
+        """When files below a directory were changed, in ns since the epoch; −1 for one that is not there."""
 
     def data_ranges(self, fd: int, start: int, end: int) -> Sequence[tuple[int, int]]:
         """The parts of [start, end) that are not holes; may contain zeros."""
@@ -278,7 +278,7 @@ class RealFiles:
         look, base = os.stat, f"{directory}{os.sep}"  # a Path for each of 80 000 files takes longer than the files
         for name in names:
             try:
-                found.append(look(base + name).st_mtime_ns // 1_000_000)
+                found.append(look(base + name).st_mtime_ns)
             except (FileNotFoundError, NotADirectoryError):
                 found.append(-1)
         return found

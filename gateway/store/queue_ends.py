@@ -27,7 +27,7 @@ from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths, offset_name
 
 KnownQueue: TypeAlias = tuple[int, int, int, int, int, int, int, int]
-"""Queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), when its files were changed (ms)."""
+"""Queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), when its files were changed (ns)."""
 KnownTopic: TypeAlias = tuple[str, int, list[KnownQueue]]
 
 _Line: TypeAlias = tuple[int, str, list[KnownTopic], list[str]]
@@ -120,7 +120,7 @@ def _merged(before: KnownTopic, after: KnownTopic) -> KnownTopic:
     return (after[0], after[1], list(queues.values()))
 
 
-def queue_files_modified_ms(
+def queue_files_modified(
     files: FileLayer, paths: StorePaths, topics: Iterable[tuple[str, Sequence[tuple[int, ...]]]], file_bytes: int
 ) -> list[int]:
     """When the files of queues were last changed, the newest of each queue counts; −1: one is not there.
@@ -140,12 +140,12 @@ def queue_files_modified_ms(
                 starts = range(first, last + 1, file_bytes) if first >= 0 else range(0)
                 names += [f"{topic}/{queue[0]}/{offset_name(start)}" for start in starts]
                 counts.append(len(starts))
-    changed_ms = files.modified_all(paths.consume_queue, names)
-    if len(changed_ms) == len(counts):
-        return list(changed_ms)
-    of_all = iter(changed_ms)
+    changed_ns = files.modified_all(paths.consume_queue, names)
+    if len(changed_ns) == len(counts):
+        return list(changed_ns)
+    of_all = iter(changed_ns)
     return [_newest([next(of_all) for _ in range(count)]) for count in counts]
 
 
-def _newest(changed_ms: list[int]) -> int:
-    return NOT_THERE if NOT_THERE in changed_ms else max(changed_ms, default=0)
+def _newest(changed_ns: list[int]) -> int:
+    return NOT_THERE if NOT_THERE in changed_ns else max(changed_ns, default=0)

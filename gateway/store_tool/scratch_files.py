@@ -115,9 +115,12 @@ class ScratchFiles(RealFiles):
             return found
         paths = [directory / name for name in names]
         return [
-            (self.modified_at_ms(path) if self.exists(path) else -1) if path in self._now_at else ms
-            for path, ms in zip(paths, found, strict=True)
+            self._modified_ns(self._now_at[path]) if path in self._now_at else ns
+            for path, ns in zip(paths, found, strict=True)
         ]
+
+    def _modified_ns(self, where: Path | None) -> int:
+        return -1 if where is None else super().modified_all(where.parent, [where.name])[0]
 
     def lock(self, fd: int) -> bool:  # noqa: ARG002 (others are kept out by who uses this)
         """See ``FileLayer``."""

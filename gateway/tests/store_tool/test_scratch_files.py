@@ -58,7 +58,7 @@ def test_names_are_made_moved_and_removed_only_here(real: Path, files: ScratchFi
     files.fsync_directory(made.parent)
     assert (files.list(made.parent), files.exists(made), files.exists(moved)) == (["c"], False, True)
     assert files.modified_at_ms(moved) > 0
-    assert [ms > 0 for ms in files.modified_all(real, ["a", "b"])] == [True, False]
+    assert [ns > 0 for ns in files.modified_all(real, ["a", "b"])] == [True, False]
     files.unlink(real / "a")
     files.remove_directory(real)
     assert (files.list(real), files.exists(real / "a")) == ([], False)
