@@ -160,7 +160,7 @@ class ConsumeQueue:
         if (
             first_offset != self.max_offset
             or not starts
-            or not starts[-1] <= position
+            or position < starts[-1]
             or end > starts[-1] + self._shared.file_bytes
             or len(self._held) >= MAX_HELD
         ):

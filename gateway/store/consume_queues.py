@@ -144,9 +144,7 @@ class ConsumeQueues:
         :raises OSError: as ``ConsumeQueue.correct_unit``.
         """
         self._write_held_of(queue)
-        start = queue.correct_unit(offset, unit)
-        with self._lock:
-            self._dirty[queue, start] = None
+        self._note_written(queue, queue.correct_unit(offset, unit))
 
     def begin(self, queue: ConsumeQueue, offset: int) -> None:
         """Let a queue without files go on at an offset, and remember to sync that.

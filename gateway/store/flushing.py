@@ -10,6 +10,7 @@ Upstream: ``FlushRealTimeService``, ``FlushConsumeQueueService``, ``StoreCheckpo
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from threading import Lock
 
 from gateway.clock import Milliseconds
@@ -210,18 +211,17 @@ class Flushing:
         return True
 
     def _write_queues(self) -> bool:
-        try:
-            self._queues.write_held()
-        except OSError as error:
-            self._judge("write of the consume queues", error, NOT_WRITTEN)
-            return False
-        return True
+        return self._ended("write of the consume queues", self._queues.write_held, NOT_WRITTEN)
 
     def _sync_queues(self) -> bool:
+        return self._ended("sync of the consume queues", self._queues.sync, NOT_OPENED)
+
+    def _ended(self, what: str, work: Callable[[], None], passing: frozenset[int]) -> bool:
+        """Whether a part of a flush did what it should; errors of the ``passing`` kinds are no reason to stop."""
         try:
-            self._queues.sync()
+            work()
         except OSError as error:
-            self._judge("sync of the consume queues", error, NOT_OPENED)
+            self._judge(what, error, passing)
             return False
         return True
 

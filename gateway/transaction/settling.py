@@ -469,13 +469,14 @@ def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[
     body_bytes = op_bytes = 0
     max_body_bytes, max_op_bytes = limits.settle_batch_bytes, limits.op_body_bytes
     for decision in decisions:
-        body_bytes += len(decision.message.body) if decision.message is not None else 0
-        op_bytes += entry_bytes(decision.offset)
+        message_bytes = len(decision.message.body) if decision.message is not None else 0
+        entry = entry_bytes(decision.offset)
+        body_bytes += message_bytes
+        op_bytes += entry
         if not batch or body_bytes > max_body_bytes or op_bytes > max_op_bytes:
             batch = []
             batches.append(batch)
-            body_bytes = len(decision.message.body) if decision.message is not None else 0
-            op_bytes = entry_bytes(decision.offset)
+            body_bytes, op_bytes = message_bytes, entry
         batch.append(decision)
     return batches
 

@@ -58,8 +58,7 @@ class EndTransaction:
         :raises RequestRefused: the request does not fit the half message it names, or its outcome is none.
         :raises FieldError: a header field is missing or malformed.
         """
-        known, command = request.command.header, request.command  # mostly read with the command
-        header = known if type(known) is EndTransactionRequest else read_header(EndTransactionRequest, command)
+        header = read_header(EndTransactionRequest, request.command)
         kind = header.commit_or_rollback
         if kind not in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK):
             self._unknown(header, request)
