@@ -80,17 +80,23 @@ class ConsumeQueues:
         return bool(self._holding)
 
     def write_held(self) -> None:
-        """Write all units that are shown; blocks, for any thread, one at a time.
+        """Write all units that were shown before the call; blocks, for any thread, one at a time.
 
-        :raises OSError: some are still to be written; may be repeated.
+        Queues that show more meanwhile have their turn in the next call: this one ends under any load.
+
+        :raises OSError: of the first queue that could not be written, after all others were; may be repeated.
         """
-        while self._holding:
-            queue, _ = self._holding.popitem()
+        failed: OSError | None = None
+        for queue in list(self._holding):
+            # Before it is written: what comes meanwhile is noted anew.
+            del self._holding[queue]
             try:
                 self._write_held_of(queue)
-            except OSError:
+            except OSError as error:
                 self._holding[queue] = None
-                raise
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def _write_held_of(self, queue: ConsumeQueue) -> None:
         with self._held_lock:

@@ -125,6 +125,63 @@ def test_units_that_find_no_room_are_shown_and_written_later(tmp_path: Path) -> 
     assert bodies(opened(tmp_path / "s")) == [b"first", b"second"]
 
 
+def test_one_queue_without_room_does_not_keep_the_others_from_their_files(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    for topic in "ABC":
+        put(store, message(b"first", topic=topic))
+    for topic in "ABC":
+        put(store, message(b"second", topic=topic))
+    disk.fail("write", "consumequeue/B", errno.ENOSPC)
+    assert not store.flush()
+    assert [store._queues.by_name[topic, 0].write_held() for topic in "AC"] == [None, None], "nothing is left of them"
+    disk.fault = None
+    assert store.flush()
+    assert store._queues.by_name["B", 0].write_held() is None
+
+
+def test_writing_units_ends_although_more_come_with_every_write(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path, ROOMY, disk=disk)
+    for topic in "AB":
+        put(store, message(b"first", topic=topic))
+        put(store, message(b"second", topic=topic))
+    more = iter(range(6))  # as many as go into the file
+
+    def send_more(operation: str, path: Path) -> None:
+        if operation == "write" and "consumequeue" in str(path) and next(more, None) is not None:
+            put(store, message(b"more", topic="A"))
+            put(store, message(b"more", topic="B"))
+
+    disk.fault = send_more
+    store._queues.write_held()
+    assert len(list(more)) == 4, "each queue was written once"
+    disk.fault = None
+    assert store.flush()
+    assert store._checkpoint.marks is not None
+    assert store._checkpoint.marks.queues == store.max_commit_log_offset
+
+
+def test_units_that_are_written_while_others_are_synced_are_synced_by_the_next_flush(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path, ROOMY, disk=disk)
+    put(store, b"first")
+    assert store.flush()
+    put(store, b"second")
+    queue_file = tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}"
+
+    def sync_meanwhile(operation: str, path: Path) -> None:
+        if (operation, path) == ("write", queue_file):
+            store._queues.sync()
+
+    disk.fault = sync_meanwhile
+    store._queues.write_held()
+    disk.fault = None
+    disk.calls.clear()
+    assert store.flush()
+    assert ("sync", queue_file) in disk.calls
+
+
 def test_units_that_cannot_be_written_stop_acknowledging(tmp_path: Path) -> None:
     disk = Disk()
     store = opened(tmp_path / "s", ASYNC, disk=disk)
