@@ -122,6 +122,12 @@ class Deletion:
         self._flush()
         if self._admission.failure is not None:
             return Survey(space)
+        # Units that found no room are in memory only: without them nobody knows after a kill where their queues end.
+        written_end = self._progress.written_end
+        while count and batch[count - 1].start_offset + batch[count - 1].size > written_end:
+            count -= 1
+        if not count:
+            return Survey(space)
         log_min = batch[count - 1].start_offset + batch[count - 1].size
         minima = [(queue, minimum) for queue in self._queues if (minimum := _min_for(queue, log_min)) is not None]
         return Survey(space, batch[:count], minima)

@@ -211,7 +211,11 @@ class Flushing:
         return True
 
     def _write_queues(self) -> bool:
-        return self._ended("write of the consume queues", self._queues.write_held, NOT_WRITTEN)
+        end = self._progress.dispatched_end
+        if not self._ended("write of the consume queues", self._queues.write_held, NOT_WRITTEN):
+            return False
+        self._progress.written_end = end
+        return True
 
     def _sync_queues(self) -> bool:
         return self._ended("sync of the consume queues", self._queues.sync, NOT_OPENED)

@@ -215,7 +215,7 @@ class MessageStore:
             progress=progress,
             deleted=self.deletion.deleted_topics,
         ).run()
-        self._progress.dispatched_end = report.end_offset
+        self._progress.dispatched_end = self._progress.written_end = report.end_offset
         remarks += self._load_index(clean, report.end_offset)
         report.remarks[:0] = remarks
         self._group.restart()

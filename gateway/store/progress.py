@@ -10,11 +10,12 @@ from __future__ import annotations
 class StoreProgress:
     """Offsets of the commit log. A plain class: moved on with every batch, read in any thread.
 
+    Units of what lies below ``dispatched_end`` are shown, of what lies below ``written_end`` they are in their files.
     ``dispatched_ms`` is the store time of the last dispatched message, ``dispatched_count`` how many were dispatched
     since the start, ``saved_count`` how many of these a flush has brought to the disk with their queues.
     """
 
-    __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count")
+    __slots__ = ("dispatched_count", "dispatched_end", "dispatched_ms", "flushed", "saved_count", "written_end")
 
     def __init__(self) -> None:
         self.flushed = 0
@@ -22,3 +23,4 @@ class StoreProgress:
         self.dispatched_ms = 0
         self.dispatched_count = 0
         self.saved_count = 0
+        self.written_end = 0

@@ -353,6 +353,26 @@ def test_a_disk_without_room_for_a_flush_is_made_room_on(tmp_path: Path) -> None
     assert store.refusal is None
 
 
+def test_a_file_stays_until_the_units_of_its_messages_are_written(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", disk=disk)
+    for body in (b"first", b"second"):
+        put(store, message(body, topic="Rare"))
+    for _ in range(40):
+        put(store, b"x" * 400)
+    for path in (tmp_path / "s" / "commitlog").iterdir():
+        os.utime(path, (START_MS / 1000, START_MS / 1000))
+    disk.fail("write", "consumequeue/Rare", errno.ENOSPC)
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) == 0
+    assert store.refusal is None
+    restarted = opened(killed(tmp_path / "s"))
+    assert bodies(restarted, "Rare") == [b"first", b"second"]
+    disk.fault = None
+    assert store.delete_expired(MUCH_LATER_MS, asked=True) > 0
+    again = opened(killed(tmp_path / "s", 1))
+    assert put(again, message(b"third", topic="Rare")).queue_offset == 2
+
+
 def test_the_disk_with_less_room_counts(tmp_path: Path) -> None:
     log_directory = tmp_path / "elsewhere"
     spaces = {log_directory: DiskSpace(100 * GIB, 50 * GIB), tmp_path / "s": DiskSpace(100 * GIB, 50 * GIB)}
