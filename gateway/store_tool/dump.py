@@ -1,7 +1,8 @@
 """Reads messages out of a store directory, in log order, by queue, offset, time or key.
 
-With a topic the consume queues say where to look; without one, or when the queues are not to be trusted, the log is
-walked. Damaged records are told of and passed over. Files are only read.
+With a topic the consume queues say where to look, and after a kill the end of the log, of which they miss the newest
+messages; without one, or when the queues are not to be trusted, the log is walked. Damaged records are told of and
+passed over. Files are only read.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
+from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import HIDDEN
+from gateway.store_tool.checkpoint_check import ReadOnlyFiles, read_checkpoint
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
 from gateway.store_tool.log_walk import next_intact
 from gateway.store_tool.queue_check import UnitReader
 from gateway.store_tool.sparse_map import sparse_map
-from wire.disk.consume_queue import is_filler
+from wire.disk.consume_queue import is_filler, is_written
 from wire.errors import RecordError
 from wire.message.properties import PropertyName
 from wire.message.record import BLANK, StoredMessage, check_record, parse_record
@@ -90,7 +93,10 @@ class Dump:
             for (topic, queue_id), folder in self._directory.queues.items()
             if topic == selection.topic and selection.queue_id in (None, queue_id)
         ]
-        for position, size in heapq.merge(*(self._places(folder) for folder in folders)):
+        places = [self._places(folder) for folder in folders]
+        if self._directory.killed:
+            places.append(self._behind_queues())
+        for position, size in heapq.merge(*places):
             message = self._message(position, size)
             if message is not None:
                 if selection.to_ms is not None and message.stored_at_ms >= selection.to_ms:
@@ -105,6 +111,22 @@ class Dump:
                 return
             if not is_filler(position, size) and position >= self._directory.log_min:
                 yield position, size
+
+    def _behind_queues(self) -> Iterator[tuple[int, int]]:
+        """The messages of the topic that no queue leads to: a server that was killed had their units in memory."""
+        selection, directory = self._selection, self._directory
+        reader = UnitReader(directory)
+        deleted = DeletedTopics(ReadOnlyFiles(), directory.paths)
+        deleted.load()
+        _, marks = read_checkpoint(directory)
+        start = max(marks.queues if marks is not None else 0, deleted.offsets.get(selection.topic or "", 0))
+        for file in directory.log_files:
+            for message in self._walk(file, max(start - file.start, 0), quiet=True):
+                if message.topic != selection.topic or message.sys_flag & HIDDEN:
+                    continue
+                position, size, _ = reader.unit(message.topic, message.queue_id, message.queue_offset)
+                if not is_written(position, size):
+                    yield message.commit_log_offset, message.total_size
 
     def _message(self, offset: int, size: int) -> StoredMessage | None:
         file = self._directory.log_file_at(offset)
@@ -138,14 +160,15 @@ class Dump:
         first = next(iter(self._walk(following, quiet=True)), None) if self._selection.from_ms else None
         return first is not None and first.stored_at_ms < self._selection.from_ms
 
-    def _walk(self, file: DiskFile, *, quiet: bool = False) -> Iterator[StoredMessage]:
-        end = data_end(file.path, file.size)
-        if not end:
+    def _walk(self, file: DiskFile, start: int = 0, *, quiet: bool = False) -> Iterator[StoredMessage]:
+        """The messages of a file, from a byte on at which a record begins."""
+        end = data_end(file.path, file.size) if start < file.size else 0
+        if start >= end:
             return
         fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             with sparse_map(fd, file.size) as data:
-                position = 0
+                position = start
                 while position < end:
                     try:
                         size = check_record(cast("bytes", data), position, file.start + position)

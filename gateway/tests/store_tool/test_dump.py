@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.tests.store.small_store import START_MS, message, opened, put
+from gateway.tests.store.small_store import START_MS, killed, message, opened, put
 from gateway.tests.store_tool.small_directory import COUNT, flip, log_file, records, run, tree
 
 
@@ -56,6 +56,34 @@ def test_by_time_in_milliseconds_and_as_a_date(directory: Path) -> None:
 def test_by_key_and_by_unique_id(directory: Path) -> None:
     assert [one["properties"]["KEYS"] for one in dumped(directory, "--key", "order-7")] == ["order-7 customer-0"]
     assert len(dumped(directory, "--topic", "stock", "--key", f"7F00000100002A{7:018d}")) == 1
+
+
+def test_messages_whose_units_a_killed_server_had_in_memory(tmp_path: Path) -> None:
+    store = opened(tmp_path / "data")
+    for number in range(3):
+        for topic in ("plain", "other"):
+            put(store, message(b"%d" % number, topic=topic))
+        if number == 0:
+            store.flush()
+    put(store, message(b"rolled back", topic="plain", sys_flag=0xC))
+    directory = killed(tmp_path / "data")
+    store.close()
+    found = dumped(directory, "--topic", "plain")
+    assert [one["body"] for one in found] == ["0", "1", "2"]
+    assert found == dumped(directory, "--topic", "plain", "--scan")
+    assert [one["body"] for one in dumped(directory, "--topic", "plain", "--offset", "1:2")] == ["1"]
+
+
+def test_messages_of_a_topic_deleted_before_a_kill_are_not_dumped_with_those_of_the_new_one(tmp_path: Path) -> None:
+    store = opened(tmp_path / "data")
+    put(store, message(b"old", topic="plain"))
+    put(store, message(b"old too", topic="plain"))
+    store.delete_topic("plain")
+    put(store, message(b"new", topic="plain"))
+    put(store, message(b"new too", topic="plain"))
+    directory = killed(tmp_path / "data")
+    store.close()
+    assert [one["body"] for one in dumped(directory, "--topic", "plain")] == ["new", "new too"]
 
 
 def test_no_more_than_asked_for(directory: Path) -> None:
