@@ -33,7 +33,7 @@ class TransactionLimits:
     op_body_bytes: int = 4_096
     """Largest body of an op record (transactionOpMsgMaxSize)."""
     settle_batch_bytes: int = 1_048_576
-    """Bodies of final messages that share one op record; a larger one goes alone."""
+    """Bodies of final messages that share one op record, or wait for the next write; a larger one goes alone."""
     recent_half_bytes: int = 32 * 1_048_576
     """Half messages kept as they are beside the log, so that an outcome that comes soon need not read theirs."""
     remembered_outcomes: int = 64 * 1_048_576

@@ -151,6 +151,8 @@ class Settling:
         self._has_topic = has_topic
         self._refusals = Repeats(clock_ms)
         self._gathered: list[Decision] = []
+        self._gathered_bytes = 0  # of the bodies of their messages
+        self._max_gathered_bytes = limits.settle_batch_bytes
         self._deciding: dict[int, Decision] = {}
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
@@ -328,12 +330,20 @@ class Settling:
     # -- storing --------------------------------------------------------------------------------------------
 
     def _gather(self, decision: Decision) -> None:
+        message = decision.message
+        if message is not None:
+            size = len(message.body)
+            self._gathered_bytes += size
+            if self._gathered_bytes > self._max_gathered_bytes and self._gathered:
+                self._flush()  # to where the log counts what waits for a slow disk
+                self._gathered_bytes = size
         self._gathered.append(decision)
         if len(self._gathered) == 1:
             self._soon(self._flush)
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
+        self._gathered_bytes = 0
         for batch in _batches(gathered, self._limits):
             self._append(batch)
 

@@ -34,6 +34,17 @@ def test_large_final_messages_do_not_share_an_append(tmp_path: Path) -> None:
     assert world.finals() == ["k0", "k1", "k2"]
 
 
+def test_no_more_final_messages_are_gathered_than_share_an_append(tmp_path: Path) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, settle_batch_bytes=20))
+    halves = [world.send(f"k{number}") for number in range(5)]
+    for half in halves:
+        world.end(half, COMMIT, turn=False)
+    assert world.finals() == ["k0", "k1", "k2", "k3"], "the log counts them as soon as there are enough"
+    world.turn()
+    assert world.finals() == [f"k{number}" for number in range(5)]
+    assert [answer.code for answer in world.stranger.answers] == [ResponseCode.SUCCESS] * 5
+
+
 def test_an_equal_outcome_while_the_first_is_stored_shares_its_result(tmp_path: Path) -> None:
     world = World(tmp_path)
     half = world.send("k1")
