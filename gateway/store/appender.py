@@ -139,7 +139,8 @@ class Appender:
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
         """See ``MessageStore.append_all``."""
         commit_log, batch = self._log, self._group.gathering
-        if not messages or self._admission.refusal is not None or batch.size > self._max_unwritten_bytes:
+        is_full = batch.size > self._max_unwritten_bytes and not self._group.is_adding
+        if not messages or self._admission.refusal is not None or is_full:
             self._figures.refused_messages.value += len(messages)
             on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
             return

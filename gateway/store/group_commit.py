@@ -89,6 +89,7 @@ class GroupCommit:
         "_write",
         "gathering",
         "in_flight",
+        "is_adding",
     )
 
     def __init__(
@@ -124,6 +125,8 @@ class GroupCommit:
         self._watched: LogBatch | None = None
         self._unwatch: Cancel | None = None
         self.in_flight: LogBatch | None = None
+        self.is_adding = False
+        """What is appended now was asked for by ``before_next``: it goes however much else has been gathered."""
         self.gathering = new_batch()
 
     @property
@@ -152,6 +155,8 @@ class GroupCommit:
             self._let_add()
         self._scheduled = False
         if self.in_flight is not None or not self.gathering.waiters:
+            if self._additions:  # of those who just added; else the batch in flight wakes it
+                self.wake()
             return
         batch = self.in_flight = self.restart()
         if self._sync is None:
@@ -171,16 +176,18 @@ class GroupCommit:
 
     def _let_add(self) -> None:
         additions, self._additions = self._additions, []
-        self._scheduled = True  # what is added needs no turn of its own
+        self._scheduled = self.is_adding = True  # what is added needs no turn of its own
         for add in additions:
             try:
                 add()
             except Exception as error:  # noqa: BLE001 - what others have gathered must go all the same
                 log.error("nothing added to a batch", failure=error)
+        self._scheduled = self.is_adding = False
 
     def write_now(self) -> None:
         """Bring what is gathered to the disk in this thread; only while nothing is in flight (closing)."""
         assert self.in_flight is None, "one batch at a time"
+        self._let_add()
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
             in_this_thread(lambda: self._write_and_sync(batch), self._done)

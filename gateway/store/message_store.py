@@ -299,7 +299,10 @@ class MessageStore:
         self._appender.append_all(messages, on_stored, wait_for)
 
     def before_batch(self, add: Callable[[], None]) -> None:
-        """Call ``add`` once, right before the log is written next: what it appends shares that write."""
+        """Call ``add`` once, right before the log is written next: what it appends shares that write.
+
+        Where it uses ``append_all`` it is not refused for what senders have gathered: little may be added so.
+        """
         self._group.before_next(add)
 
     def listen(self, listener: Listener) -> None:

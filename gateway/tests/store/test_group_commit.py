@@ -178,6 +178,21 @@ def test_what_is_to_be_added_outlives_a_failed_batch() -> None:
     assert log.told == ["write 1", "failed 1 and 0: full", "write 3", "sync 3", "stored 3 with 1"]
 
 
+def test_what_is_to_be_added_by_one_who_adds_goes_too() -> None:
+    log = Log()
+    log.group.before_next(lambda: log.group.before_next(log.add))
+    log.executor.run()
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
+
+
+def test_what_is_to_be_added_is_written_before_the_end() -> None:
+    log = Log()
+    log.group.before_next(log.add)
+    log.group.write_now()
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
+    assert log.group.is_idle
+
+
 def test_one_who_fails_to_add_does_not_keep_the_others() -> None:
     log = Log(sync=False)
 

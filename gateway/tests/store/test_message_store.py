@@ -223,6 +223,26 @@ def test_more_than_fits_into_memory_is_refused(tmp_path: Path) -> None:
     assert put_count(results) == 3
 
 
+def test_what_is_added_to_a_batch_is_not_refused_for_what_senders_gathered(tmp_path: Path) -> None:
+    executor = Executor()
+    settings = replace(SMALL, max_unwritten_bytes=1000)
+    store = opened(tmp_path, settings, soon=executor.soon, in_thread=executor.in_thread)
+    results: list[PutResult] = []
+    store.append(message(b"in flight"), lambda _: None)
+    executor.run_turn()
+    store.before_batch(lambda: store.append_all([message(b"outcome")], results.extend))
+    for _ in range(8):
+        store.append(message(b"x" * 300), lambda _: None)
+    executor.run()
+    assert [result.status for result in results] == [PutStatus.PUT_OK]
+    store.append(message(b"in flight"), lambda _: None)
+    executor.run_turn()
+    for _ in range(8):
+        store.append(message(b"x" * 300), lambda _: None)
+    store.append_all([message(b"late")], results.extend)
+    assert results[-1].status is PutStatus.SERVICE_NOT_AVAILABLE
+
+
 def put_count(results: list[PutResult]) -> int:
     return sum(result.status is PutStatus.PUT_OK for result in results)
 
