@@ -4,8 +4,8 @@
                   and goes to the disk before the senders of the one that came back are answered
     ASYNC_FLUSH   gather until the end of the turn → write → stored → answers; syncs come by timer
 
-A batch is written at once, into the system's memory, when its files are there; one that has to make a file is written
-in the thread. So what has to change threads for each batch is nothing but the sync.
+A batch is written at once, into the system's memory, when its files are there; one that has to make a file, or is
+large, is written in the thread. So what has to change threads for each batch is nothing but the sync.
 
 No waiting time: a lone message goes at once, a thousand at a time share one sync. All methods run on one thread, the
 reactor's; only ``write`` and ``sync`` may run in another. The one timer looks after a disk that does not answer.
@@ -22,6 +22,9 @@ from gateway.store.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")
+
+WRITTEN_AT_ONCE_BYTES = 8 * 1024 * 1024
+"""With SYNC_FLUSH a larger batch is written in the thread: copying it takes milliseconds, and nobody is answered."""
 
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """Runs a function at the end of this reactor turn."""
@@ -164,7 +167,7 @@ class GroupCommit:
             return
         if self._unwatch is None:
             self._watch(batch)
-        if not batch.has_its_files:
+        if not batch.has_its_files or batch.size > WRITTEN_AT_ONCE_BYTES:
             self._in_thread(lambda: self._write(batch), self._written)
             return
         try:

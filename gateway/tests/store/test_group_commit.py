@@ -10,7 +10,7 @@ from twisted.internet.task import Clock
 
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.files import RealFiles
-from gateway.store.group_commit import GroupCommit, in_this_thread, never
+from gateway.store.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, in_this_thread, never
 from gateway.store.group_commit import at_once as run_at_once
 from gateway.store.log_batch import LogBatch
 from gateway.store.mapped_file import MappedFile
@@ -265,6 +265,17 @@ def test_a_batch_that_has_to_make_a_file_is_written_in_the_thread() -> None:
     assert log.told == ["write 1", "hasty 1"]
     log.executor.work()()
     assert log.told == ["write 1", "hasty 1", "sync 1", "stored 1 with 1"]
+
+
+@pytest.mark.parametrize(("size", "written"), [(WRITTEN_AT_ONCE_BYTES, True), (WRITTEN_AT_ONCE_BYTES + 1, False)])
+def test_the_reactor_does_not_wait_for_a_large_batch(size: int, written: bool) -> None:
+    log = Log()
+    log.add()
+    log.group.gathering.end += size
+    log.executor.run_turn()
+    assert log.told == (["write 1"] if written else [])
+    log.executor.run()
+    assert log.told == ["write 1", "sync 1", "stored 1 with 1"]
 
 
 def test_what_was_gathered_while_the_thread_failed_to_write_goes_with_the_batch() -> None:
