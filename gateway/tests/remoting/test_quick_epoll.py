@@ -138,6 +138,32 @@ def test_a_call_of_a_thread_before_the_wait_keeps_the_reactor_from_waiting(piped
     assert pipe.writes == 0
 
 
+def test_a_call_of_a_thread_between_the_look_and_the_wait_ends_it() -> None:
+    class Looked(QuickEpollReactor):
+        """Is woken by another thread right after it has looked whether it was."""
+
+        woken = False
+
+        @property
+        def _is_woken(self) -> bool:
+            woken = self.woken
+            if not called and not self.threadCallQueue:
+                self.callFromThread(called.append, "in time")
+            return woken
+
+        @_is_woken.setter
+        def _is_woken(self, woken: bool) -> None:
+            self.woken = woken
+
+    called: list[str] = []
+    reactor: Any = Looked()  # type: ignore[no-untyped-call]
+    begin_s = time.monotonic()
+    reactor.doIteration(DEADLINE_S)
+    reactor.runUntilCurrent()
+    assert called == ["in time"]
+    assert time.monotonic() - begin_s < DEADLINE_S / 2
+
+
 def test_a_call_of_a_thread_during_the_wait_ends_it(piped: tuple[Any, Pipe]) -> None:
     reactor, pipe = piped
     called: list[str] = []

@@ -122,6 +122,18 @@ def test_units_are_held_only_where_their_file_goes_on(tmp_path: Path, length: in
     assert queue.write_held() is None
 
 
+def test_units_are_not_held_over_the_end_of_their_file_although_the_next_one_is_there(tmp_path: Path) -> None:
+    disk = Disk()
+    queue = _queue(tmp_path, disk)
+    queue.write_units(0, _units(0, 9))
+    disk.fail("write", f"{200:020d}", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        queue.write_units(9, _units(9, 2))
+    assert queue.starts == [0, 200]
+    assert not queue.hold_units(9, _units(9, 2))
+    assert (queue.max_offset, queue.write_held()) == (9, None)
+
+
 def test_so_many_batches_are_held_and_no_more(tmp_path: Path) -> None:
     queue = ConsumeQueue(QueueFiles(Disk(), tmp_path, (MAX_HELD + 2) * 20, 4), "T", 0)
     queue.write_units(0, _unit(0))
@@ -145,6 +157,25 @@ def test_held_units_that_found_no_room_are_held_on(tmp_path: Path) -> None:
     queue.hold_units(2, _unit(2))
     queue.write_held()
     assert (queue.max_offset, _loaded(tmp_path).max_offset) == (3, 3)
+
+
+def test_units_that_come_while_others_are_written_are_held_on(tmp_path: Path) -> None:
+    disk = Disk()
+    queue = _queue(tmp_path, disk)
+    queue.write_units(0, _unit(0))
+    queue.hold_units(1, _unit(1))
+
+    def hold_more(operation: str, _path: Path) -> None:
+        if operation == "write":
+            queue.hold_units(2, _unit(2))
+
+    disk.fault = hold_more
+    queue.write_held()
+    disk.fault = None
+    assert queue.read_units(0, 9) == queue.read_units_now(0, 9) == _units(0, 3)
+    assert _loaded(tmp_path).max_offset == 2
+    queue.write_held()
+    assert _loaded(tmp_path).max_offset == 3
 
 
 @pytest.mark.parametrize("forget", [ConsumeQueue.clear, ConsumeQueue.let_go])

@@ -23,6 +23,7 @@ from gateway.tests.store.small_store import (
     opened,
     put,
 )
+from wire.disk.consume_queue import UNIT
 
 PAGE = 4096
 ROOMY = replace(ASYNC, mapped_file_size_commit_log=1 << 20, max_message_size=1 << 18)
@@ -180,6 +181,18 @@ def test_units_that_are_written_while_others_are_synced_are_synced_by_the_next_f
     disk.calls.clear()
     assert store.flush()
     assert ("sync", queue_file) in disk.calls
+
+
+def test_a_unit_that_is_mended_while_it_is_held_stays_mended(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s", ASYNC)
+    put(store, b"first")
+    size = put(store, b"second").size
+    queue = store._queues.by_name["T", 0]
+    mended = UNIT.pack(size, size, 7)
+    store._queues.correct(queue, 1, mended)
+    assert store.flush()
+    assert queue.read_units(1, 1) == mended
+    assert killed(tmp_path / "s").joinpath(f"consumequeue/T/0/{0:020d}").read_bytes()[20:40] == mended
 
 
 def test_units_that_cannot_be_written_stop_acknowledging(tmp_path: Path) -> None:

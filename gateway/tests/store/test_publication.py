@@ -221,6 +221,26 @@ def test_many_senders_share_few_syncs(tmp_path: Path) -> None:
 # -- the next file ----------------------------------------------------------------------------------------------
 
 
+def test_a_batch_in_two_files_is_answered_when_both_are_synced_and_the_place_behind_it_with_them(
+    tmp_path: Path,
+) -> None:
+    executor, disk = Executor(), Disk()
+    store = opened(tmp_path, disk=disk, soon=executor.soon, in_thread=executor.in_thread)
+    executor.run()
+    results: list[PutResult] = []
+    for _ in range(3):
+        store.append(message(b"x" * 3000), results.append)
+    disk.calls.clear()
+    executor.run_turn()
+    while not results:
+        executor.work()()
+    first, second = log_file(tmp_path), log_file(tmp_path, LOG_FILE_BYTES)
+    log_calls = [(what, path) for what, path in disk.calls if path in (first, second)]
+    zeros = max(number for number, call in enumerate(log_calls) if call == ("write", second))
+    assert sorted(log_calls[zeros + 1 :]) == [("sync", first), ("sync", second)]
+    assert store._log.files.list[-1]._prepared_to == LOG_FILE_BYTES
+
+
 def test_the_next_file_is_made_in_the_thread_before_it_is_needed(tmp_path: Path) -> None:
     waiting = Waiting(tmp_path, AHEAD)
     following = log_file(tmp_path, LOG_FILE_BYTES)

@@ -71,6 +71,13 @@ def test_messages_are_what_the_batch_is_but_for_flag_body_and_properties() -> No
         assert message.property_map == {"a": str(number + 1)} == parse_properties(message.properties)
 
 
+@pytest.mark.parametrize("key", [b"A\x02TAGS\x01blue", b"A\x02UNIQ_KEY\x01B", b"A\x01" + b"B" * 9, b"\xff" * 11])
+def test_what_stands_in_the_place_of_a_key_is_not_taken_for_one(key: bytes) -> None:
+    raws = [b"UNIQ_KEY\x01" + one + b"\x02WAIT\x01true\x02" for one in (b"A" * len(key), key)]
+    run = MessageRun(batch(*[BatchPart(0, b"", raw) for raw in raws]))
+    assert told(run) == found(run)
+
+
 @pytest.mark.parametrize("raw", [b"", b"a\x01b", b"a\x01b\x02", b"UNIQ_KEY\x01own\x02TAGS\x01red\x02"])
 def test_messages_keep_the_property_strings_they_came_with(raw: bytes) -> None:
     run = MessageRun(batch(BatchPart(0, b"0", raw), outer={**OUTER, "KEYS": "all", "TAGS": "blue"}))
