@@ -134,6 +134,8 @@ class KeyIndex:
                 remarks.append(
                     f"index file {path} is not used: its size is not that of the configured slots and entries"
                 )
+            elif file.next_entry == FIRST_ENTRY:
+                self._files.unlink(path)  # made for entries that a crash took
             elif not clean and mark is not None and _is_cut_short(file, mark, log_end):
                 file.roll_back(mark.last_offset, mark.stored_at_ms)
                 self.index_files.append(file)
@@ -147,6 +149,9 @@ class KeyIndex:
         while rolled_back is not None and self.index_files[-1] is not rolled_back:
             # Made for what was forgotten; only in the newest file chains are taken up where they were cut.
             self._files.unlink(self.index_files.pop().path)
+        # What was deleted must not come back when a power failure follows: beside files made since, it would be
+        # believed. And those that stay may have been made by a process that was killed before their names were durable.
+        self._files.fsync_directory(self._paths.index)
         self._gaps = find_gaps(names, self.index_files, log_min)
         for gap in self._gaps:
             lost = ", ".join(str(self._paths.index / name) for name in gap.lost)
@@ -264,6 +269,8 @@ class KeyIndex:
         kinds = [key_entries(keyed), tag_entries(keyed)]
         if is_known is not None:
             kinds = [entries.without(is_known) for entries in kinds]
+        # A file begins with its first entry.
+        kinds = sorted((entries for entries in kinds if entries.hashes), key=lambda entries: entries.offsets[0])
         count = sum(len(entries.hashes) for entries in kinds)
         if not count:
             return
@@ -460,14 +467,11 @@ def _following(file: IndexFile) -> str:
 
 def _is_cut_short(file: IndexFile, mark: IndexMark, log_end: int) -> bool:
     """Whether a flush of the file was under way when the process ended: it has what the mark tells of, and more."""
-    grown = file.next_entry > FIRST_ENTRY and file.begin_offset <= mark.last_offset < file.end_offset
-    return grown and mark.scanned <= log_end
+    return file.begin_offset <= mark.last_offset < file.end_offset and mark.scanned <= log_end
 
 
 def _is_too_new(file: IndexFile, clean: bool, checkpoint_ms: int, mark: IndexMark | None, log_end: int) -> bool:
     """Whether a file may know what the log does not have, or lack slots for entries it has."""
-    if file.next_entry == FIRST_ENTRY:
-        return False
     if file.end_offset >= log_end:
         return True
     if clean:

@@ -280,7 +280,7 @@ class IndexFile:
         self.used_slots += previous.count(NO_ENTRY)
         self.dirty |= pages
         self.next_entry = first + count
-        self.end_offset = max(offsets)
+        self.end_offset = max(self.end_offset, max(offsets))  # tags come behind the keys of later messages
         self.end_ms = max(self.end_ms, max(stored_at_ms))
 
     def _chained(self, slots: memoryview, numbers: list[int]) -> Sequence[int]:

@@ -11,7 +11,6 @@ from contextlib import AbstractContextManager
 from itertools import groupby
 
 from gateway.store.index_file import IndexFile
-from wire.disk.index_file import FIRST_ENTRY
 
 
 class IndexGap:
@@ -57,7 +56,7 @@ def find_gaps(names: Mapping[str, bool], present: Sequence[IndexFile], log_min: 
 
     :param names: see ``index_names``; files made anew behind the last of them count as well.
     """
-    used = {file.path.name: file for file in present if file.next_entry > FIRST_ENTRY}
+    used = {file.path.name: file for file in present}
     missing = [name for name in names if name not in used]
     gaps = []
 

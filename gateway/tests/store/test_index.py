@@ -317,6 +317,46 @@ def test_a_roll_back_cut_short_anywhere_is_made_once_more(tmp_path: Path, write:
     _check(opened(killed(image), settings), 130)
 
 
+def test_files_made_for_entries_that_a_kill_took_cost_only_what_came_since_the_last_flush(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    store = opened(directory)
+    _fill(store, 30)
+    store.flush()
+    before = sorted(path.name for path in (directory / "index").iterdir())
+    _fill(store, 70, 30)
+    assert _found(store, "u99") == [b"99"]
+    assert len(list((directory / "index").iterdir())) > len(before) + 1, "made, and nothing is in them"
+    idle = opened(killed(directory), soon=Executor().soon)
+    assert len(list(idle._index._read_from(idle._index.scanned))) == 70
+    assert [file.path.name for file in idle._index.index_files] == before
+    _check(idle, 100)
+
+
+def test_files_that_a_start_deletes_are_gone_for_good_before_others_are_made(tmp_path: Path) -> None:
+    """Else a power failure brings them back, and a start rolls back the one that the checkpoint leads into: those
+    made in their place, which come behind it, are deleted then.
+    """
+    directory = tmp_path / "s"
+    store = opened(directory)
+    _fill(store, 21)
+    store.flush()
+    checkpoint = (directory / "checkpoint").read_bytes()
+    _fill(store, 60, 21)
+    store.flush()
+    image = killed(directory)
+    (image / "checkpoint").write_bytes(checkpoint)
+    disk = Disk()
+    store = opened(image, disk=disk)
+    _check(store, 81)
+    store.flush()
+    index = image / "index"
+    calls = [operation for operation, path in disk.calls if index in (path, path.parent)]
+    assert calls.count("unlink") == 3
+    last = len(calls) - 1 - calls[::-1].index("unlink")
+    assert calls.index("create") > last
+    assert calls[last + 1] == "sync"
+
+
 def test_a_flush_of_the_index_that_failed_is_made_up_for(tmp_path: Path) -> None:
     for part in ("/index/", "gateway-index", "checkpoint"):
         directory = tmp_path / part.strip("/").upper()
@@ -856,6 +896,33 @@ def test_a_switched_off_index_finds_nothing_and_makes_no_file(tmp_path: Path) ->
     assert _found(store, "all") == []
     store.close()
     assert list((tmp_path / "index").iterdir()) == []
+
+
+def test_a_file_is_kept_for_the_keys_of_messages_behind_the_last_one_with_a_tag(tmp_path: Path) -> None:
+    """Entries of tags come behind those of the keys of later messages that were indexed with them."""
+    store = opened(tmp_path)
+    put(store, message(b"first", KEYS="k", TAGS="x"))
+    for number in range(20):
+        put(store, message(b"%d" % number * 1000, KEYS=f"k{number}"))
+    assert _found(store, "k19") == [b"19" * 1000], "all are in one file"
+    put(store, message(b"last", KEYS=" ".join(f"l{number}" for number in range(60))))
+    assert _found(store, "l59") == [b"last"]
+    assert len(store._index.index_files) == 2
+    store.flush()
+    assert store._log.files.remove_first() is not None
+    store._checkpoint.begin_log(store.min_commit_log_offset)
+    store._index.remove_expired(store.min_commit_log_offset)
+    assert _found(store, "k19") == [b"19" * 1000]
+
+
+def test_a_message_with_a_tag_before_those_with_keys_is_found_by_its_time(tmp_path: Path) -> None:
+    clock = Clock()
+    store = opened(tmp_path, clock=clock)
+    put(store, message(b"tagged", TAGS="x"))
+    clock.now_ms += 5000
+    put(store, message(b"keyed", KEYS="k"))
+    found = store.query_by_key("T", "x", 9, 0, START_MS + 1000, KeyKind.TAG)
+    assert [message.body for message in found] == [b"tagged"]
 
 
 def test_what_has_no_keys_is_considered_at_once(tmp_path: Path) -> None:
