@@ -163,19 +163,14 @@ class GroupCommit:
             return
         batch = self.in_flight = self.restart()
         if self._sync is None:
-            in_this_thread(lambda: self._write(batch), self._done)
+            self._done(_failure_of(self._write, batch))
             return
         if self._unwatch is None:
             self._watch(batch)
         if not batch.has_its_files or batch.size > WRITTEN_AT_ONCE_BYTES:
             self._in_thread(lambda: self._write(batch), self._written)
             return
-        try:
-            self._write(batch)
-        except Exception as error:  # noqa: BLE001 - as if the thread had done it: the batch has failed
-            self._written(error)
-        else:
-            self._written(None)
+        self._written(_failure_of(self._write, batch))
 
     def _let_add(self) -> None:
         additions, self._additions = self._additions, []
@@ -193,7 +188,7 @@ class GroupCommit:
         self._let_add()
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
-            in_this_thread(lambda: self._write_and_sync(batch), self._done)
+            self._done(_failure_of(self._write_and_sync, batch))
 
     def stop_watching(self) -> None:
         """Take back the timer, when there is one (closing)."""
@@ -258,3 +253,12 @@ class GroupCommit:
             if batch is watched and batch.is_written:
                 self._overdue(batch)
             self._watch(batch)
+
+
+def _failure_of(work: Callable[[LogBatch], None], batch: LogBatch) -> Exception | None:
+    """What work in this thread came to, as a thread tells it: whatever went wrong, the batch has failed."""
+    try:
+        work(batch)
+    except Exception as error:  # noqa: BLE001 - a batch that stays in flight would hold up all others for ever
+        return error
+    return None

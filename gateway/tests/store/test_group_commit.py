@@ -256,6 +256,17 @@ def test_a_batch_that_cannot_be_written_has_failed_at_once() -> None:
     assert log.group.is_idle
 
 
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_batch_whose_write_meets_a_bug_has_failed_like_any_other(*, sync: bool) -> None:
+    log = Log(sync=sync, fails=ValueError("a bug"))
+    log.add()
+    log.executor.run_turn()
+    log.add()
+    log.group.write_now()
+    assert log.told == ["failed 1 and 0: a bug", "failed 3 and 0: a bug"]
+    assert log.group.is_idle
+
+
 def test_a_batch_that_has_to_make_a_file_is_written_in_the_thread() -> None:
     log = Log(makes_files=True)
     log.add(hasty=True)

@@ -13,6 +13,7 @@ import pytest
 from gateway.store.files import DiskSpace
 from gateway.store.get_result import GetStatus
 from gateway.store.put_result import PutResult, PutStatus, WaitFor, each_result
+from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,
@@ -321,6 +322,27 @@ def test_a_failing_sync_stops_acknowledging_for_good(tmp_path: Path) -> None:
     store.close()
     assert (tmp_path / "s" / "abort").exists(), "the next start is a recovery"
     assert bodies(opened(tmp_path / "s"))[0] == b"before"
+
+
+@pytest.mark.parametrize("settings", [SMALL, ASYNC])
+def test_a_write_that_fails_by_a_bug_is_answered_and_stops_acknowledging(
+    tmp_path: Path, settings: StoreSettings
+) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", settings, disk=disk)
+    put(store, b"before")
+
+    def bug(operation: str, path: Path) -> None:
+        if operation == "write" and "commitlog" in str(path):
+            raise ValueError("a bug")
+
+    disk.fault = bug
+    assert put(store, b"unsure").status is PutStatus.UNKNOWN_ERROR
+    disk.fault = None
+    assert put(store, b"later").status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert "a bug" in str(store.refusal)
+    assert store.close() is False
+    assert bodies(opened(tmp_path / "s", settings)) == [b"before"]
 
 
 def test_a_failing_timed_flush_stops_what_was_gathered_meanwhile(tmp_path: Path) -> None:
