@@ -332,11 +332,6 @@ class ConsumeQueues:
     # --- syncing -------------------------------------------------------------------------------------------------
 
     @property
-    def has_unsynced(self) -> bool:
-        """Whether there is something for ``sync`` to do."""
-        return bool(self._dirty)
-
-    @property
     def unsynced_files(self) -> int:
         """How many files ``sync`` has to bring to the disk."""
         return len(self._dirty) + len(self._shared.erased)

@@ -25,15 +25,12 @@ Told = Callable[[int], None]
 class LogWalk:
     """``run`` once; afterwards ``end`` is where it stopped and ``problem`` why, as in ``LogScan``.
 
-    ``collected_end``: below it all units are in ``collector``. ``unsynced_from``: as in ``LogScan``, and to be that of
-    the collector.
+    ``collected_end``: below it all units are in ``collector``, which also says how closely records are looked at.
     """
 
     __slots__ = (
-        "_check_crc",
         "_files",
         "_max_units",
-        "_unsynced_from",
         "collected_end",
         "collector",
         "end",
@@ -49,13 +46,9 @@ class LogWalk:
         limit: int | None,
         collector: UnitCollector,
         *,
-        check_crc: bool = True,
         max_units: int = MAX_COLLECTED_UNITS,
-        unsynced_from: int | None = None,
     ) -> None:
         self._files = files
-        self._unsynced_from = unsynced_from
-        self._check_crc = check_crc
         self._max_units = max_units
         self.collector = collector
         self.start = self.end = self.collected_end = start
@@ -91,12 +84,18 @@ class LogWalk:
 
     def _look_closer(self) -> bool:
         """Take one record that is large or odd, or a filler; False when none of these is here."""
-        before = self.end
-        scan = LogScan(self._files, before, self.limit, check_crc=self._check_crc, unsynced_from=self._unsynced_from)
+        before, collector = self.end, self.collector
+        scan = LogScan(
+            self._files,
+            before,
+            self.limit,
+            check_crc=collector.check_crc,
+            unsynced_from=collector.unsynced_from,
+        )
         message = next(iter(scan), None)
         if message is not None:
             try:
-                self.collector.add(message)
+                collector.add(message)
             except RecordError as error:
                 self.end, self.problem = message.commit_log_offset, str(error)
                 return False

@@ -87,7 +87,7 @@ class QueueMending:
             check_crc=False,
             light_queues=self._dispatch.light_queues,
         )
-        walk = LogWalk(self._log.files, start, limit, collector, check_crc=False)
+        walk = LogWalk(self._log.files, start, limit, collector)
         walk.run()
         if walk.end < limit:
             self._refuse(queue, wrong[0], walk)

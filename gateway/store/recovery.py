@@ -245,15 +245,7 @@ class Recovery:
             light_queues=self._dispatch.light_queues,
             unsynced_from=unsynced_from,
         )
-        walk = LogWalk(
-            self._log.files,
-            start,
-            limit,
-            collector,
-            check_crc=judging and only is None,
-            max_units=self._max_units,
-            unsynced_from=unsynced_from,
-        )
+        walk = LogWalk(self._log.files, start, limit, collector, max_units=self._max_units)
         walk.run(WalkProgress(walk, self._progress), stop_when_full=not judging)
         return walk
 

@@ -113,9 +113,9 @@ class UnitCollector:
         self._special_topics = special_topics
         self._only = only
         self._deleted = deleted or {}
-        self._check_crc = check_crc
+        self.check_crc = check_crc
         self._light_queues = light_queues
-        self._unsynced_from = _EVERYTHING if unsynced_from is None else unsynced_from
+        self.unsynced_from = unsynced_from
         self._queues: dict[tuple[bytes, int], QueueUnits] = {}  # by the topic's field in a record, its length included
         self._by_name: dict[QueueName, QueueUnits] = {}
         self._codes: dict[bytes, int] = {}
@@ -143,9 +143,10 @@ class UnitCollector:
         """
         view, end = memoryview(data), len(data)
         find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
-        find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self._check_crc
+        find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self.check_crc
         light_queues, inner_batch = self._light_queues, INNER_BATCH
-        most_properties, unsynced_from = MAX_PROPERTIES_BYTES, self._unsynced_from
+        most_properties = MAX_PROPERTIES_BYTES
+        unsynced_from = _EVERYTHING if self.unsynced_from is None else self.unsynced_from
         records = units = position = 0
         last_ms = self.last_stored_at_ms
         try:
