@@ -300,7 +300,8 @@ class ConsumeQueues:
             self._changed[queue] = None
 
     def forget(self, name: tuple[str, int]) -> None:
-        """A queue is of a deleted topic: remove what is left of it."""
+        """A queue is of a deleted topic: remove what is left of it, and what the list says."""
+        self.journal.is_current = False
         queue = self.by_name.pop(name, None)
         if queue is not None:
             queue.clear()

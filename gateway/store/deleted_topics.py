@@ -2,7 +2,8 @@
 
 Without it a recovery that reads messages from before a deletion would bring the topic back. A small file of ours: one
 line a topic with the commit log offset below which its messages are gone, and a checksum over all lines. It is synced
-before the queues are removed, and forgets what the log does not reach back to.
+before the queues are removed, and before a checkpoint says that all queues are on disk: those of a deleted topic may
+have got there never. It forgets what the log does not reach back to.
 
     #1 <crc32 of the lines>
     topic <tab> offset
@@ -23,7 +24,7 @@ MAX_TOPICS = 100_000
 
 
 class DeletedTopics:
-    """The file and its content; any thread may delete, one at a time.
+    """The file and its content; any thread may note and save.
 
     A file that cannot be read counts as empty: at worst a deleted topic comes back, no message is lost.
     """
@@ -32,7 +33,9 @@ class DeletedTopics:
         self._files = files
         self._paths = paths
         self._lock = Lock()
+        self._saving = Lock()
         self._offsets: dict[str, int] = {}
+        self._is_saved = True
 
     @property
     def offsets(self) -> Mapping[str, int]:
@@ -55,39 +58,68 @@ class DeletedTopics:
             return f"{path} is not used ({error}): messages of topics deleted just before may come back"
         return None
 
-    def delete(self, topic: str, log_end: int) -> None:
-        """All messages of a topic below an offset are gone; on disk when this returns.
+    def note(self, topic: str, log_end: int) -> None:
+        """All messages of a topic below an offset are gone; in memory until the next ``save``.
 
         :param log_end: what is stored; never beyond, or messages of a topic made anew would be taken for old ones.
-        :raises OSError: it could not be written.
         """
         with self._lock:
-            offsets = {**self._offsets, topic: log_end}
-            while len(offsets) > MAX_TOPICS:
-                del offsets[min(offsets, key=offsets.__getitem__)]
-            self._save(offsets)
+            self._offsets[topic] = log_end
+            self._is_saved = False
+
+    def take_back(self, topic: str, before: int | None) -> None:
+        """A topic was not deleted after all; it was before, up to another offset, or not."""
+        with self._lock:
+            if before is None:
+                self._offsets.pop(topic, None)
+            else:
+                self._offsets[topic] = before
+            self._is_saved = False
+
+    def save(self) -> None:
+        """Return when all that was noted is on disk; blocks.
+
+        :raises OSError: it could not be written; may be repeated.
+        """
+        with self._saving:
+            with self._lock:
+                if self._is_saved:
+                    return
+                for topic in sorted(self._offsets, key=self._offsets.__getitem__)[:-MAX_TOPICS]:
+                    del self._offsets[topic]
+                content, self._is_saved = _build(self._offsets), True
+            try:
+                self._write(content)
+            except OSError:
+                self._is_saved = False
+                raise
 
     def trim(self, log_min: int, log_end: int) -> None:
-        """Forget what the log does not have; what it lost with its end does not hold for what is written there next."""
+        """Forget what the log does not have; what it lost with its end does not hold for what is written there next.
+
+        On disk when this returns.
+
+        :raises OSError: it could not be written.
+        """
         with self._lock:
             ends = {topic: min(offset, log_end) for topic, offset in self._offsets.items()}
             kept = {topic: offset for topic, offset in ends.items() if offset > log_min}
             if kept != self._offsets:
-                self._save(kept)
+                self._offsets, self._is_saved = kept, False
+        self.save()
 
-    def _save(self, offsets: dict[str, int]) -> None:
+    def _write(self, content: bytes) -> None:
         files, target = self._files, self._paths.deleted_topics
         temporary = target.with_suffix(".new")
         files.unlink(temporary)
         fd = files.open(temporary, create=True)
         try:
-            files.pwrite(fd, _build(offsets), 0)
+            files.pwrite(fd, content, 0)
             files.fdatasync(fd)
         finally:
             files.close(fd)
         files.rename(temporary, target)
         files.fsync_directory(self._paths.root)
-        self._offsets = offsets
 
 
 def _build(offsets: Mapping[str, int]) -> bytes:

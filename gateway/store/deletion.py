@@ -31,6 +31,7 @@ from gateway.store.index import KeyIndex
 from gateway.store.mapped_file import MappedFile
 from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
+from gateway.store.queues_away import QueuesAway
 from gateway.store.retention import LogFileAge, expired_files, headroom_bytes
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
@@ -70,6 +71,7 @@ class Deletion:
         settings: StoreSettings,
         flush: Callable[[], object],
         checkpoint: CheckpointFile,
+        deleted_topics: DeletedTopics,
     ) -> None:
         self._flush = flush
         self._checkpoint = checkpoint
@@ -87,7 +89,8 @@ class Deletion:
         self._failed_ms = -settings.redelete_hanged_file_interval_ms
         self._index_min = 0  # the index knows of no deletion beyond this begin of the log
         self._one_topic = Lock()  # deletions of several topics may run in several threads
-        self.deleted_topics = DeletedTopics(files, paths)
+        self._away = QueuesAway(files, paths)
+        self.deleted_topics = deleted_topics
         self.keep_from: Callable[[], int | None] | None = None
         """Asked on the reactor's thread: a commit log offset from which on nothing may be deleted yet."""
 
@@ -240,70 +243,60 @@ class Deletion:
     def delete_topic(self, topic: str, in_thread: InThread, done: Deleted) -> None:
         """Delete the queues of a topic; ``done`` when that is on disk. To be called on the reactor's thread.
 
-        Their directory is moved away at once, so that the topic can be made anew while the old files go. A kill before
-        ``done`` may bring the topic back.
+        Their directory is moved away at once, so that the topic can be made anew while the old files go. After a crash
+        before ``done`` the topic is back as a whole, or the next start has finished its deletion.
         """
         if not any(queue.topic == topic for queue in self._queues):
             done(None)
             return
+        log_end = self._log.visible_end
+        before = self.deleted_topics.offsets.get(topic)
+        # First: a flush that misses the queues saves it.
+        self.deleted_topics.note(topic, log_end)
         try:
-            away = self._move_away(topic)
+            away = self._move_away(topic, log_end)
         except OSError as error:
+            self.deleted_topics.take_back(topic, before)
             done(error)
             return
-        log_end = self._log.visible_end
         in_thread(
-            lambda: self._remove_topic(topic, log_end, away),
+            lambda: self._remove_topic(topic, away),
             lambda result: done(result if isinstance(result, BaseException) else None),
         )
 
-    def _move_away(self, topic: str) -> list[Path]:
-        source = self._paths.consume_queue / topic
-        if not self._files.exists(source):  # no unit was written yet
-            self._queues.detach_topic(topic)
-            return []
-        self._files.make_directory(self._paths.deleted)
-        away = [self._free_name()]
-        self._files.rename(source, away[0])
+    def _move_away(self, topic: str, log_end: int) -> list[Path]:
+        away = self._away.move(topic, log_end)
         self._queues.detach_topic(topic)
-        extension = self._paths.consume_queue_extension / topic
-        if self._files.exists(extension):
-            away.append(self._free_name())
-            try:
-                self._files.rename(extension, away[1])
-            except OSError as error:  # the queue is gone: a new one of the name begins its extension anew
-                log.error("consume queue extension cannot be moved away", path=extension, error=str(error))
-                del away[1]
+        if not away:  # no unit was written yet
+            return away
+        try:
+            away += self._away.move_extension(topic)
+        except OSError as error:  # the queue is gone: a new one of the name begins its extension anew
+            log.error("consume queue extension cannot be moved away", topic=topic, error=str(error))
         return away
 
-    def _free_name(self) -> Path:
-        taken = self._files.list(self._paths.deleted)
-        return self._paths.deleted / str(1 + max((int(name) for name in taken if name.isdecimal()), default=0))
-
-    def _remove_topic(self, topic: str, log_end: int, away: Sequence[Path]) -> None:
+    def _remove_topic(self, topic: str, away: Sequence[Path]) -> None:
         with self._one_topic:
             # First: from here on no rebuilding brings a message back, whatever a crash leaves of the deletion.
-            self.deleted_topics.delete(topic, log_end)
+            self.deleted_topics.save()
             self._queues.journal.forget_topic(topic)  # a queue that is listed and gone is taken for lost
         directories = [self._paths.deleted, self._paths.consume_queue]
         if len(away) > 1:
             directories.append(self._paths.consume_queue_extension)
         for directory in directories:
             self._files.fsync_directory(directory)
-        for topic_directory in away:
-            self._remove_queues(topic_directory)
+        self._away.remove(away)
 
-    def remove_leftovers(self) -> None:
-        """Finish what a kill interrupted; blocks."""
-        for name in self._files.list(self._paths.deleted):
-            self._remove_queues(self._paths.deleted / name)
-
-    def _remove_queues(self, topic_directory: Path) -> None:
-        for queue in self._files.list(topic_directory):
-            for name in self._files.list(topic_directory / queue):
-                self._files.unlink(topic_directory / queue / name)
-            self._files.remove_directory(topic_directory / queue)
-        self._files.remove_directory(topic_directory)
+    def finish_interrupted(self) -> None:
+        """Finish the deletions of topics that a crash interrupted; blocks. Before the queues are loaded."""
+        for topic, log_end in self._away.topics().items():
+            # Later messages are of a topic made anew, earlier deletions are of the one before.
+            if log_end > self.deleted_topics.offsets.get(topic, -1):
+                self.deleted_topics.note(topic, log_end)
+        self.deleted_topics.save()
+        self._away.remove(self._away.leftovers())
+        # None of them may come back: when the log lost its end, what is stored there next is not of the deleted topic.
+        self._files.fsync_directory(self._paths.deleted)
 
 
 def _min_for(queue: ConsumeQueue, log_min: int) -> int | None:

@@ -18,6 +18,7 @@ from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile, Marks
 from gateway.store.commit_log import NO_SPACE, CommitLog
 from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.errors import WriteFailed
 from gateway.store.group_commit import InThread
 from gateway.store.index import KeyIndex
@@ -49,6 +50,7 @@ class Flushing:
         queues: ConsumeQueues,
         index: KeyIndex,
         checkpoint: CheckpointFile,
+        deleted_topics: DeletedTopics,
         lock: StoreLock,
         progress: StoreProgress,
         admission: Admission,
@@ -60,6 +62,7 @@ class Flushing:
         self._queues = queues
         self._index = index
         self._checkpoint = checkpoint
+        self._deleted_topics = deleted_topics
         self._lock = lock
         self._progress = progress
         self._admission = admission
@@ -171,6 +174,7 @@ class Flushing:
             try:
                 self._index.sync(index)
                 self._queues.list_changed(end)
+                self._deleted_topics.save()  # whose queues were not brought to the disk
                 self._checkpoint.save(
                     Marks(durable=visible, queues=end, index=index.mark),
                     log_stored_at_ms=stored_ms,
@@ -178,7 +182,7 @@ class Flushing:
                 )
             except OSError as error:
                 self._index.give_back(index)
-                self._judge("flush of index and checkpoint", error, NOT_WRITTEN)
+                self._judge("flush of index, lists and checkpoint", error, NOT_WRITTEN)
                 return False
             progress.saved_count = count
             return True

@@ -21,6 +21,7 @@ from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.deletion import Deleted, Deletion
 from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durable_offset import durable_max_offset
@@ -42,6 +43,7 @@ from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
+from gateway.store.queue_ends import QueueEnds
 from gateway.store.queue_mending import QueueMending
 from gateway.store.queue_reader import ChooseRecords, QueueReader
 from gateway.store.recovery import Progress, Recovery
@@ -103,6 +105,7 @@ class MessageStore:
             bit_map_of=bit_map_of if settings.enable_consume_queue_ext else None,
         )
         self._checkpoint = CheckpointFile(files, paths)
+        deleted = DeletedTopics(files, paths)
         self._dispatched_log = DispatchedLog(self._log, progress)
         self._index = KeyIndex(
             files,
@@ -119,6 +122,7 @@ class MessageStore:
             self._queues,
             self._index,
             self._checkpoint,
+            deleted,
             self._lock,
             progress,
             admission,
@@ -167,8 +171,8 @@ class MessageStore:
             settings,
             self._flushing.flush,
             self._checkpoint,
+            deleted,
         )
-        deleted = self.deletion.deleted_topics
         self.mend_queue = QueueMending(self._log, self._queues, self._dispatch, deleted, paths).mend
         figures.watch(self._log, progress, admission)
 
@@ -195,12 +199,16 @@ class MessageStore:
         make_directories(files, paths)
         self._lock.take()
         clean = not files.exists(paths.abort)
-        self.deletion.remove_leftovers()
+        deleted_remark = self.deletion.deleted_topics.load()
+        self.deletion.finish_interrupted()
         self._checkpoint.load()
         self._log.files.load()
         refuse_misplaced(self._log.files)
         self._appender.max_append_bytes = min(self._settings.max_record_bytes, self._log.largest_append)
-        remarks = [*self._log.files.remarks, *self._load_queues(clean)]
+        ends, same_run = self._listed_queues()
+        remarks = [*self._log.files.remarks, *self._load_queues(ends, nothing_lost=clean or same_run)]
+        if deleted_remark is not None:
+            remarks.append(deleted_remark)
         if log_is_new:
             remarks.append(f"{paths.commit_log} (storePathCommitLog) did not exist and was made")
         report = Recovery(
@@ -211,6 +219,8 @@ class MessageStore:
             dispatch=self._dispatch,
             checkpoint=self._checkpoint,
             clean=clean,
+            same_run=same_run,
+            listed_end=ends.log_end,
             max_copy_bytes=self._settings.max_tail_copy_bytes,
             progress=progress,
             deleted=self.deletion.deleted_topics,
@@ -236,13 +246,17 @@ class MessageStore:
         self._indexing.build_soon()
         return report
 
-    def _load_queues(self, clean: bool) -> list[str]:
+    def _listed_queues(self) -> tuple[QueueEnds, bool]:
+        """The queues as they were listed, and whether the same run of the system did that: then it lost nothing."""
         if self._checkpoint.is_foreign:  # another broker has served the directory since, and may have deleted topics
-            return self._queues.load()
-        ends, marks = self._queues.journal.load(), self._checkpoint.marks
+            return QueueEnds(), False
+        ends = self._queues.journal.load()
+        return ends, ends.system_run == self._files.system_run() != ""
+
+    def _load_queues(self, ends: QueueEnds, *, nothing_lost: bool) -> list[str]:
         # After a power failure a queue may have units of messages that the log lost: all of them are looked at.
-        is_all_there = clean or ends.system_run == self._files.system_run() != ""
-        untouched = is_all_there and marks is not None and marks.queues == ends.log_end
+        marks = self._checkpoint.marks
+        untouched = nothing_lost and marks is not None and marks.queues == ends.log_end
         return self._queues.load(ends, untouched=untouched)
 
     def _load_index(self, clean: bool, end_offset: int) -> list[str]:

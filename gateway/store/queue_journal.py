@@ -33,7 +33,7 @@ class QueueJournal:
         self._log_end = -1
         self._system_run = ""
         self.is_current = False
-        """Whether lines may be added: what the file says holds."""
+        """Whether lines may be added: what the file says holds. Else the next list replaces it."""
 
     def load(self) -> QueueEnds:
         """Read the file."""

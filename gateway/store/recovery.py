@@ -47,6 +47,9 @@ Progress = Callable[[int, int], None]
 class Recovery:
     """One recovery; everything it needs, and ``run``.
 
+    :param same_run: whether the system has been running since the store was written to, so that it lost nothing.
+    :param listed_end: the end of the log when the list of the queues was written, −1 when that is not known.
+    :param deleted: loaded.
     :param max_units: consume queue units gathered in memory at a time.
     """
 
@@ -60,9 +63,11 @@ class Recovery:
         dispatch: Dispatch,
         checkpoint: CheckpointFile,
         clean: bool,
+        same_run: bool,
+        listed_end: int,
         max_copy_bytes: int,
         progress: Progress | None,
-        deleted: DeletedTopics | None = None,
+        deleted: DeletedTopics,
         max_units: int = MAX_COLLECTED_UNITS,
     ) -> None:
         self._files = files
@@ -71,8 +76,10 @@ class Recovery:
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
+        self._same_run = same_run
+        self._listed_end = listed_end
         self._progress = progress
-        self._deleted = DeletedTopics(files, paths) if deleted is None else deleted
+        self._deleted = deleted
         self._max_units = max_units
         self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes, self._proven_durable_end)
         self._units = UnitWriter(queues)
@@ -89,9 +96,6 @@ class Recovery:
         report, commit_log, queues = self.report, self._log, self._queues
         self._refuse_missing_log()
         self._refuse_late_begin()
-        remark = self._deleted.load()
-        if remark is not None:
-            report.remarks.append(remark)
         start = report.start_offset = self._start()
         # The log is judged before anything is changed.
         walk = self._walk(start, None, None, unsynced_from=self._unsynced_from())
@@ -104,6 +108,7 @@ class Recovery:
             if marks is not None and start < marks.queues:
                 self._checkpoint.distrust_queues(start)
             queues.cut(start)
+        self._forget_deleted()
         if start <= commit_log.min_offset:
             self._clear(set(queues.lost), walk)  # this walk rebuilds them with all others
             self._apply(walk, None)
@@ -120,14 +125,20 @@ class Recovery:
         self._checkpoint.begin_log(commit_log.min_offset)
         return report
 
+    def _forget_deleted(self) -> None:
+        """Finish deletions of topics that were noted durably, and whose queues a power failure brought back."""
+        # Another broker may have cut the log, and stored other messages there.
+        deleted = {} if self._checkpoint.is_foreign else self._deleted.offsets
+        for queue in self._queues:
+            if queue.topic in deleted and 0 <= queue.covered_end() <= deleted[queue.topic]:
+                self._queues.forget((queue.topic, queue.queue_id))
+
     def _proven_durable_end(self) -> int:
         """Up to where the log was on disk when the list of the queues and the index files were written; −1: unknown.
 
         Another broker writes its index files whenever it likes.
         """
-        if self._checkpoint.is_foreign:
-            return -1
-        found = self._queues.journal.load().log_end
+        found = self._listed_end
         if self._checkpoint.marks is not None:
             ends = newest_end_offsets(self._files, self._paths)
             found = max([found, *(end for end in ends if end < self._log.files.end_offset)])
@@ -138,9 +149,7 @@ class Recovery:
         nobody knows what was durable.
         """
         marks = self._checkpoint.marks
-        if marks is None or self.report.clean:
-            return None
-        if self._queues.journal.load().system_run == self._files.system_run() != "":  # the process was killed
+        if marks is None or self.report.clean or self._same_run:
             return None
         return max(marks.durable, self._proven_durable_end())
 

@@ -13,7 +13,7 @@ def make_directories(files: FileLayer, paths: StorePaths) -> None:
 
     :raises OSError: something cannot be made or synced.
     """
-    wanted = (paths.root, paths.commit_log, paths.consume_queue, paths.index)
+    wanted = (paths.root, paths.commit_log, paths.consume_queue, paths.index, paths.deleted)
     made = {parent for directory in wanted for parent in _missing(files, directory)}
     for directory in wanted:
         files.make_directory(directory)

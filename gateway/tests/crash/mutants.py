@@ -226,7 +226,7 @@ def progress_ahead_of_the_disk(patch: Patch) -> None:
 
 def deletion_not_remembered(patch: Patch) -> None:
     """A topic's queues go, and nothing says that its messages in the log are of a deleted topic."""
-    patch(DeletedTopics, "delete", lambda self, topic, log_end: None)
+    patch(DeletedTopics, "note", lambda self, topic, log_end: None)
 
 
 def offsets_of_a_deleted_group_stay(patch: Patch) -> None:

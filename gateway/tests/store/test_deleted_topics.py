@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 from pathlib import Path
 
+import pytest
+
+from gateway.store import deleted_topics
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.message_store import MessageStore
 from gateway.store.paths import StorePaths
@@ -27,17 +31,52 @@ def _filled(directory: Path) -> MessageStore:
 
 def test_deletions_are_remembered_until_the_log_does_not_reach_back(tmp_path: Path) -> None:
     file = _file(tmp_path)
-    file.delete("A", 100)
-    file.delete("B", 200)
-    file.delete("A", 300)
+    for topic, log_end in (("A", 100), ("B", 200), ("A", 300)):
+        file.note(topic, log_end)
+        file.save()
     assert _file(tmp_path).offsets == {"A": 300, "B": 200}
     file.trim(200, 1000)
     assert _file(tmp_path).offsets == {"A": 300}
 
 
+def test_of_too_many_deletions_those_farthest_back_in_the_log_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deleted_topics, "MAX_TOPICS", 2)
+    file = _file(tmp_path)
+    for topic, log_end in (("A", 300), ("B", 100), ("C", 200)):
+        file.note(topic, log_end)
+    file.save()
+    assert _file(tmp_path).offsets == file.offsets == {"A": 300, "C": 200}
+
+
+def test_a_deletion_that_could_not_be_saved_is_saved_later(tmp_path: Path) -> None:
+    disk = Disk()
+    file = DeletedTopics(disk, StorePaths(tmp_path))
+    file.note("A", 300)
+    disk.fail("write", "gateway-deleted", errno.ENOSPC)
+    with pytest.raises(OSError, match="No space"):
+        file.save()
+    disk.fault = None
+    file.save()
+    assert _file(tmp_path).offsets == {"A": 300}
+
+
+def test_a_deletion_that_is_taken_back_leaves_what_was_before(tmp_path: Path) -> None:
+    file = _file(tmp_path)
+    file.note("A", 100)
+    file.note("A", 300)
+    file.note("B", 300)
+    file.save()
+    file.take_back("A", 100)
+    file.take_back("B", None)
+    file.save()
+    assert _file(tmp_path).offsets == {"A": 100}
+
+
 def test_what_the_log_lost_with_its_end_does_not_hide_what_is_written_there_next(tmp_path: Path) -> None:
     file = _file(tmp_path)
-    file.delete("A", 300)
+    file.note("A", 300)
     file.trim(0, 120)
     assert _file(tmp_path).offsets == {"A": 120}
     file.trim(0, 0)
@@ -45,7 +84,9 @@ def test_what_the_log_lost_with_its_end_does_not_hide_what_is_written_there_next
 
 
 def test_a_damaged_file_is_told_and_counts_as_empty(tmp_path: Path) -> None:
-    _file(tmp_path).delete("A", 300)
+    file = _file(tmp_path)
+    file.note("A", 300)
+    file.save()
     path = StorePaths(tmp_path).deleted_topics
     path.write_bytes(path.read_bytes().replace(b"300", b"301"))
     file = DeletedTopics(Disk(), StorePaths(tmp_path))

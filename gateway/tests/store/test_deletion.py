@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus
 from gateway.tests.store.small_store import (
+    ASYNC,
     GIB,
     LOG_FILE_BYTES,
     SMALL,
@@ -29,6 +31,7 @@ from gateway.tests.store.small_store import (
     overwrite,
     put,
     read_all,
+    small_store,
 )
 
 MUCH_LATER_MS = START_MS + 400 * 86_400_000
@@ -421,7 +424,7 @@ def test_a_topic_goes_at_once_and_its_files_in_a_thread_while_it_may_be_made_ane
     assert bodies(opened(killed(tmp_path / "s"))) == [b"new"]
 
 
-def test_a_kill_before_a_deletion_is_done_brings_the_topic_back_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_deletion_that_a_kill_interrupts_is_finished_by_the_next_start(tmp_path: Path) -> None:
     executor = Executor()
     store = opened(tmp_path / "s")
     for _ in range(3):
@@ -429,9 +432,118 @@ def test_a_kill_before_a_deletion_is_done_brings_the_topic_back_whole_or_not_at_
     store.close()
     store = opened(tmp_path / "s")
     store.delete_topic("T", executor.in_thread, lambda _: None)
-    again = opened(killed(tmp_path / "s"))
-    assert len(bodies(again)) in (0, 3)
+    put(store, b"new")
+    assert bodies(opened(killed(tmp_path / "s"))) == [b"new"]
     assert not list((tmp_path / "s-killed-0" / "deleted").iterdir()), "the next start tidies up"
+    assert bodies(opened(killed(tmp_path / "s-killed-0"))) == [b"new"]
+
+
+def test_messages_that_a_start_did_not_show_any_more_do_not_come_back_with_the_next_power_failure(
+    tmp_path: Path,
+) -> None:
+    executor = Executor()
+    store = opened(tmp_path / "s", ASYNC)
+    for _ in range(3):
+        put(store, b"old")
+    store.flush()
+    store.delete_topic("T", executor.in_thread, lambda _: None)
+    first = killed(tmp_path / "s")
+    (first / "gateway-queues").unlink()  # its last lines are lost with the power: nobody knows of the queue
+    again = opened(first, ASYNC)
+    assert bodies(again) == []
+    end = again.max_commit_log_offset
+    put(again, b"new")
+    again._queues.write_held()
+    second = killed(first, 1)
+    overwrite(log_file(second), end, bytes(500))  # the message is lost, and of the queue's file all but the name is
+    (second / "consumequeue" / "T" / "0" / f"{0:020d}").write_bytes(b"")
+    assert bodies(opened(second, ASYNC)) == []
+
+
+def test_what_is_left_of_a_deletion_is_gone_for_good_before_messages_are_taken(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s")
+    put(store, b"old")
+    store.delete_topic("T", Executor().in_thread, lambda _: None)
+    disk = Disk()
+    again = opened(killed(tmp_path / "s"), disk=disk)
+    away = tmp_path / "s-killed-0" / "deleted"
+    calls = [operation for operation, path in disk.calls if away in (path, *path.parents)]
+    assert calls == ["unlink", "sync"]
+    assert put(again, b"new").queue_offset == 0
+
+
+def test_a_flush_does_not_pass_over_the_queues_of_a_topic_that_is_being_deleted(tmp_path: Path) -> None:
+    """They never reached the disk, nor their way out; the checkpoint says that all queues did."""
+    executor = Executor()
+    store = opened(tmp_path / "s", ASYNC)
+    put(store, b"old")
+    store.delete_topic("T", executor.in_thread, lambda _: None)
+    store.flush()
+    image = killed(tmp_path / "s")
+    shutil.rmtree(image / "deleted")
+    again = opened(image, ASYNC)
+    assert bodies(again) == []
+    second = killed(image)
+    (second / "consumequeue" / "T" / "0").mkdir(parents=True)
+    (second / "consumequeue" / "T" / "0" / f"{0:020d}").write_bytes(b"")  # of a message that was lost
+    assert bodies(opened(second, ASYNC)) == []
+
+
+def test_a_topic_that_cannot_be_moved_away_is_not_deleted(tmp_path: Path) -> None:
+    class Stuck(Disk):
+        def rename(self, source: Path, target: Path) -> None:
+            if target.parent.name == "deleted":
+                raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(source))
+            super().rename(source, target)
+
+    store = opened(tmp_path / "s", disk=Stuck())
+    put(store, b"old")
+    with pytest.raises(PermissionError):
+        store.delete_topic("T")
+    store.flush()
+    assert bodies(store) == bodies(opened(killed(tmp_path / "s"))) == [b"old"]
+
+
+def test_a_noted_deletion_is_finished_also_when_a_power_failure_brings_the_queues_back(tmp_path: Path) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", disk=disk)
+    for _ in range(30):  # several files
+        put(store, b"old")
+    store.flush()
+    disk.fail("sync", "/deleted")
+    store.delete_topic("T", done=lambda _: None)
+    image = killed(tmp_path / "s")
+    (moved,) = (image / "deleted").iterdir()
+    moved.rename(image / "consumequeue" / "T")
+    again = opened(image)
+    assert bodies(again) == []
+    assert put(again, b"new").queue_offset == 0
+    assert bodies(opened(killed(image))) == [b"new"]
+
+
+def test_a_queue_that_is_listed_when_a_deletion_is_finished_is_listed_no_more(tmp_path: Path) -> None:
+    executor = Executor()
+    store = opened(tmp_path / "s")
+    put(store, b"old")
+    put(store, message(topic="U"))
+    store.close()
+    store = opened(tmp_path / "s")
+    store.delete_topic("T", executor.in_thread, lambda _: None)
+    again = opened(killed(tmp_path / "s"))
+    again.close()
+    third = small_store(tmp_path / "s-killed-0")
+    assert third.open().rebuilt_queues == 0
+    assert list(third.queues()) == [("U", 0)]
+
+
+def test_a_topic_whose_name_leaves_no_room_for_more_is_deleted_too(tmp_path: Path) -> None:
+    topic = "t" * 250
+    store = opened(tmp_path)
+    put(store, message(topic=topic))
+    store.flush()
+    store.delete_topic(topic)
+    assert list(store.queues()) == []
+    assert list((tmp_path / "deleted").iterdir()) == []
 
 
 def test_a_deletion_that_fails_says_so(tmp_path: Path) -> None:

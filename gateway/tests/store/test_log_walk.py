@@ -69,7 +69,7 @@ def test_a_log_with_more_units_than_memory_allows_is_recovered_whole(
         put(store, message(b"%d" % number * 50, queue_id=number % 2))
     directory = killed(tmp_path / "s")
     (directory / "checkpoint").unlink()
-    monkeypatch.setattr(Recovery.__init__, "__kwdefaults__", {"deleted": None, "max_units": 7})
+    monkeypatch.setattr(Recovery.__init__, "__kwdefaults__", {"max_units": 7})
     store = small_store(directory)
     report = store.open()
     assert (report.records, report.units) == (60, 60)

@@ -20,7 +20,7 @@ def test_the_parent_of_every_new_directory_is_synced(tmp_path: Path) -> None:
     root = tmp_path / "new" / "store"
     make_directories(disk, StorePaths(root, str(tmp_path / "other" / "log")))
     assert {tmp_path, tmp_path / "new", root, tmp_path / "other"} <= synced(disk)
-    assert sorted(path.name for path in root.iterdir()) == ["consumequeue", "index"]
+    assert sorted(path.name for path in root.iterdir()) == ["consumequeue", "deleted", "index"]
 
 
 def test_names_that_a_kill_left_unsynced_become_durable(tmp_path: Path) -> None:

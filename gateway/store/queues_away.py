@@ -1,0 +1,83 @@
+"""Queues of deleted topics on their way out.
+
+    deleted/<number>-<log offset>-<topic>    consume queues: the topic's messages below that offset are gone
+    deleted/<number>                         their extensions, which tell nothing
+
+A topic's queues are moved there as a whole, so this one rename is the deletion, and the new name remembers it: what a
+crash leaves of it is finished by the next start. Else that start would show the topic without its messages, and a
+later one, which has to make queues anew from the log, would show them again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths, is_topic_name
+
+MAX_NAME_BYTES = 255
+"""Longer names a file system does not take. A topic that makes one is not remembered by it."""
+
+
+class QueuesAway:
+    """The directory ``deleted``. One thread moves queues there, any removes them."""
+
+    def __init__(self, files: FileLayer, paths: StorePaths) -> None:
+        self._files = files
+        self._paths = paths
+
+    def move(self, topic: str, log_end: int) -> list[Path]:
+        """Move the consume queues of a topic here, deleted up to an offset of the log; where they are then, if any.
+
+        :raises OSError: they are where they were.
+        """
+        number = self._free_number()
+        name = f"{number}-{log_end}-{topic}"
+        if len(os.fsencode(name)) > MAX_NAME_BYTES:
+            name = str(number)
+        return self._move(self._paths.consume_queue / topic, name)
+
+    def move_extension(self, topic: str) -> list[Path]:
+        """Move their extensions here; where they are then, if there are any.
+
+        :raises OSError: they are where they were.
+        """
+        return self._move(self._paths.consume_queue_extension / topic, str(self._free_number()))
+
+    def _move(self, source: Path, name: str) -> list[Path]:
+        if not self._files.exists(source):
+            return []
+        target = self._paths.deleted / name
+        self._files.rename(source, target)
+        return [target]
+
+    def _free_number(self) -> int:
+        numbers = (name.partition("-")[0] for name in self._files.list(self._paths.deleted))
+        return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
+
+    def topics(self) -> dict[str, int]:
+        """The topics whose queues are here: the offset of the log up to which each is deleted."""
+        found: dict[str, int] = {}
+        for name in self._files.list(self._paths.deleted):
+            _, log_end, topic = [*name.split("-", 2), "", ""][:3]
+            if log_end.isdecimal() and topic and is_topic_name(topic):
+                found[topic] = max(int(log_end), found.get(topic, 0))
+        return found
+
+    def leftovers(self) -> list[Path]:
+        """All that is here."""
+        return [self._paths.deleted / name for name in self._files.list(self._paths.deleted)]
+
+    def remove(self, moved: Iterable[Path]) -> None:
+        """Remove what was moved here; blocks.
+
+        :raises OSError: some of it is still there.
+        """
+        for topic_directory in moved:
+            for queue in self._files.list(topic_directory):
+                for name in self._files.list(topic_directory / queue):
+                    self._files.unlink(topic_directory / queue / name)
+                self._files.remove_directory(topic_directory / queue)
+            self._files.remove_directory(topic_directory)
