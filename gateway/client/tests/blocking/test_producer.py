@@ -154,7 +154,13 @@ def test_a_start_that_fails_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPa
 
 def test_a_callback_may_not_block_the_thread_it_runs_on(broker: ScriptedBroker) -> None:
     errors: list[BaseException] = []
-    done = threading.Event()
+    done, has_callback = threading.Event(), threading.Event()
+
+    async def answer(request: RemotingCommand) -> RemotingCommand:
+        await asyncio.to_thread(has_callback.wait, 10)  # a result that is there already calls back at once, from here
+        return request.response(ResponseCode.SUCCESS, ext_fields=stored_at(0, 0))
+
+    broker.on(SEND, answer)
     with Producer("g", namesrv=broker.address) as producer:
 
         def send_again(_: object) -> None:
@@ -165,6 +171,7 @@ def test_a_callback_may_not_block_the_thread_it_runs_on(broker: ScriptedBroker) 
             done.set()
 
         producer.send_async(MESSAGE).add_done_callback(send_again)
+        has_callback.set()
         assert done.wait(10)
     assert "its own loop" in str(errors[0])
 
