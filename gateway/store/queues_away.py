@@ -54,14 +54,14 @@ class QueuesAway:
         return [target]
 
     def _free_number(self) -> int:
-        numbers = (name.partition("-")[0] for name in self._files.list(self._paths.deleted))
+        numbers = (path.name.partition("-")[0] for path in self.leftovers())
         return 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
 
     def topics(self) -> dict[str, int]:
         """The topics whose queues are here: the offset of the log up to which each is deleted."""
         found: dict[str, int] = {}
-        for name in self._files.list(self._paths.deleted):
-            _, log_end, topic = [*name.split("-", 2), "", ""][:3]
+        for path in self.leftovers():
+            _, log_end, topic = [*path.name.split("-", 2), "", ""][:3]
             if log_end.isdecimal() and topic and is_topic_name(topic):
                 found[topic] = max(int(log_end), found.get(topic, 0))
         return found

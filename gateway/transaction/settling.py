@@ -152,7 +152,6 @@ class Settling:
         self._refusals = Repeats(clock_ms)
         self._gathered: list[Decision] = []
         self._gathered_bytes = 0  # of the bodies of their messages
-        self._max_gathered_bytes = limits.settle_batch_bytes
         self._deciding: dict[int, Decision] = {}
         self._idle: list[Callable[[], None]] = []
         self._unstored: list[Decision] = []
@@ -334,7 +333,7 @@ class Settling:
         if message is not None:
             size = len(message.body)
             self._gathered_bytes += size
-            if self._gathered_bytes > self._max_gathered_bytes and self._gathered:
+            if self._gathered_bytes > self._limits.settle_batch_bytes and self._gathered:
                 self._flush()  # to where the log counts what waits for a slow disk
                 self._gathered_bytes = size
         self._gathered.append(decision)
