@@ -36,7 +36,7 @@ from gateway.tests.store.small_store import (
     put,
     small_store,
 )
-from wire.disk.index_file import ENTRY, IndexHead, IndexShape
+from wire.disk.index_file import ENTRY, FIRST_ENTRY, IndexHead, IndexShape
 from wire.message.flags import SysFlag
 from wire.message.java_hash import index_key_hash, unsigned_hash
 
@@ -904,10 +904,13 @@ def test_a_file_is_kept_for_the_keys_of_messages_behind_the_last_one_with_a_tag(
     put(store, message(b"first", KEYS="k", TAGS="x"))
     for number in range(20):
         put(store, message(b"%d" % number * 1000, KEYS=f"k{number}"))
-    assert _found(store, "k19") == [b"19" * 1000], "all are in one file"
-    put(store, message(b"last", KEYS=" ".join(f"l{number}" for number in range(60))))
-    assert _found(store, "l59") == [b"last"]
+    room = store._index._shape.entries - FIRST_ENTRY - 22
+    put(store, message(b"full", KEYS=" ".join(f"f{number}" for number in range(room))))
+    assert _found(store, "k19") == [b"19" * 1000]
+    put(store, message(b"last", KEYS="l"))
+    assert _found(store, "l") == [b"last"]
     assert len(store._index.index_files) == 2
+    assert store._index.index_files[0].is_full, "with the tag as its last entry"
     store.flush()
     assert store._log.files.remove_first() is not None
     store._checkpoint.begin_log(store.min_commit_log_offset)
