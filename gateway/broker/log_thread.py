@@ -19,12 +19,12 @@ Outcome = Callable[[Any], None]
 class LogThread:
     """Runs blocking functions one after the other and reports on the reactor thread.
 
-    :param after_each: called on the reactor thread after each report, to write out the answers it made.
+    :param carry_out: calls, on the reactor thread, an outcome with a value, and writes out the answers it made.
     """
 
-    def __init__(self, reactor: IReactorFromThreads, after_each: Callable[[], None]) -> None:
+    def __init__(self, reactor: IReactorFromThreads, carry_out: Callable[[Outcome, object], None]) -> None:
         self._reactor = reactor
-        self._after_each = after_each
+        self._carry_out = carry_out
         self._queue: SimpleQueue[tuple[Callable[[], object], Outcome] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="commit-log", daemon=True)
 
@@ -51,8 +51,4 @@ class LogThread:
                 value = error
             # What it holds, a whole batch, would be freed here while the next one waits to be synced.
             del task, work
-            self._reactor.callFromThread(self._report, outcome, value)
-
-    def _report(self, outcome: Outcome, value: object) -> None:
-        outcome(value)
-        self._after_each()
+            self._reactor.callFromThread(self._carry_out, outcome, value)

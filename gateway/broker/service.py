@@ -7,13 +7,13 @@ connections, answers for what came, everything durable, files closed. What the p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from gateway.broker.client_requests import register_client_requests
+from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
 from gateway.broker.log_thread import LogThread
 from gateway.broker.parts import BrokerParts
@@ -28,15 +28,12 @@ from gateway.remoting.thread_pool import in_thread_pool
 from gateway.remoting.turn_end import TurnEnd
 from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
-from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from gateway.broker.metrics_server import MetricsServer
     from gateway.clock import Milliseconds
-    from gateway.remoting.channel import Channel
     from gateway.settings import Settings
     from gateway.store.files import FileLayer
-    from wire.command import RemotingCommand
 
 log = EventLog("broker")
 
@@ -53,28 +50,6 @@ class NameServerNextDoor(Protocol):
 
     def direct_registration(self) -> NameServerLink:
         """The way in without a network."""
-
-
-class Door:
-    """Lets requests in until the broker stops; later ones are refused, so that clients try again elsewhere."""
-
-    def __init__(self, dispatch: Dispatch) -> None:
-        self._dispatch = dispatch
-        self._open = True
-
-    def close(self) -> None:
-        """Refuse requests from now on; answers to what we asked still come in."""
-        self._open = False
-
-    def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
-        """Carry out or refuse all commands of one read."""
-        if self._open:
-            self._dispatch.commands(channel, commands)
-            return
-        self._dispatch.commands(channel, [command for command in commands if command.is_response])
-        for command in commands:
-            if not (command.is_response or command.is_oneway):
-                channel.send(command.response(ResponseCode.SERVICE_NOT_AVAILABLE, "the broker is stopping"))
 
 
 class BrokerService:
@@ -94,17 +69,17 @@ class BrokerService:
     ) -> None:
         self._settings = settings
         self._reactor = reactor
-        self._turn_end = TurnEnd(reactor)
         self._flush_group = FlushGroup(reactor)
-        self._log_thread = LogThread(reactor, self._flush_group.flush)
+        self._turn_end = TurnEnd(reactor, self._flush_group)
+        self._log_thread = LogThread(reactor, self._flush_group.carry_out)
         self._dispatch = Dispatch()
         self._parts = BrokerParts(
             settings,
             reactor,
             clock,
-            soon=self._soon,
+            soon=self._turn_end.call,
             in_log_thread=self._log_thread.submit,
-            in_thread=in_thread_pool(reactor, self._flush_group.flush),
+            in_thread=in_thread_pool(reactor, self._flush_group.carry_out),
             listen_port=lambda: self._server.ports[0],
             read_queues=lambda topic: self._registration.read_queues(topic),
             files=files,
@@ -198,13 +173,6 @@ class BrokerService:
         from gateway.broker.metrics_server import MetricsServer  # twisted.web, for those who ask for it only
 
         return MetricsServer(self._parts.registry, self._settings, self._reactor)
-
-    def _soon(self, function: Callable[[], None]) -> None:
-        self._turn_end.call(partial(self._run_and_flush, function))
-
-    def _run_and_flush(self, function: Callable[[], None]) -> None:
-        function()
-        self._flush_group.flush()
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:

@@ -52,7 +52,7 @@ class ListeningNameServer:
         from gateway.remoting.thread_pool import in_thread_pool
 
         self._settings = settings
-        in_thread = in_thread_pool(reactor, lambda: self.service.server.flush())
+        in_thread = in_thread_pool(reactor, lambda done, value: self.service.server.flush_group.carry_out(done, value))
         self.service = NameServer(settings, wall_clock_ms, reactor, in_thread, near_brokers=near_brokers)
 
     @property

@@ -1,12 +1,13 @@
 """Channels with answers to write, written together once per reactor turn.
 
 Whoever completes a batch calls ``flush`` when its last answer is made: each channel is then written once,
-however many answers it got. Without such a call the group flushes itself in the next turn. While a channel's
-read is being dispatched the group is *held*: the read's own end flushes.
+however many answers it got. Without such a call the group flushes itself in the next turn. While a read is being
+dispatched, or something is carried out that may answer, the group is *held*: its end flushes, and no timer is needed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from gateway.remoting.reactor import TimeSource
@@ -39,6 +40,14 @@ class FlushGroup:
     def hold(self) -> None:
         """A read is being dispatched: do not schedule, ``flush`` follows."""
         self._held = True
+
+    def carry_out(self, function: Callable[..., object], *arguments: object) -> None:
+        """Call a function, then write out the answers it made; also when it fails."""
+        self._held = True
+        try:
+            function(*arguments)
+        finally:
+            self.flush()
 
     def flush_soon(self) -> None:
         """Flush at the end of this reactor turn."""

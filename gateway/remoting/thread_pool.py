@@ -9,15 +9,11 @@ InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` here."""
 
 
-def in_thread_pool(reactor: Any, after_each: Callable[[], None]) -> InThread:
+def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], object], None]) -> InThread:
     """An ``InThread`` on the reactor's pool.
 
-    :param after_each: called after each report, to write out the answers it made.
+    :param carry_out: calls ``done`` with a value, and writes out the answers it made.
     """
-
-    def report(done: Callable[[Any], None], value: object) -> None:
-        done(value)
-        after_each()
 
     def run(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         value: object
@@ -25,7 +21,7 @@ def in_thread_pool(reactor: Any, after_each: Callable[[], None]) -> InThread:
             value = work()
         except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
             value = error
-        reactor.callFromThread(report, done, value)
+        reactor.callFromThread(carry_out, done, value)
 
     def in_thread(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         reactor.callInThread(run, work, done)

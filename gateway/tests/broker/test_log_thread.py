@@ -39,8 +39,12 @@ class Running:
     def __init__(self) -> None:
         self.calls = Calls()
         self.seen: list[object] = []
-        self.thread = LogThread(cast(IReactorFromThreads, self.calls), lambda: self.seen.append("written out"))
+        self.thread = LogThread(cast(IReactorFromThreads, self.calls), self._carry_out)
         self.thread.start()
+
+    def _carry_out(self, outcome: Callable[[Any], None], value: object) -> None:
+        outcome(value)
+        self.seen.append("written out")
 
 
 @pytest.fixture

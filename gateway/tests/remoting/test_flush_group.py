@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from twisted.internet.task import Clock
 
 from gateway.remoting.flush_group import FlushGroup
@@ -52,6 +53,37 @@ def test_whoever_completes_a_batch_flushes_at_once_and_the_scheduled_flush_finds
     group.flush()
     clock.advance(0)
     assert channel.count == 1
+
+
+def test_what_is_carried_out_is_flushed_at_its_end_without_a_timer() -> None:
+    clock = Clock()
+    group, channel = FlushGroup(clock), Writes()
+    seen: list[int] = []
+
+    def answers(channel: Writes) -> None:
+        group.mark(channel)
+        seen.append(channel.count)
+
+    group.carry_out(answers, channel)
+    assert seen == [0]
+    assert channel.count == 1
+    assert clock.getDelayedCalls() == []
+
+
+def test_what_a_function_answered_before_it_failed_is_written() -> None:
+    clock = Clock()
+    group, channel = FlushGroup(clock), Writes()
+
+    def fails() -> None:
+        group.mark(channel)
+        raise RuntimeError("as asked")
+
+    with pytest.raises(RuntimeError, match="as asked"):
+        group.carry_out(fails)
+    assert channel.count == 1
+    group.mark(channel)
+    clock.advance(0)
+    assert channel.count == 2, "nothing holds the group any more"
 
 
 def test_after_a_hold_marks_are_scheduled_again() -> None:

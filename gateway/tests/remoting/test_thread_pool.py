@@ -17,8 +17,12 @@ class DirectReactor:
 
 def test_the_value_is_reported_and_then_the_answers_are_written_out() -> None:
     events: list[object] = []
-    in_thread = in_thread_pool(DirectReactor(), lambda: events.append("flush"))
-    in_thread(lambda: 42, events.append)
+
+    def carry_out(done: Any, value: object) -> None:
+        done(value)
+        events.append("flush")
+
+    in_thread_pool(DirectReactor(), carry_out)(lambda: 42, events.append)
     assert events == [42, "flush"]
 
 
@@ -28,5 +32,5 @@ def test_an_exception_is_reported_as_a_value() -> None:
     def fail() -> None:
         raise OSError(28, "No space left on device")
 
-    in_thread_pool(DirectReactor(), lambda: None)(fail, events.append)
+    in_thread_pool(DirectReactor(), lambda done, value: done(value))(fail, events.append)
     assert isinstance(events[0], OSError)
