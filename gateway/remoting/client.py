@@ -18,8 +18,9 @@ from twisted.python.failure import Failure
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
+from gateway.remoting.input import Commands
 from gateway.remoting.pending import CallFailed
-from gateway.remoting.protocol import Commands, RemotingProtocol
+from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.reactor import NetworkReactor
 from gateway.settings import Address, RemotingSettings
 from wire.command import RemotingCommand

@@ -12,29 +12,35 @@ import errno
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from twisted.internet import tcp
 from twisted.internet.interfaces import IConsumer, IPullProducer, IPushProducer, ITCPTransport, ITransport
-from zope.interface import implementer
+from zope.interface import classImplements
 
-MAX_SENT_AT_ONCE = 1024 * 1024
+MAX_SENT_AT_ONCE: Final = 1024 * 1024
 """After so many bytes other connections get their turn."""
-NOT_NOW = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
+NOT_NOW: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.ENOBUFS})
 """The kernel's buffer is full."""
 
 
-class Output(Protocol):
+class Output:
     """What a channel needs to know of its way out."""
 
-    blocked: bool
-    unsent_bytes: int
+    __slots__ = ("_on_drained", "blocked", "unsent_bytes")
+
+    def __init__(self, on_drained: Callable[[], None]) -> None:
+        self._on_drained = on_drained
+        self.blocked = False
+        self.unsent_bytes = 0
 
     def write(self, data: bytes) -> None:
         """Send; only to be called while not blocked."""
+        raise NotImplementedError
 
     def release(self) -> None:
         """Let go of the transport, so that it may close once its buffer is empty."""
+        raise NotImplementedError
 
 
 class DirectTransport(Protocol):
@@ -66,24 +72,22 @@ def send_without_delay(transport: ITransport) -> None:
         transport.setTcpNoDelay(True)
 
 
-@implementer(IPullProducer)
-class SocketOutput:
+class SocketOutput(Output):
     """Sends straight to the socket; registers as pull producer only while something is left over."""
 
-    __slots__ = ("_on_drained", "_rest", "_transport", "blocked", "unsent_bytes")
+    __slots__ = ("_rest", "_send", "_transport")
 
     def __init__(self, transport: DirectTransport, on_drained: Callable[[], None]) -> None:
+        super().__init__(on_drained)
         self._transport = transport
-        self._on_drained = on_drained
+        self._send = transport.getHandle().send
         self._rest = b""
-        self.blocked = False
-        self.unsent_bytes = 0
 
     def write(self, data: bytes) -> None:
         """Send; whatever the kernel does not take blocks this output until the reactor has sent it."""
         sent = data if len(data) <= MAX_SENT_AT_ONCE else memoryview(data)[:MAX_SENT_AT_ONCE]
         try:
-            taken = self._transport.getHandle().send(sent)
+            taken = self._send(sent)
         except OSError as error:
             if error.errno not in NOT_NOW:
                 self._end()
@@ -124,18 +128,15 @@ class SocketOutput:
         self._rest = b""
 
 
-@implementer(IPushProducer)
-class TransportOutput:
+class TransportOutput(Output):
     """Writes to any transport; blocked while the transport's own buffer is over its limit."""
 
-    __slots__ = ("_on_drained", "_transport", "blocked", "unsent_bytes")
+    __slots__ = ("_transport",)
 
     def __init__(self, transport: ITransport, on_drained: Callable[[], None]) -> None:
+        super().__init__(on_drained)
         self._transport = transport
-        self._on_drained = on_drained
-        self.blocked = False
-        self.unsent_bytes = 0
-        self._consumer.registerProducer(self, True)
+        self._consumer.registerProducer(cast(IPushProducer, self), True)
 
     @property
     def _consumer(self) -> IConsumer:
@@ -163,3 +164,8 @@ class TransportOutput:
 
     def stopProducing(self) -> None:  # noqa: N802 (Twisted's name)
         """The connection is lost."""
+
+
+# Not as decorators, with which classes are not compiled.
+classImplements(SocketOutput, IPullProducer)
+classImplements(TransportOutput, IPushProducer)

@@ -22,7 +22,8 @@ from gateway.errors import GatewayError
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
-from gateway.remoting.protocol import Commands, RemotingProtocol
+from gateway.remoting.input import Commands
+from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.reactor import NetworkReactor
 from gateway.settings import Address, RemotingSettings
 from gateway.telemetry.logs import EventLog
