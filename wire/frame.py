@@ -139,6 +139,7 @@ def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
 # --- JSON header --------------------------------------------------------------------------------------------
 
 
+_as_tuple: Final = astuple
 _LANGUAGES: Final[dict[str, int]] = {code.name: int(code) for code in LanguageCode}
 _LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
 
@@ -148,7 +149,7 @@ _OBJECT_START: Final = ord("{")
 def _parse_whole_header(decode: Callable[[bytes], Any], header: bytes, body: bytes) -> RemotingCommand | None:
     """None when it has to be read step by step."""
     try:
-        fields, code, flag, name, opaque, remark, _, version = astuple(decode(header))  # quicker than one by one
+        fields, code, flag, name, opaque, remark, _, version = _as_tuple(decode(header))  # quicker than one by one
         language = _LANGUAGES[name]
     except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
         return None

@@ -8,13 +8,14 @@ a day is forgotten.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
+    from gateway.store.put_result import PutOutcome
 
 FLOW_SAMPLE_MS = 10_000
 MAX_FLOWS = 10_000
@@ -26,14 +27,6 @@ _FIELDS = 4
 """Of a sample: its time, and the totals of messages, bytes and calls."""
 
 log = EventLog("flows")
-
-
-class Stored(Protocol):
-    """What is asked of stored messages, which are neighbours of one topic."""
-
-    topic: str
-    size: int
-    count: int
 
 
 class Amount(NamedTuple):
@@ -89,18 +82,18 @@ class Flows:
         self._sampled_ms = [clock_ms()] * len(_STEPS_MS)
         self._is_full = False
 
-    def stored(self, messages: Iterable[Stored]) -> set[str]:
+    def stored(self, outcomes: Sequence[PutOutcome]) -> set[str]:
         """Messages were stored. Neighbours mostly have the same topic, and are added up first. All their topics."""
         topics = set()
         topic, count, size = "", 0, 0
-        for message in messages:
-            if message.topic != topic:
+        for outcome in outcomes:
+            if outcome.topic != topic:
                 if count:
                     self._add(topic, count, size)
-                topic, count, size = message.topic, 0, 0
+                topic, count, size = outcome.topic, 0, 0
                 topics.add(topic)
-            count += message.count
-            size += message.size
+            count += outcome.count
+            size += outcome.size
         if count:
             self._add(topic, count, size)
         return topics

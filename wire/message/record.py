@@ -60,6 +60,7 @@ __all__ = [
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
+_crc32: Final = zlib.crc32
 _properties_bytes: Final = struct.Struct(">h")
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _PACK_BY_HOSTS: Final = {
@@ -317,7 +318,7 @@ def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset:
         head = pack(
             head_bytes + body_bytes + len(topic) + 2 + properties_bytes,
             magic,
-            zlib.crc32(body) & 0x7FFFFFFF,
+            _crc32(body) & 0x7FFFFFFF,
             message.queue_id,
             message.flag,
             queue_offset,

@@ -79,6 +79,7 @@ SPECIAL: Final = PLACING | {PropertyName.LITE_TOPIC, PropertyName.PRIORITY, Prop
 """Names of properties that make a message another than one of the type NORMAL, or send it elsewhere."""
 
 # Looked up for every message, which for an attribute of an enumeration takes as long as a call.
+_as_tuple: Final = astuple
 _LONG_NAMES: Final = int(RequestCode.SEND_MESSAGE)
 _NOT_ALLOWED: Final = NOT_ALLOWED_SEND_TOPICS
 _PUT_OK: Final = PutStatus.PUT_OK
@@ -228,7 +229,7 @@ class SendMessage:
                 form = SendMessageRequest if command.code == _LONG_NAMES else ShortSendMessageRequest
                 header = read_header(form, command)
             # All fields at once, which takes as long as reading two of them by name.
-            fields: Fields = astuple(header)
+            fields: Fields = _as_tuple(header)
             name, queue_id = fields[1], fields[4]
             topic = self._topics_by_name.get(name)
             if topic is None or topic.order or name in _NOT_ALLOWED:

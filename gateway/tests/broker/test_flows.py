@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gateway.broker.flows import DAY, FLOW_SAMPLE_MS, HOUR, MINUTE, Amount, Flows
+from gateway.store.put_result import PutOutcome, PutResult, PutStatus
+from wire.message.record import OutgoingMessage
 
 
-@dataclass
-class Message:
-    topic: str
-    size: int = 100
-    count: int = 1
+def stored(topic: str, size: int = 100) -> PutOutcome:
+    """A message of ``size`` bytes that was stored."""
+    message = OutgoingMessage(
+        topic=topic,
+        queue_id=0,
+        flag=0,
+        sys_flag=0,
+        born_at_ms=0,
+        born_host=bytes(8),
+        store_host=bytes(8),
+        reconsume_times=0,
+        prepared_transaction_offset=0,
+        body=b"",
+    )
+    return PutResult(PutStatus.PUT_OK, message, size=size)
 
 
 class Clock:
@@ -34,7 +44,7 @@ class Clock:
 
 def test_a_new_topic_is_counted_from_its_first_message_on() -> None:
     clock = Clock()
-    topics = clock.flows.stored([Message("t"), Message("t"), Message("u", 7)])
+    topics = clock.flows.stored([stored("t"), stored("t"), stored("u", 7)])
     assert topics == {"t", "u"}
     clock.now_ms += 500
     assert clock.into("t", MINUTE) == Amount(2, 200, 2, 500)
@@ -44,9 +54,9 @@ def test_a_new_topic_is_counted_from_its_first_message_on() -> None:
 
 def test_each_window_forgets_what_is_older() -> None:
     clock = Clock()
-    clock.flows.stored([Message("t")] * 10)
+    clock.flows.stored([stored("t")] * 10)
     clock.wait(30)
-    clock.flows.stored([Message("t")] * 5)
+    clock.flows.stored([stored("t")] * 5)
     clock.wait(40)
     assert clock.into("t", MINUTE).messages == 5
     clock.wait(60)
@@ -70,7 +80,7 @@ def test_the_rate_of_a_group_is_that_of_the_last_minute() -> None:
 
 def test_what_was_idle_for_a_day_is_forgotten() -> None:
     clock = Clock()
-    clock.flows.stored([Message("t")])
+    clock.flows.stored([stored("t")])
     clock.flows.given("t", "g", 1, 100)
     clock.wait(23 * 3600)
     assert clock.flows.into("t") is not None
@@ -81,7 +91,7 @@ def test_what_was_idle_for_a_day_is_forgotten() -> None:
 
 def test_only_so_many_topics_and_groups_are_counted() -> None:
     flows = Flows(lambda: 0, max_flows=2)
-    flows.stored([Message("t"), Message("u"), Message("v"), Message("t")])
+    flows.stored([stored("t"), stored("u"), stored("v"), stored("t")])
     flows.given("t", "g", 1, 100)
     flow = flows.into("t")
     assert flow is not None
