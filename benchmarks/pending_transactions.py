@@ -30,6 +30,7 @@ from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings
+from gateway.transaction.check_service import GATHER_MS
 from gateway.transaction.half_messages import half_of
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.transactions import Transactions
@@ -66,7 +67,6 @@ class Producer:
     """A living connection: frames every check, as a channel does, and answers that it does not know."""
 
     remote = "127.0.0.1", 40_000
-    remote_text = "127.0.0.1:40000"
     closed = False
 
     def __init__(self) -> None:
@@ -278,7 +278,7 @@ def checks_a_second(broker: Broker) -> tuple[float, int]:
     def work() -> int:
         begun = producer.checks
         while producer.checks - begun < SAMPLE:
-            broker.clock.advance(0.001)
+            broker.clock.advance(GATHER_MS / 1_000)
             for offset in producer.asked:
                 broker.transactions.checked(offset, knows=False)
             producer.asked.clear()

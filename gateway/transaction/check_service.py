@@ -28,6 +28,7 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked, LogAccess, ProducerChoice
 from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.pending import Pending
+from gateway.transaction.recent_halves import RecentHalves
 from gateway.transaction.settling import Settling
 from gateway.transaction.states import State
 from gateway.transaction.verdict import Act, HalfFacts, verdict
@@ -42,6 +43,10 @@ log = EventLog("transaction")
 
 WATCH_MS = 1_000
 """How often overdue answers, parked groups and old half messages are looked at while there are any."""
+GATHER_MS = 10
+"""Answers make room for further checks: those that come in this time make it together. A turn for each of them cost
+more than the check it sends.
+"""
 MAX_PRODUCERS_TRIED = 8
 MAX_DUE_A_TURN = 20_000
 """Half messages that become due together are taken out in parts of this size: a turn stays short."""
@@ -79,12 +84,14 @@ class CheckService:
         settling: Settling,
         journal: CheckJournal,
         counts: TransactionCounts,
+        recent: RecentHalves,
         host: bytes,
         in_thread: InThread,
         broker_name: str | None = None,
     ) -> None:
         self._broker_name = broker_name
         self._reader = HalfReader(store, in_thread)
+        self._recent = recent
         self._producers = producers
         self._reactor = reactor
         self._clock_ms = clock_ms
@@ -101,8 +108,8 @@ class CheckService:
         self._wake_at_ms = 0
         self._running = False
         self._next_old_ms = 0
-        self.asked: Lately[str] = Lately(MAX_REMEMBERED_ASKED)
-        """The producer that got the last check of a half message, by half offset."""
+        self.asked: Lately[tuple[str, int]] = Lately(MAX_REMEMBERED_ASKED)
+        """Address and port of the producer that got the last check of a half message, by half offset."""
 
     def start(self) -> None:
         """Begin to check."""
@@ -152,7 +159,7 @@ class CheckService:
     def answered(self, offset: int, *, knows: bool) -> None:
         """A producer answered a check, with an outcome or without one."""
         if self._turns.answered(offset, knows=knows) and self._turns.is_waiting and not self._reader.is_busy:
-            self._wake_in(0)
+            self._wake_in(GATHER_MS)
 
     # -- one turn -------------------------------------------------------------------------------------------
 
@@ -209,13 +216,15 @@ class CheckService:
         """Read half messages in one batch, and go on with them now or in a later turn."""
         if not offsets:
             return
+        in_this_turn = True
 
         def have_read(found: list[Found]) -> None:
             done(found)
-            if self._running:
+            if self._running and not in_this_turn:
                 self._end_turn()
 
         self._reader.read([self._pending.place(offset) for offset in offsets], have_read)
+        in_this_turn = False
 
     def _check(self, chosen: list[Chosen], found: list[Found]) -> None:
         """Ask about those that were read, in the order of their turns."""
@@ -256,6 +265,7 @@ class CheckService:
         elif decision.act is Act.DISCARD:
             self._settling.discard(half, checks, decision.reason)
         elif self._ask(group, half):
+            self._recent.keep_asked(half)  # the answer needs it
             self._turns.sent(group, offset, now_ms)
             self._counts.checks_sent.value += 1
             self._later(offset, now_ms, checks + 1, group.patience)
@@ -300,7 +310,7 @@ class CheckService:
             if producer is None:
                 return False
             if producer.notify(RequestCode.CHECK_TRANSACTION_STATE, header, body):
-                self.asked.put(half.queue_offset, producer.remote_text)
+                self.asked.put(half.queue_offset, producer.remote)
                 return True
             tried.append(producer)
         return False

@@ -95,8 +95,8 @@ class Asked(Protocol):
     """A connection that can be asked for an outcome."""
 
     @property
-    def remote_text(self) -> str:
-        """``host:port`` of the producer."""
+    def remote(self) -> tuple[str, int]:
+        """Address and port of the producer."""
 
     def notify(self, code: int, header: Header | None = None, body: bytes = b"") -> bool:
         """Send a one-way request; False when it cannot be sent now."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from gateway.clock import Milliseconds
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.settings import Address
 from gateway.store.get_result import GetStatus
 from gateway.transaction.check_service import CheckService
 from gateway.transaction.check_turns import CheckTurns
@@ -119,10 +120,11 @@ class Overview:
         """One half message, pending or not."""
         state = self._outcomes.state(offset)
         source = self._settling.sources.get(offset)
+        asked = self._checks.asked.get(offset)
         facts = {
             "offset": offset,
             "state": state,
-            "asked": self._checks.asked.get(offset) or "",
+            "asked": "" if asked is None else str(Address(*asked)),
             "conflicts": self._settling.conflicts.get(offset) or 0,
             "decided_by": "" if source is None else source_text(source),
         }

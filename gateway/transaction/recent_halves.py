@@ -1,7 +1,8 @@
 """Half messages stored a moment ago, kept as they are: most outcomes come while theirs is still here.
 
-A commit then needs neither to read the record from the log nor to parse it. A copy beside the log and nothing
-more: what is not here is read there. The oldest go first when the limit is reached.
+A commit then needs neither to read the record from the log nor to parse it. One that was read for a check is kept
+as well, since the answer follows in a moment. A copy beside the log and nothing more: what is not here is read there.
+The oldest go first when the limit is reached.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class RecentHalves:
         self._largest = limit_bytes // LARGEST_SHARE
         self._bytes = 0
         # Ordered: a plain dictionary looks for its first entry past all that were taken out, 10 µs when it is full.
-        self._kept: OrderedDict[int, Dispatched] = OrderedDict()
+        self._kept: OrderedDict[int, Dispatched | StoredMessage] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -50,21 +51,36 @@ class RecentHalves:
         kept = self._kept
         kept[stored.queue_offset] = stored
         self._bytes += size + ENTRY_BYTES
+        if self._bytes > self._limit:
+            self._drop_oldest()
+
+    def keep_asked(self, half: StoredMessage) -> None:
+        """A producer was asked about a half message; nothing happens when it is kept already."""
+        offset, size = half.queue_offset, half.total_size
+        if size > self._largest or offset in self._kept:
+            return
+        self._kept[offset] = half
+        self._bytes += size + ENTRY_BYTES
+        self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
         while self._bytes > self._limit:
-            _, oldest = kept.popitem(last=False)
-            self._bytes -= oldest.size + ENTRY_BYTES
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= _size(oldest) + ENTRY_BYTES
 
     def forget(self, half_offset: int) -> None:
         """It is settled."""
         stored = self._kept.pop(half_offset, None)
         if stored is not None:
-            self._bytes -= stored.size + ENTRY_BYTES
+            self._bytes -= _size(stored) + ENTRY_BYTES
 
     def find(self, half_offset: int, commit_log_offset: int) -> StoredMessage | None:
         """The half message at these two offsets as a reader of the log would get it; None when it is not kept."""
         stored = self._kept.get(half_offset)
         if stored is None or stored.commit_log_offset != commit_log_offset:
             return None
+        if isinstance(stored, StoredMessage):
+            return stored
         message = stored.message
         body = message.body
         return StoredMessage(
@@ -90,3 +106,7 @@ class RecentHalves:
             message.properties,
             message.property_map,
         )
+
+
+def _size(entry: Dispatched | StoredMessage) -> int:
+    return entry.total_size if isinstance(entry, StoredMessage) else entry.size

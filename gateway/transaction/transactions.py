@@ -159,6 +159,7 @@ class Transactions:
             settling=self._settling,
             journal=self._journal,
             counts=self.counts,
+            recent=self._recent,
             host=host,
             in_thread=in_thread,
             broker_name=broker_name,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from gateway.transaction.limits import TransactionLimits
 
@@ -29,17 +30,24 @@ class Verdict:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class HalfFacts:
-    """What is known of a half message. Times in epoch milliseconds by the broker's clock.
+    """What is known of a half message. Times in epoch milliseconds by the broker's clock. A plain class: one is made
+    for every check.
 
     :param due_at_ms: when it may be checked: after its immunity, then an interval after each check.
     :param checks: how many checks reached a producer.
     """
 
-    stored_at_ms: int
-    due_at_ms: int
-    checks: int
+    __slots__ = ("checks", "due_at_ms", "stored_at_ms")
+
+    def __init__(self, stored_at_ms: int, due_at_ms: int, checks: int) -> None:
+        self.stored_at_ms = stored_at_ms
+        self.due_at_ms = due_at_ms
+        self.checks = checks
+
+
+_TOO_YOUNG: Final = Verdict(Act.TOO_YOUNG)
+_CHECK: Final = Verdict(Act.CHECK)
 
 
 def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> Verdict:
@@ -47,10 +55,10 @@ def verdict(half: HalfFacts, limits: TransactionLimits, now_ms: int) -> Verdict:
     if now_ms - half.stored_at_ms > limits.max_age_ms:
         return Verdict(Act.DISCARD, f"older than {_duration(limits.max_age_ms)} without an outcome")
     if now_ms < half.due_at_ms:
-        return Verdict(Act.TOO_YOUNG)
+        return _TOO_YOUNG
     if half.checks >= limits.check_max:
         return Verdict(Act.DISCARD, f"no outcome after {half.checks} checks")
-    return Verdict(Act.CHECK)
+    return _CHECK
 
 
 def immunity_ms(text: str | None, limits: TransactionLimits) -> int:

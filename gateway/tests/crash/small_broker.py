@@ -120,7 +120,7 @@ def _done(work: Callable[[], object], on_result: Callable[[object], None]) -> Ca
 class SilentProducer:
     """Takes every check and never answers."""
 
-    remote_text = "127.0.0.1:1"
+    remote = "127.0.0.1", 1
 
     def notify(self, code: int, header: object = None, body: bytes = b"") -> bool:
         """See ``Asked``."""

@@ -13,6 +13,8 @@ import pytest
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, Producer, World, in_thread
+from gateway.transaction.check_journal import RECORD_BYTES
+from gateway.transaction.check_service import GATHER_MS
 from gateway.transaction.half_messages import DISCARD_REASON, half_of
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
@@ -76,8 +78,35 @@ def test_only_so_many_checks_are_in_flight_and_answers_make_room(world: World) -
     assert len(producer.checks) == LIMITS.checks_in_flight
     for half in halves[:5]:
         world.end(half, UNKNOWN, from_check=True)
+    world.wait(0.1)
     assert len(producer.checks) == LIMITS.checks_in_flight + 5
     assert world.transactions.counts.checks_unknown.value == 5
+
+
+def test_answers_of_a_moment_make_room_together(world: World) -> None:
+    producer = world.connect("g")
+    halves = [world.send(f"k{number}") for number in range(20)]
+    world.wait(6.5)
+    journal = world.directory / "checks"
+    written = journal.stat().st_size
+    for half in halves[:3]:
+        world.end(half, UNKNOWN, from_check=True)
+        assert len(producer.checks) == LIMITS.checks_in_flight, "no turn for each of them"
+    world.clock.advance(GATHER_MS / 1_000)
+    assert len(producer.checks) == LIMITS.checks_in_flight + 3
+    assert journal.stat().st_size == written + 3 * RECORD_BYTES
+
+
+def test_the_answer_to_a_check_needs_no_second_read_of_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path, limits=replace(LIMITS, recent_half_bytes=40_000))  # some fifteen of them
+    world.connect("g")
+    halves = [world.send(f"k{number}") for number in range(40)]
+    assert world.transactions.recent(halves[0].queue_offset, halves[0].commit_log_offset) is None
+    world.wait(6.5)
+    monkeypatch.setattr(world.log, "message_at", None)
+    for half in halves[: LIMITS.checks_in_flight]:
+        world.end(half, COMMIT, from_check=True)
+    assert world.finals() == [f"k{number}" for number in range(LIMITS.checks_in_flight)]
 
 
 def test_unanswered_checks_make_room_after_a_while(world: World) -> None:

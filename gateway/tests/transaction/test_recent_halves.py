@@ -8,6 +8,7 @@ from gateway.store.put_result import PutResult
 from gateway.tests.transaction.world import COMMIT, World
 from gateway.transaction.half_messages import half_of
 from gateway.transaction.recent_halves import ENTRY_BYTES, RecentHalves
+from wire.message.record import StoredMessage
 
 
 def test_what_is_kept_says_the_same_as_its_record(tmp_path: Path) -> None:
@@ -75,6 +76,48 @@ def test_a_record_that_is_large_beside_the_limit_is_not_kept(tmp_path: Path) -> 
     kept = RecentHalves(1_000_000)
     kept.keep(stored(world, 1, 20_000))
     assert len(kept) == 0
+
+
+def read_back(world: World, place: PutResult) -> StoredMessage:
+    message = world.log.message_at(place.commit_log_offset)
+    assert message is not None
+    return message
+
+
+def test_one_that_was_asked_about_counts_as_much_as_one_that_was_stored(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    places = [world.send(f"k{number:02}") for number in range(30)]
+    kept = RecentHalves(64 * (places[0].size + ENTRY_BYTES))
+    for place in places:
+        kept.keep(place)
+    account = kept.kept_bytes
+    kept.keep_asked(read_back(world, places[0]))
+    assert kept.kept_bytes == account, "it is kept already"
+    kept.forget(0)
+    half = read_back(world, places[0])
+    kept.keep_asked(half)
+    assert kept.kept_bytes == account
+    assert kept.find(0, half.commit_log_offset) is half
+    assert kept.find(0, half.commit_log_offset + 1) is None
+    for number in range(30):
+        kept.forget(number)
+    assert (len(kept), kept.kept_bytes) == (0, 0)
+
+
+def test_those_asked_about_go_at_the_limit_as_well(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    places = [world.send(f"k{number:02}") for number in range(80)]
+    kept = RecentHalves(64 * (places[0].size + ENTRY_BYTES))
+    for place in places:
+        kept.keep_asked(read_back(world, place))
+    assert len(kept) == 64
+    assert kept.find(15, places[15].commit_log_offset) is None
+    for number in range(80):
+        kept.forget(number)
+    assert kept.kept_bytes == 0
+    nothing = RecentHalves(0)
+    nothing.keep_asked(read_back(world, places[0]))
+    assert len(nothing) == 0
 
 
 def test_a_commit_of_a_forgotten_one_reads_the_log(tmp_path: Path) -> None:

@@ -49,7 +49,6 @@ class Producer:
 
     def __init__(self, name: str = "p1") -> None:
         self.remote = name, 1
-        self.remote_text = f"{name}:1"
         self.takes = True
         self.closed = False
         self.checks: list[tuple[CheckTransactionStateRequest, StoredMessage]] = []
