@@ -1,12 +1,13 @@
 """The servers of a process, as ``run`` starts and stops them.
 
 Here the constructors are called; what a server needs to be handed (clock, reactor, a way into threads) is
-put in here and nowhere else. A server's code is imported when it is made.
+put in here and nowhere else. A server's code is imported when it is made, and it is made when the ones before it
+run: the broker is most of the code, and what clients ask the name server meanwhile waits instead of being refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gateway.clock import wall_clock_ms
@@ -70,25 +71,29 @@ class ListeningNameServer:
             await self.service.stopService()
 
 
-def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> list[Part]:
-    """The servers of a role, in the order of their start; GatewayError when one cannot be made."""
+def make_parts(role: Role, settings: Settings, reactor: Any, files: FileLayer | None = None) -> Iterator[Part]:
+    """The servers of a role, in the order of their start; each is to be started before the next is asked for.
+
+    :raises GatewayError: one cannot be made.
+    """
     _check_root(settings)
-    parts: list[Part] = []
     name_server = None
     if role is not Role.BROKER:
         listening = ListeningNameServer(settings, reactor)
         name_server = listening.service
-        parts.append(Part("nameserver", listening))
+        yield Part("nameserver", listening)
     if role is not Role.NAMESERVER:
-        # A name server alone stays small: the broker is most of the code.
+        # A name server alone stays small, and one beside a broker listens this much earlier.
         from gateway.broker.service import BrokerService
 
-        parts.append(Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files)))
-    return parts
+        yield Part("broker", BrokerService(settings, reactor, wall_clock_ms, name_server, files))
 
 
-def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: Any) -> list[Part]:
-    """A name server, and brokers in processes of their own; GatewayError when one cannot be made."""
+def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: Any) -> Iterator[Part]:
+    """A name server, and brokers in processes of their own; to be taken as from ``make_parts``.
+
+    :raises GatewayError: one cannot be made.
+    """
     from gateway.cli.broker_processes import BrokerProcesses
 
     _check_root(settings)
@@ -98,7 +103,8 @@ def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: A
         host, port = listening.addresses[0]
         return [Address(reachable(host), port), *settings.name_server_addresses]
 
-    return [Part("nameserver", listening), Part("broker", BrokerProcesses(members, reactor, name_servers))]
+    yield Part("nameserver", listening)
+    yield Part("broker", BrokerProcesses(members, reactor, name_servers))
 
 
 def _check_root(settings: Settings) -> None:

@@ -175,10 +175,52 @@ def test_servers_that_cannot_be_made_say_why(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == "Error: no\n"
 
 
+def test_a_server_is_made_when_the_one_before_it_runs(process: Process) -> None:
+    def parts() -> Iterator[Part]:
+        yield Part("nameserver", process.name_server)
+        process.done.append("make broker")
+        yield Part("broker", process.broker)
+
+    lifetime = Lifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
+    ensureDeferred(lifetime.run())
+    assert process.done == ["start nameserver", "make broker", "start broker", READY]
+
+
+def test_a_server_that_cannot_be_made_stops_those_that_run_and_says_why(
+    process: Process, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def parts() -> Iterator[Part]:
+        yield Part("nameserver", process.name_server)
+        raise ConfigurationError("no such state store")
+
+    lifetime = Lifetime(process.clock, parts, announce=process.done.append, stop_timeout_s=30)
+    ensureDeferred(lifetime.run()).addCallback(process.exit_codes.append)
+    assert process.done == ["start nameserver", "stop nameserver"]
+    assert process.exit_codes == [2]
+    assert capsys.readouterr() == ("", "Error: no such state store\n")
+
+
 def test_after_the_start_garbage_collection_is_rare(process: Process) -> None:
     process.begin()
     assert gc.get_freeze_count() > 0
     assert gc.get_threshold() == run.GARBAGE_THRESHOLDS
+
+
+def test_no_collection_keeps_the_first_clients_waiting(process: Process) -> None:
+    collections: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        collections.append(f"{phase} {info['generation']}")
+
+    gc.disable()  # as ``main`` does
+    gc.callbacks.append(note)
+    try:
+        process.begin()
+    finally:
+        gc.callbacks.remove(note)
+        gc.enable()
+    assert READY in process.done
+    assert [told for told in collections if told.endswith("2")] == []
 
 
 IN_USE = CannotListenError("127.0.0.1", 9876, OSError(98, "Address already in use"))  # type: ignore[no-untyped-call]

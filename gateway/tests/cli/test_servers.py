@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +52,23 @@ def test_a_file_cannot_be_the_data_directory(role: Role, tmp_path: Path) -> None
     file = tmp_path / "notes.txt"
     file.touch()
     with pytest.raises(ConfigurationError, match=r"notes\.txt is a file: --data"):
-        make_parts(role, settings(file), PoolReactor())
+        next(make_parts(role, settings(file), PoolReactor()))
+
+
+def test_the_name_server_is_there_before_the_brokers_code_is_loaded() -> None:
+    code = (
+        "import sys\n"
+        "from twisted.internet.testing import MemoryReactorClock\n"
+        "from gateway.cli.servers import make_parts\n"
+        "from gateway.settings import Settings\n"
+        "from gateway.settings.load import Role\n"
+        "parts = make_parts(Role.SERVE, Settings(nameserver_port=9876), MemoryReactorClock())\n"
+        "assert next(parts).label == 'nameserver'\n"
+        "prefixes = ('gateway.broker', 'gateway.store', 'gateway.delivery', 'gateway.transaction')\n"
+        "print(*(name for name in sys.modules if name.startswith(prefixes)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 def test_the_name_server_listens_when_started_and_not_after_its_stop(tmp_path: Path) -> None:
