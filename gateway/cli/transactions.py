@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -169,6 +169,8 @@ def list_(
     as_json: bool,
 ) -> None:
     """List pending half messages, the oldest first."""
+    from msgspec.structs import asdict
+
     from wire.bodies.transactions import TransactionList
     from wire.codes import RequestCode
     from wire.headers.transaction import ListTransactionsRequest
@@ -218,6 +220,8 @@ Also for settled ones, as long as their record is in the log: state, who decided
 @_json
 def show(id_: str, broker: str, as_json: bool) -> None:
     """Show one half message in full."""
+    from msgspec.structs import asdict
+
     from wire.codes import RequestCode
     from wire.headers.transaction import ShowTransactionRequest
 
@@ -334,6 +338,8 @@ Counts are since the broker's start. The same figures are served to Prometheus w
 @_json
 def stats(groups: int, broker: str, as_json: bool) -> None:
     """Figures of all transactions, and the groups with the most pending ones."""
+    from msgspec.structs import asdict
+
     from wire.bodies.transactions import TransactionStatistics
     from wire.codes import RequestCode
     from wire.headers.transaction import TransactionStatisticsRequest
@@ -342,7 +348,7 @@ def stats(groups: int, broker: str, as_json: bool) -> None:
         body = call.ask(RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest(max_num=groups))
     found = TransactionStatistics.parse(body)
     if as_json:
-        _echo_json(asdict(found))
+        _echo_json({**asdict(found), "groups": [asdict(group) for group in found.groups]})
     else:
         _echo_statistics(found)
 

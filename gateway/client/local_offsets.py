@@ -9,12 +9,11 @@ values only; reading and writing files is ``aio/offset_store.py``'s.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from gateway.client.message_queue import MessageQueue
-from wire.bodies.declare import JsonObject
+from wire.bodies.declare import JsonObject, field
 from wire.bodies.fastjson import build_pretty_json
 from wire.bodies.message_queue import MessageQueue as QueueKey
 
@@ -23,7 +22,6 @@ _FILE: Final = "offsets.json"
 _UNSAFE: Final = str.maketrans(dict.fromkeys('<>:"/\\|?*', "_"))
 
 
-@dataclass(frozen=True, slots=True)
 class _OffsetFile(JsonObject):
     """Upstream ``OffsetSerializeWrapper``."""
 

@@ -7,10 +7,11 @@ Upstream: ``SubscriptionGroupManager`` and its file ``subscriptionGroup.json``. 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gateway.errors import RequestRefused
 from gateway.metadata.config_disk import ConfigDisk

@@ -8,10 +8,11 @@ with the name servers). Which queues hold messages is the store's knowledge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from gateway.errors import RequestRefused
 from gateway.metadata import names

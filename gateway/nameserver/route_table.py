@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from msgspec import structs
+
 from gateway.nameserver.addresses import BrokerAddress, seen_from
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -323,7 +325,7 @@ class RouteTable:
         for queues in self._topics.values():
             queue = queues.get(broker_name)
             if queue is not None:
-                queues[broker_name] = replace(queue, perm=change(queue.perm))
+                queues[broker_name] = structs.replace(queue, perm=change(queue.perm))
                 changed += 1
         return changed
 

@@ -5,32 +5,29 @@ starts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, Ordinals, field
 from wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from wire.bodies.message_queue import MessageQueue as MessageQueue
 from wire.bodies.subscriptions import SubscriptionData
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerListByGroup(Body):
     """The client ids of a group (upstream ``GetConsumerListByGroupResponseBody``)."""
 
-    client_ids: Sequence[str] = field(default=(), metadata={"json": "consumerIdList"})
+    client_ids: Sequence[str] = field(default=(), name="consumerIdList")
 
 
-@dataclass(frozen=True, slots=True)
 class CheckClientRequest(Body):
     """A subscription that a client wants checked (upstream ``CheckClientRequestBody``)."""
 
     client_id: str | None = None
     group: str | None = None
     namespace: str | None = None
-    subscription: SubscriptionData | None = field(default=None, metadata={"json": "subscriptionData"})
+    subscription: SubscriptionData | None = field(default=None, name="subscriptionData")
 
 
-@dataclass(frozen=True, slots=True)
 class Connection(JsonObject):
     """One connected client; ``language`` by name, ``version`` by number."""
 
@@ -40,45 +37,38 @@ class Connection(JsonObject):
     version: int
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerConnection(Body):
     """The members of a consumer group and what it subscribes to."""
 
-    connections: Sequence[Connection] = field(default=(), metadata={"json": "connectionSet"})
-    subscriptions: Mapping[str, SubscriptionData] = field(default_factory=dict, metadata={"json": "subscriptionTable"})
-    consume_type: str = field(default=ConsumeType.CONSUME_PASSIVELY.value, metadata={"ordinals": ConsumeType})
-    message_model: str = field(default=MessageModel.CLUSTERING.value, metadata={"ordinals": MessageModel})
-    consume_from_where: str = field(
-        default=ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value, metadata={"ordinals": ConsumeFromWhere}
-    )
+    connections: Sequence[Connection] = field(default=(), name="connectionSet")
+    subscriptions: Mapping[str, SubscriptionData] = field(default_factory=dict, name="subscriptionTable")
+    consume_type: Annotated[str, Ordinals(ConsumeType)] = ConsumeType.CONSUME_PASSIVELY.value
+    message_model: Annotated[str, Ordinals(MessageModel)] = MessageModel.CLUSTERING.value
+    consume_from_where: Annotated[str, Ordinals(ConsumeFromWhere)] = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET.value
 
 
-@dataclass(frozen=True, slots=True)
 class ProducerConnection(Body):
     """The members of a producer group."""
 
-    connections: Sequence[Connection] = field(default=(), metadata={"json": "connectionSet"})
+    connections: Sequence[Connection] = field(default=(), name="connectionSet")
 
 
-@dataclass(frozen=True, slots=True)
 class ProducerInfo(JsonObject):
     """One producer of a broker; the timestamp is of its last heartbeat, in milliseconds."""
 
     client_id: str
-    remote_ip: str = field(metadata={"json": "remoteIP"})
+    remote_ip: str = field(name="remoteIP")
     language: str
     version: int
     last_update_timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
 class ProducerTableInfo(Body):
     """All producers of a broker by group."""
 
-    groups: Mapping[str, Sequence[ProducerInfo]] = field(default_factory=dict, metadata={"json": "data"})
+    groups: Mapping[str, Sequence[ProducerInfo]] = field(default_factory=dict, name="data")
 
 
-@dataclass(frozen=True, slots=True)
 class GetConsumerStatusBody(Body):
     """Offsets of a group's clients.
 

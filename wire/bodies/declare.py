@@ -1,14 +1,15 @@
-"""A JSON body is a frozen dataclass whose fields are its members; reading and writing are derived from them.
+"""A JSON body is a frozen struct whose fields are its members; reading and writing are derived from them.
 
-A field's member is its name in camel case (``read_queue_nums`` → ``readQueueNums``) unless its metadata
-says otherwise, and its type decides how a value is read:
+    class SubscriptionGroupList(Body):
+        configs: Sequence[SubscriptionGroupConfig] = field(name="groupConfigList")
+
+A field's member is its name in camel case (``read_queue_nums`` → ``readQueueNums``), or what ``field(name=...)``
+says, and its type decides how a value is read:
 
     str, int, float, bool, X | None, Sequence[X], frozenset[X], Mapping[K, X] with K = str, int or
     MessageQueue, another class of this kind, Any
 
-Metadata: ``json`` — the member's name; ``member`` — texts that is a list of objects with this one member;
-``ordinals`` — an enum whose number may stand for its name; ``rest`` — a dict that keeps members nobody
-declared, so that they survive a rewrite.
+``Annotated`` types say more: ``Members``, ``Ordinals``, ``Undeclared``.
 
 Reading is as lenient as fastjson's: names match without regard to case, ``_`` and a leading ``is``, numbers
 and truth values may be text, null means left out. Writing leaves out None and sorts members. A field
@@ -17,14 +18,18 @@ without a default is required.
 
 from __future__ import annotations
 
-import dataclasses
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
+
+import msgspec
+from msgspec import field
 
 from wire.bodies.fastjson import build_json, object_key, parse_json
 from wire.errors import BodyError
+
+__all__ = ["Body", "JsonObject", "Members", "Ordinals", "Readable", "Rest", "Undeclared", "field"]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 _Read: TypeAlias = Callable[[Any], Any]
@@ -32,10 +37,42 @@ _Read: TypeAlias = Callable[[Any], Any]
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
 
 
-class JsonObject:
-    """What every class of a body or of a part of one inherits; subclasses are frozen slotted dataclasses."""
+class Members(NamedTuple):
+    """Of texts that are a list of objects: the one member of each."""
 
-    __slots__ = ()
+    name: str
+
+
+class Ordinals(NamedTuple):
+    """Of a text: the names for which their numbers may stand."""
+
+    names: Iterable[str]
+
+
+class Undeclared(NamedTuple):
+    """Of a dict that keeps members nobody declared, so that they survive a rewrite; all but those in ``drop``."""
+
+    drop: tuple[str, ...] = ()
+
+
+Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
+
+
+class BodyType(msgspec.StructMeta):
+    """Makes every body frozen and named in camel case without saying so each time."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, kw_only: bool = False, **_stated: bool
+    ) -> BodyType:
+        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=kw_only, rename="camel")
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class JsonObject(msgspec.Struct, frozen=True, metaclass=BodyType):
+    """What every class of a body or of a part of one inherits.
+
+    Frozen and slotted; compares by value; ``msgspec.structs.replace`` makes changed copies.
+    """
 
     @classmethod
     def parse(cls, raw: Readable | str) -> Self:
@@ -54,12 +91,12 @@ class JsonObject:
         fields: dict[str, Any] = {}
         rest: dict[str, Any] = {}
         for name, item in value.items():
-            field = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
-            if field is None:
+            known = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
+            if known is None:
                 if name not in plan.dropped:
                     rest[name] = item
             elif item is not None:
-                fields[field.attribute] = field.convert(cls.__name__, item)
+                fields[known.attribute] = known.convert(cls.__name__, item)
         if plan.rest is not None and rest:
             fields[plan.rest] = rest
         for attribute in plan.required:
@@ -73,17 +110,15 @@ class JsonObject:
         members: dict[str, Any] = {}
         if plan.rest is not None:
             members.update(getattr(self, plan.rest))
-        for field in plan.fields:
-            value = getattr(self, field.attribute)
+        for known in plan.fields:
+            value = getattr(self, known.attribute)
             if value is not None:
-                members[field.member] = field.write(value)
+                members[known.member] = known.write(value)
         return members
 
 
 class Body(JsonObject):
     """A whole body, written in Java's form unless asked otherwise."""
-
-    __slots__ = ()
 
     def build(self, *, java_form: bool = True) -> bytes:
         """The JSON text; see ``build_json`` for the two forms."""
@@ -100,8 +135,7 @@ class _MismatchError(Exception):
     item: Any = None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Field:
+class _Field(NamedTuple):
     attribute: str
     member: str
     read: _Read
@@ -116,8 +150,7 @@ class _Field:
             raise BodyError(f"{body}.{self.member}{where}: {_shown(culprit)} is not {mismatch}") from mismatch
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     fields: tuple[_Field, ...]
     by_name: dict[str, _Field]
     by_smart_name: dict[str, _Field]
@@ -136,11 +169,7 @@ def _smart(name: str) -> str:
     return plain[2:] if plain.startswith("is") else plain
 
 
-def _camel(attribute: str) -> str:
-    first, *others = attribute.split("_")
-    return first + "".join(word.capitalize() for word in others)
-
-
+_M = TypeVar("_M", Members, Ordinals, Undeclared)
 _AS_THEY_ARE = frozenset({str, int, bool, float, type(None)})
 _plans: dict[type[JsonObject], _Plan] = {}
 
@@ -154,39 +183,46 @@ def _plan(cls: type[JsonObject]) -> _Plan:
 
 
 def _make_plan(cls: type[Any]) -> _Plan:
-    hints = typing.get_type_hints(cls)
     fields: list[_Field] = []
     required: list[str] = []
     rest: str | None = None
     dropped: frozenset[str] = frozenset()
-    for declared in dataclasses.fields(cls):
-        if declared.metadata.get("rest"):
+    for declared in msgspec.structs.fields(cls):
+        undeclared = _mark(declared.type, Undeclared)
+        if undeclared is not None:
             rest = declared.name
-            dropped = frozenset(declared.metadata.get("drop", ()))
+            dropped = frozenset(undeclared.drop)
             continue
-        fields.append(_field(declared, hints[declared.name]))
-        if declared.default is dataclasses.MISSING and declared.default_factory is dataclasses.MISSING:
+        fields.append(_field(declared))
+        if declared.required:
             required.append(declared.name)
     return _Plan(
         fields=tuple(fields),
-        by_name={field.member: field for field in fields},
-        by_smart_name={_smart(field.member): field for field in fields},
-        member_of={field.attribute: field.member for field in fields},
+        by_name={known.member: known for known in fields},
+        by_smart_name={_smart(known.member): known for known in fields},
+        member_of={known.attribute: known.member for known in fields},
         required=tuple(required),
         rest=rest,
         dropped=dropped,
     )
 
 
-def _field(declared: dataclasses.Field[Any], hint: Any) -> _Field:
-    metadata = declared.metadata
-    member: str = metadata.get("json") or _camel(declared.name)
-    if "member" in metadata:
-        inner: str = metadata["member"]
-        return _Field(declared.name, member, _members_reader(inner), lambda texts: [{inner: text} for text in texts])
-    if "ordinals" in metadata:
-        return _Field(declared.name, member, _name_reader(tuple(metadata["ordinals"])), str)
-    return _Field(declared.name, member, _reader(hint), _plain)
+def _field(declared: msgspec.structs.FieldInfo) -> _Field:
+    name, member, hint = declared.name, declared.encode_name, declared.type
+    members = _mark(hint, Members)
+    if members is not None:
+        inner = members.name
+        return _Field(name, member, _members_reader(inner), lambda texts: [{inner: text} for text in texts])
+    ordinals = _mark(hint, Ordinals)
+    if ordinals is not None:
+        return _Field(name, member, _name_reader(tuple(ordinals.names)), str)
+    return _Field(name, member, _reader(hint), _plain)
+
+
+def _mark(hint: Any, kind: type[_M]) -> _M | None:
+    """What an ``Annotated`` type says of this kind."""
+    marks = getattr(hint, "__metadata__", ())
+    return next((mark for mark in marks if isinstance(mark, kind)), None)
 
 
 def _plain(value: Any) -> Any:

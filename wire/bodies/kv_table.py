@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body
+from wire.bodies.declare import Body, field
 
 
-@dataclass(frozen=True, slots=True)
 class KVTable(Body):
     """Names and values."""
 

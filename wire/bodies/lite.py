@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, Ordinals, field
 from wire.bodies.statistics import OffsetWrapper, TopicOffset
 
 
@@ -32,19 +32,17 @@ POLICY_LAST, POLICY_MIN, POLICY_MAX = 0, 1, 2
 """Values of a POLICY: where the group is, the first message, the end."""
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetOption(JsonObject):
     """Where a group goes on in a lite topic that it subscribes to."""
 
-    type: str = field(default=OffsetKind.POLICY.value, metadata={"ordinals": OffsetKind})
+    type: Annotated[str, Ordinals(OffsetKind)] = OffsetKind.POLICY.value
     value: int = POLICY_LAST
 
 
-@dataclass(frozen=True, slots=True)
 class LiteSubscriptionChange(JsonObject):
     """One client's wish (upstream ``LiteSubscriptionDTO``)."""
 
-    action: str = field(metadata={"ordinals": SubscriptionAction})
+    action: Annotated[str, Ordinals(SubscriptionAction)]
     client_id: str
     group: str
     topic: str
@@ -53,14 +51,12 @@ class LiteSubscriptionChange(JsonObject):
     version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class LiteSubscriptionChanges(Body):
     """The body of LITE_SUBSCRIPTION_CTL."""
 
     subscription_set: Sequence[LiteSubscriptionChange] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerLiteInfo(Body):
     """The lite topics of a broker in numbers; ``topic_meta`` is the minutes to live of each parent."""
 
@@ -76,7 +72,6 @@ class BrokerLiteInfo(Body):
     group_meta: Mapping[str, Sequence[str]]
 
 
-@dataclass(frozen=True, slots=True)
 class ParentTopicInfo(Body):
     """One parent; ``ttl`` in minutes, ``lmq_num`` the light queues of the whole broker."""
 
@@ -87,7 +82,6 @@ class ParentTopicInfo(Body):
     lite_topic_count: int
 
 
-@dataclass(frozen=True, slots=True)
 class ClientGroup(JsonObject):
     """A client and the group it subscribes for."""
 
@@ -95,7 +89,6 @@ class ClientGroup(JsonObject):
     group: str
 
 
-@dataclass(frozen=True, slots=True)
 class LiteTopicInfo(Body):
     """One lite topic and who subscribes to it."""
 
@@ -106,7 +99,6 @@ class LiteTopicInfo(Body):
     sharding_to_broker: bool = True
 
 
-@dataclass(frozen=True, slots=True)
 class LiteClientInfo(Body):
     """What a client subscribes to, as names of light queues.
 
@@ -122,7 +114,6 @@ class LiteClientInfo(Body):
     lite_topic_set: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class LiteLag(JsonObject):
     """What a group has not consumed of a lite topic; the time is that of its first message, −1 when unknown."""
 
@@ -131,7 +122,6 @@ class LiteLag(JsonObject):
     earliest_unconsumed_timestamp: int
 
 
-@dataclass(frozen=True, slots=True)
 class LiteGroupInfo(Body):
     """How far a group is behind, in one lite topic or in those where it is farthest behind."""
 
@@ -141,5 +131,5 @@ class LiteGroupInfo(Body):
     total_lag_count: int
     lite_topic: str | None = None
     lite_topic_offset_wrapper: OffsetWrapper | None = None
-    lag_count_top_k: Sequence[LiteLag] | None = field(default=None, metadata={"json": "lagCountTopK"})
-    lag_timestamp_top_k: Sequence[LiteLag] | None = field(default=None, metadata={"json": "lagTimestampTopK"})
+    lag_count_top_k: Sequence[LiteLag] | None = field(default=None, name="lagCountTopK")
+    lag_timestamp_top_k: Sequence[LiteLag] | None = field(default=None, name="lagTimestampTopK")

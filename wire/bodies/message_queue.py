@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from wire.bodies.declare import Body
 
 
-@dataclass(frozen=True, slots=True)
 class MessageQueue(Body):
     """One queue of a topic on one broker (upstream ``MessageQueue``)."""
 

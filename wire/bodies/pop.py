@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.message_queue import MessageQueue
 from wire.errors import BodyError
 
@@ -20,7 +19,6 @@ MAX_BATCH_BITS = 1024
 """Offsets that one entry of a batch may name; upstream's check points have 32 at most."""
 
 
-@dataclass(frozen=True, slots=True)
 class BatchAck(JsonObject):
     """Popped messages of one check point that are done (upstream ``BatchAck``).
 
@@ -28,15 +26,15 @@ class BatchAck(JsonObject):
     retry topic the messages were popped from. ``bits`` is base64, or bytes as numbers.
     """
 
-    group: str = field(metadata={"json": "c"})
-    topic: str = field(metadata={"json": "t"})
-    retry: str = field(metadata={"json": "r"})
-    start_offset: int = field(metadata={"json": "so"})
-    queue_id: int = field(metadata={"json": "q"})
-    revive_queue_id: int = field(metadata={"json": "rq"})
-    popped_at_ms: int = field(metadata={"json": "pt"})
-    invisible_ms: int = field(default=0, metadata={"json": "it"})
-    bits: Any = field(default="", metadata={"json": "b"})
+    group: str = field(name="c")
+    topic: str = field(name="t")
+    retry: str = field(name="r")
+    start_offset: int = field(name="so")
+    queue_id: int = field(name="q")
+    revive_queue_id: int = field(name="rq")
+    popped_at_ms: int = field(name="pt")
+    invisible_ms: int = field(default=0, name="it")
+    bits: Any = field(default="", name="b")
 
     def offsets(self) -> list[int]:
         """The offsets that are done, ascending.
@@ -66,7 +64,6 @@ def build_bit_set(numbers: Sequence[int]) -> str:
     return base64.b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).decode()
 
 
-@dataclass(frozen=True, slots=True)
 class BatchAckMessage(Body):
     """The body of BATCH_ACK_MESSAGE."""
 
@@ -74,7 +71,6 @@ class BatchAckMessage(Body):
     acks: Sequence[BatchAck] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class QueryAssignmentRequest(Body):
     """A client asks which queues it is to consume."""
 
@@ -85,7 +81,6 @@ class QueryAssignmentRequest(Body):
     message_model: str = "CLUSTERING"
 
 
-@dataclass(frozen=True, slots=True)
 class MessageQueueAssignment(JsonObject):
     """A queue, or every queue of a broker (id -1), and whether it is pulled or popped."""
 
@@ -94,14 +89,12 @@ class MessageQueueAssignment(JsonObject):
     attachments: Mapping[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class QueryAssignmentResponse(Body):
     """The queues; None when the broker cannot say."""
 
     message_queue_assignments: Sequence[MessageQueueAssignment] | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class MessageRequestMode(Body):
     """How a group consumes a topic (upstream ``SetMessageRequestModeRequestBody``).
 
@@ -114,10 +107,7 @@ class MessageRequestMode(Body):
     pop_share_queue_num: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class MessageRequestModes(Body):
     """All modes that were set: topic, then group."""
 
-    modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(
-        default_factory=dict, metadata={"json": "messageRequestModeMap"}
-    )
+    modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(default_factory=dict, name="messageRequestModeMap")

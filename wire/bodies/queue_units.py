@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.subscriptions import SubscriptionData
 
 
-@dataclass(frozen=True, slots=True)
 class QueueUnit(JsonObject):
     """One unit: where its message lies, and whether a group's filter lets it through.
 
@@ -21,19 +19,18 @@ class QueueUnit(JsonObject):
     tags_code: int
     extend_data_json: str | None = None
     bit_map: str | None = None
-    is_accepted: bool = field(default=False, metadata={"json": "eval"})
-    text: str | None = field(default=None, metadata={"json": "msg"})
+    is_accepted: bool = field(default=False, name="eval")
+    text: str | None = field(default=None, name="msg")
 
 
-@dataclass(frozen=True, slots=True)
 class QueueUnits(Body):
     """Units of a queue with its bounds (upstream ``QueryConsumeQueueResponseBody``).
 
     ``filter_data`` describes the group's property filter, or why there is none.
     """
 
-    units: Sequence[QueueUnit] = field(default=(), metadata={"json": "queueData"})
+    units: Sequence[QueueUnit] = field(default=(), name="queueData")
     min_queue_index: int = 0
     max_queue_index: int = 0
-    subscription: SubscriptionData | None = field(default=None, metadata={"json": "subscriptionData"})
+    subscription: SubscriptionData | None = field(default=None, name="subscriptionData")
     filter_data: str | None = None

@@ -11,10 +11,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from wire.bodies.declare import JsonObject
+import msgspec
+
+from wire.bodies.declare import JsonObject, field
 from wire.bodies.fastjson import build_json, parse_json
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from wire.codes import SERVER_VERSION
@@ -31,7 +32,6 @@ _COMPRESSION_LEVEL = 9
 _int32 = struct.Struct(">i")
 
 
-@dataclass(frozen=True, slots=True)
 class TopicsAndMappings(JsonObject):
     """Topics with their version, and static topics (upstream ``TopicConfigAndMappingSerializeWrapper``)."""
 
@@ -42,16 +42,12 @@ class TopicsAndMappings(JsonObject):
     topic_queue_mapping_detail_map: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class _PlainBody(JsonObject):
-    topics: TopicsAndMappings = field(
-        default_factory=TopicsAndMappings, metadata={"json": "topicConfigSerializeWrapper"}
-    )
+    topics: TopicsAndMappings = field(default_factory=TopicsAndMappings, name="topicConfigSerializeWrapper")
     filter_server_list: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterBrokerBody:
+class RegisterBrokerBody(msgspec.Struct, frozen=True):
     """What a broker tells a name server about itself, besides the header."""
 
     data_version: DataVersion = field(default_factory=DataVersion)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 
 
-@dataclass(frozen=True, slots=True)
 class ReplicaConnection(JsonObject):
     """One replica as its master sees it; offsets of the commit log."""
 
@@ -20,11 +18,10 @@ class ReplicaConnection(JsonObject):
     transfer_from_where: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ReplicationState(Body):
     """A master with its replicas (upstream ``HARuntimeInfo``)."""
 
     master: bool = True
     master_commit_log_max_offset: int = 0
     in_sync_slave_nums: int = 0
-    connections: Sequence[ReplicaConnection] = field(default=(), metadata={"json": "haConnectionInfo"})
+    connections: Sequence[ReplicaConnection] = field(default=(), name="haConnectionInfo")

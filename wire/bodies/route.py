@@ -7,15 +7,13 @@ without quotes, and standard readers only with them: the request decides (framin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.fastjson import build_json
 from wire.bodies.topics import TopicQueueMapping
 from wire.codes import MASTER_ID as MASTER_ID
 
 
-@dataclass(frozen=True, slots=True)
 class QueueData(JsonObject):
     """The queues of a topic on one broker."""
 
@@ -26,7 +24,6 @@ class QueueData(JsonObject):
     topic_sys_flag: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerData(JsonObject):
     """The addresses, ``host:port`` by broker id, of all brokers of one name."""
 
@@ -37,7 +34,6 @@ class BrokerData(JsonObject):
     zone_name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class TopicRouteData(JsonObject):
     """The route of a topic."""
 
@@ -56,7 +52,6 @@ class TopicRouteData(JsonObject):
         return build_json(self.to_json(), java_form=not standard, ascii_only=standard)
 
 
-@dataclass(frozen=True, slots=True)
 class ClusterInfo(Body):
     """All brokers by name, and the names by cluster."""
 
@@ -64,7 +59,6 @@ class ClusterInfo(Body):
     cluster_addr_table: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerMemberGroup(JsonObject):
     """The brokers of one name, as body: an object within ``brokerMemberGroup``."""
 

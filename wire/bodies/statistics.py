@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.message_queue import MessageQueue as MessageQueue
 from wire.bodies.topics import DataVersion
 
 
-@dataclass(frozen=True, slots=True)
 class TopicOffset(JsonObject):
     """The first offset of a queue, the next one, and when its last message was stored (ms, 0 for none)."""
 
@@ -19,7 +17,6 @@ class TopicOffset(JsonObject):
     last_update_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TopicStatsTable(Body):
     """The queues of a topic; ``topic_put_tps`` is of 5.x."""
 
@@ -27,7 +24,6 @@ class TopicStatsTable(Body):
     topic_put_tps: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class OffsetWrapper(JsonObject):
     """How far a group is in a queue; ``last_timestamp`` is the store time of its last consumed message."""
 
@@ -37,7 +33,6 @@ class OffsetWrapper(JsonObject):
     last_timestamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumeStats(Body):
     """How far a group is in its queues, and its rate in messages a second."""
 
@@ -45,7 +40,6 @@ class ConsumeStats(Body):
     consume_tps: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumeStatsList(Body):
     """The statistics of all groups: a list of maps from group to its tables."""
 
@@ -55,21 +49,18 @@ class ConsumeStatsList(Body):
     total_inflight_diff: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class GroupList(Body):
     """Names of groups."""
 
     group_list: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class ResetOffsetBody(Body):
     """Where the consumers of a group shall go on, for Java clients."""
 
     offset_table: Mapping[MessageQueue, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class QueueOffset(JsonObject):
     """A queue and an offset in it (upstream ``MessageQueueForC``)."""
 
@@ -79,14 +70,12 @@ class QueueOffset(JsonObject):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
 class ResetOffsetBodyForC(Body):
     """The same as a list, for clients that cannot read objects as keys."""
 
     offset_table: Sequence[QueueOffset] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerOffsetTable(Body):
     """All offsets of a broker: ``topic@group`` → queue → next offset.
 
@@ -97,14 +86,12 @@ class ConsumerOffsetTable(Body):
     data_version: DataVersion = field(default_factory=DataVersion)
 
 
-@dataclass(frozen=True, slots=True)
 class CorrectionOffsets(Body):
     """Smallest offsets of other groups by queue (upstream ``QueryCorrectionOffsetBody``)."""
 
     correction_offsets: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerStatsItem(JsonObject):
     """A count over a time: its sum, its rate a second, and what one call contributed."""
 
@@ -113,7 +100,6 @@ class BrokerStatsItem(JsonObject):
     avgpt: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
 class BrokerStatsData(Body):
     """One statistic over the last minute, hour and day."""
 

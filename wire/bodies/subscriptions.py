@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92 as EXPRESSION_TYPE_SQL92
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG as EXPRESSION_TYPE_TAG
-from wire.bodies.declare import Body
+from wire.bodies.declare import Body, Rest, field
 from wire.bodies.topics import DataVersion
 from wire.message.tags import MATCH_ALL, parse_tag_expression
 
 
-@dataclass(frozen=True, slots=True)
 class SubscriptionData(Body):
     """A group's wish for one topic; of several, the one with the largest ``sub_version`` (ms) holds."""
 
@@ -26,11 +24,10 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class RunningSubscriptions(Body):
     """Of what a client tells of itself (upstream's ``ConsumerRunningInfo``), the subscriptions of the group."""
 
-    subscriptions: Sequence[SubscriptionData] = field(default=(), metadata={"json": "subscriptionSet"})
+    subscriptions: Sequence[SubscriptionData] = field(default=(), name="subscriptionSet")
 
 
 def subscription_to_tags(topic: str, expression: str | None, sub_version: int = 0) -> SubscriptionData:
@@ -47,7 +44,6 @@ def _default_retry_policy() -> dict[str, Any]:
     return {"type": "CUSTOMIZED"}
 
 
-@dataclass(frozen=True, slots=True)
 class SubscriptionGroupConfig(Body):
     """What a consumer group may do, and how it retries; ``extra`` keeps members of other versions."""
 
@@ -66,31 +62,26 @@ class SubscriptionGroupConfig(Body):
     consume_timeout_minute: int = 15
     subscription_data_set: Sequence[Mapping[str, Any]] | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class SubscriptionGroupTable(Body):
     """All groups of a broker (upstream ``SubscriptionGroupWrapper``).
 
     ``forbidden_table``: group → topic → bits of what the group may not do there; 4.9 has none.
     """
 
-    configs: Mapping[str, SubscriptionGroupConfig] = field(
-        default_factory=dict, metadata={"json": "subscriptionGroupTable"}
-    )
+    configs: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict, name="subscriptionGroupTable")
     data_version: DataVersion = field(default_factory=DataVersion)
     forbidden_table: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class SubscriptionGroupList(Body):
     """Groups to create with one request."""
 
-    configs: Sequence[SubscriptionGroupConfig] = field(metadata={"json": "groupConfigList"})
+    configs: Sequence[SubscriptionGroupConfig] = field(name="groupConfigList")
 
 
-@dataclass(frozen=True, slots=True)
 class GroupForbidden(Body):
     """Whether a group may read a topic."""
 
@@ -99,10 +90,9 @@ class GroupForbidden(Body):
     readable: bool = True
 
 
-@dataclass(frozen=True, slots=True)
 class QuerySubscriptionAnswer(Body):
     """A group's subscription to one topic (upstream ``QuerySubscriptionResponseBody``)."""
 
     group: str
     topic: str
-    subscription: SubscriptionData | None = field(default=None, metadata={"json": "subscriptionData"})
+    subscription: SubscriptionData | None = field(default=None, name="subscriptionData")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.message_queue import MessageQueue
 
 
-@dataclass(frozen=True, slots=True)
 class QueueTimeSpan(JsonObject):
     """One queue; times in epoch milliseconds, −1 where there is no message, and the delay in milliseconds.
 
@@ -17,17 +15,16 @@ class QueueTimeSpan(JsonObject):
     """
 
     message_queue: MessageQueue
-    min_time: int = field(metadata={"json": "minTimeStamp"})
-    max_time: int = field(metadata={"json": "maxTimeStamp"})
-    consume_time: int = field(metadata={"json": "consumeTimeStamp"})
+    min_time: int = field(name="minTimeStamp")
+    max_time: int = field(name="maxTimeStamp")
+    consume_time: int = field(name="consumeTimeStamp")
     delay_time: int = 0
-    min_time_text: str | None = field(default=None, metadata={"json": "minTimeStampStr"})
-    max_time_text: str | None = field(default=None, metadata={"json": "maxTimeStampStr"})
-    consume_time_text: str | None = field(default=None, metadata={"json": "consumeTimeStampStr"})
+    min_time_text: str | None = field(default=None, name="minTimeStampStr")
+    max_time_text: str | None = field(default=None, name="maxTimeStampStr")
+    consume_time_text: str | None = field(default=None, name="consumeTimeStampStr")
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumeTimeSpans(Body):
     """The queues of a topic (upstream ``QueryConsumeTimeSpanBody``)."""
 
-    spans: Sequence[QueueTimeSpan] = field(default=(), metadata={"json": "consumeTimeSpanSet"})
+    spans: Sequence[QueueTimeSpan] = field(default=(), name="consumeTimeSpanSet")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, Ordinals, Rest, field
 from wire.message.flags import Permission
 
 DEFAULT_QUEUE_NUMS = 16
@@ -14,7 +13,6 @@ DEFAULT_QUEUE_NUMS = 16
 SINGLE_TAG = "SINGLE_TAG"
 
 
-@dataclass(frozen=True, slots=True)
 class DataVersion(Body):
     """The version of a table: two are the same table when all three numbers are.
 
@@ -26,7 +24,6 @@ class DataVersion(Body):
     state_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TopicConfig(Body):
     """Queues, permissions and kind of a topic; ``extra`` keeps members of other versions."""
 
@@ -34,29 +31,26 @@ class TopicConfig(Body):
     read_queue_nums: int = DEFAULT_QUEUE_NUMS
     write_queue_nums: int = DEFAULT_QUEUE_NUMS
     perm: int = Permission.READ_WRITE
-    topic_filter_type: str = field(default=SINGLE_TAG, metadata={"ordinals": (SINGLE_TAG, "MULTI_TAG")})
+    topic_filter_type: Annotated[str, Ordinals((SINGLE_TAG, "MULTI_TAG"))] = SINGLE_TAG
     topic_sys_flag: int = 0
     order: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class TopicConfigTable(Body):
     """All topics of a broker (upstream ``TopicConfigSerializeWrapper``)."""
 
-    configs: Mapping[str, TopicConfig] = field(default_factory=dict, metadata={"json": "topicConfigTable"})
+    configs: Mapping[str, TopicConfig] = field(default_factory=dict, name="topicConfigTable")
     data_version: DataVersion = field(default_factory=DataVersion)
 
 
-@dataclass(frozen=True, slots=True)
 class CreateTopicList(Body):
     """Topics to create with one request (upstream ``CreateTopicListRequestBody``)."""
 
-    configs: Sequence[TopicConfig] = field(metadata={"json": "topicConfigList"})
+    configs: Sequence[TopicConfig] = field(name="topicConfigList")
 
 
-@dataclass(frozen=True, slots=True)
 class TopicList(Body):
     """Names of topics; ``broker_addr`` only in the answer about system topics."""
 
@@ -64,7 +58,6 @@ class TopicList(Body):
     broker_addr: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class TopicQueueMapping(JsonObject):
     """Which broker serves a part of a static topic (upstream ``TopicQueueMappingInfo``)."""
 

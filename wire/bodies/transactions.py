@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import Body, JsonObject
+from wire.bodies.declare import Body, JsonObject, field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transaction(Body):
+class Transaction(Body, kw_only=True):
     """One half message, or the copy of one that was given up.
 
     ``message_id`` says where the record lies, ``transaction_id`` is the unique key its producer gave it. Without a
@@ -39,16 +37,14 @@ class Transaction(Body):
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionList(Body):
+class TransactionList(Body, kw_only=True):
     """A page; ``next_after`` is where the next one begins, None when this is the last."""
 
     transactions: Sequence[Transaction] = ()
     next_after: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionGroup(JsonObject):
+class TransactionGroup(JsonObject, kw_only=True):
     """The half messages of one producer group: without outcome, due now, and checks that were not answered yet.
 
     ``unknowns`` are its answers without an outcome in a row; they lengthen the time between checks.
@@ -62,8 +58,7 @@ class TransactionGroup(JsonObject):
     producers: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionStatistics(Body):
+class TransactionStatistics(Body, kw_only=True):
     """All transactions of a broker in figures; ``counts`` are since its start, by metric name."""
 
     pending: int = 0

@@ -9,10 +9,9 @@ tables. How files are replaced and backed up is the business of ``gateway.metada
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
-from wire.bodies.declare import JsonObject
+from wire.bodies.declare import JsonObject, Rest, Undeclared, field
 from wire.bodies.fastjson import build_pretty_json, parse_json
 from wire.bodies.pop import MessageRequestMode
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -27,8 +26,6 @@ MAX_FILE_BYTES = 1_073_741_824
 
 class ConfigFile(JsonObject):
     """What the classes of files share."""
-
-    __slots__ = ()
 
     @classmethod
     def parse(cls, raw: Readable | str) -> Self:
@@ -46,31 +43,26 @@ class ConfigFile(JsonObject):
         return build_pretty_json(self.to_json())
 
 
-@dataclass(frozen=True, slots=True)
 class TopicsFile(ConfigFile):
     """``topics.json`` (upstream ``TopicConfigManager``)."""
 
-    configs: Mapping[str, TopicConfig] = field(default_factory=dict, metadata={"json": "topicConfigTable"})
+    configs: Mapping[str, TopicConfig] = field(default_factory=dict, name="topicConfigTable")
     data_version: DataVersion = field(default_factory=DataVersion)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class GroupsFile(ConfigFile):
     """``subscriptionGroup.json`` (upstream ``SubscriptionGroupManager``).
 
     ``forbidden_table``: group → topic → bits of what the group may not do there (5.x).
     """
 
-    configs: Mapping[str, SubscriptionGroupConfig] = field(
-        default_factory=dict, metadata={"json": "subscriptionGroupTable"}
-    )
+    configs: Mapping[str, SubscriptionGroupConfig] = field(default_factory=dict, name="subscriptionGroupTable")
     data_version: DataVersion = field(default_factory=DataVersion)
     forbidden_table: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerOffsetsFile(ConfigFile):
     """``consumerOffset.json``: ``topic@group`` → queue → next offset (upstream ``ConsumerOffsetManager``).
 
@@ -79,19 +71,17 @@ class ConsumerOffsetsFile(ConfigFile):
 
     offset_table: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True, "drop": ("groupTopicMap",)})
+    extra: Annotated[Mapping[str, Any], Undeclared(drop=("groupTopicMap",))] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class DelayOffsetsFile(ConfigFile):
     """``delayOffset.json``: delay level → next offset in its queue (upstream ``ScheduleMessageService``)."""
 
     offset_table: Mapping[int, int] = field(default_factory=dict)
     data_version: DataVersion = field(default_factory=DataVersion)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class KvConfigFile(ConfigFile):
     """``kvConfig.json`` of a name server: namespace → key → value (upstream ``KVConfigManager``)."""
 
@@ -111,17 +101,13 @@ def build_kv_config(table: Mapping[str, Mapping[str, str]]) -> bytes:
     return KvConfigFile(table).build()
 
 
-@dataclass(frozen=True, slots=True)
 class MessageRequestModesFile(ConfigFile):
     """``messageRequestMode.json``: topic → group → how it consumes (upstream ``MessageRequestModeManager``)."""
 
-    modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(
-        default_factory=dict, metadata={"json": "messageRequestModeMap"}
-    )
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    modes: Mapping[str, Mapping[str, MessageRequestMode]] = field(default_factory=dict, name="messageRequestModeMap")
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class OrderInfoEntry(JsonObject):
     """What is known of the last messages that a group popped in order from a queue (upstream ``OrderInfo``).
 
@@ -130,35 +116,32 @@ class OrderInfoEntry(JsonObject):
     ``committed``: a bit for each offset that is acknowledged.
     """
 
-    offsets: Sequence[int] = field(default=(), metadata={"json": "o"})
-    popped_at_ms: int = field(default=0, metadata={"json": "popTime"})
-    invisible_ms: int | None = field(default=None, metadata={"json": "i"})
-    visible_at_ms: Mapping[int, int] | None = field(default=None, metadata={"json": "ot"})
-    counts: Mapping[int, int] | None = field(default=None, metadata={"json": "oc"})
-    committed: int = field(default=0, metadata={"json": "cm"})
-    last_consumed_ms: int = field(default=0, metadata={"json": "l"})
-    attempt_id: str | None = field(default=None, metadata={"json": "a"})
+    offsets: Sequence[int] = field(default=(), name="o")
+    popped_at_ms: int = field(default=0, name="popTime")
+    invisible_ms: int | None = field(default=None, name="i")
+    visible_at_ms: Mapping[int, int] | None = field(default=None, name="ot")
+    counts: Mapping[int, int] | None = field(default=None, name="oc")
+    committed: int = field(default=0, name="cm")
+    last_consumed_ms: int = field(default=0, name="l")
+    attempt_id: str | None = field(default=None, name="a")
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerOrderInfoFile(ConfigFile):
     """``consumerOrderInfo.json``: ``topic@group`` → queue → the last ordered pop (upstream
     ``ConsumerOrderInfoManager``).
     """
 
     table: Mapping[str, Mapping[int, OrderInfoEntry]] = field(default_factory=dict)
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    extra: Rest = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
 class GroupBits(JsonObject):
     """Which bits of how many belong to a group in the bit maps of a topic (upstream ``BloomFilterData``)."""
 
-    positions: Sequence[int] = field(default=(), metadata={"json": "bitPos"})
-    bits: int = field(default=0, metadata={"json": "bitNum"})
+    positions: Sequence[int] = field(default=(), name="bitPos")
+    bits: int = field(default=0, name="bitNum")
 
 
-@dataclass(frozen=True, slots=True)
 class GroupFilterEntry(JsonObject):
     """The expression of a group for a topic, for which bit maps are made (upstream ``ConsumerFilterData``).
 
@@ -166,28 +149,26 @@ class GroupFilterEntry(JsonObject):
     ``is_dead`` follows from the two.
     """
 
-    group: str = field(default="", metadata={"json": "consumerGroup"})
+    group: str = field(default="", name="consumerGroup")
     topic: str = ""
     expression: str = ""
     expression_type: str = ""
-    bits: GroupBits = field(default_factory=GroupBits, metadata={"json": "bloomFilterData"})
-    born_ms: int = field(default=0, metadata={"json": "bornTime"})
-    dead_ms: int = field(default=0, metadata={"json": "deadTime"})
-    is_dead: bool = field(default=False, metadata={"json": "dead"})
+    bits: GroupBits = field(default_factory=GroupBits, name="bloomFilterData")
+    born_ms: int = field(default=0, name="bornTime")
+    dead_ms: int = field(default=0, name="deadTime")
+    is_dead: bool = field(default=False, name="dead")
     client_version: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TopicFilters(JsonObject):
     """The expressions for one topic, by group."""
 
-    groups: Mapping[str, GroupFilterEntry] = field(default_factory=dict, metadata={"json": "groupFilterData"})
+    groups: Mapping[str, GroupFilterEntry] = field(default_factory=dict, name="groupFilterData")
     topic: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class ConsumerFiltersFile(ConfigFile):
     """``consumerFilter.json``: topic → the expressions of its groups (upstream ``ConsumerFilterManager``)."""
 
-    topics: Mapping[str, TopicFilters] = field(default_factory=dict, metadata={"json": "filterDataByTopic"})
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True})
+    topics: Mapping[str, TopicFilters] = field(default_factory=dict, name="filterDataByTopic")
+    extra: Rest = field(default_factory=dict)

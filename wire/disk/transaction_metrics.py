@@ -7,14 +7,12 @@ Upstream: ``TransactionMetrics``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from wire.bodies.declare import JsonObject
+from wire.bodies.declare import JsonObject, field
 from wire.bodies.topics import DataVersion
 from wire.disk.config_json import ConfigFile
 
 
-@dataclass(frozen=True, slots=True)
 class TopicCount(JsonObject):
     """Half messages of one real topic, and when that changed (ms)."""
 
@@ -22,7 +20,6 @@ class TopicCount(JsonObject):
     time_stamp: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class TransactionMetricsFile(ConfigFile):
     """The file."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from gateway.client.aio.admin_calls import AdminCalls, json_of
 from gateway.client.answers import body_of

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import builtins
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from gateway.client.admin_defaults import DEFAULT_QUEUES
 from gateway.client.admin_results import QueueStats

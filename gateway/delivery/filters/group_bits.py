@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
 from gateway.metadata.saved_table import SavedTable
@@ -93,7 +95,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         )
         if known is not None and known.entry.expression == entry.expression:
             # Its bits were made all the time, also while nobody consumed.
-            entry = replace(entry, born_ms=known.entry.born_ms)
+            entry = structs.replace(entry, born_ms=known.entry.born_ms)
         self._put(_GroupFilter(entry, accepts))
         self._writer.touch()
 
@@ -115,7 +117,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         now_ms = self._now_ms()
         for groups in self._topics.values():
             for found in list(groups.values()):
-                self._put(replace(found, entry=replace(found.entry, born_ms=now_ms)))
+                self._put(replace(found, entry=structs.replace(found.entry, born_ms=now_ms)))
         self._writer.touch()
 
     # -- bit maps -------------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
             for group, found in list(groups.items()):
                 entry = found.entry
                 if self._is_live(group, topic) == bool(entry.dead_ms):
-                    self._put(replace(found, entry=replace(entry, dead_ms=0 if entry.dead_ms else now_ms)))
+                    self._put(replace(found, entry=structs.replace(entry, dead_ms=0 if entry.dead_ms else now_ms)))
                 elif entry.dead_ms and now_ms - entry.dead_ms > FORGOTTEN_AFTER_MS:
                     del groups[group]
                     self._count -= 1
@@ -182,11 +184,11 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         gone_ms = self._now_ms() - LOADED_DEAD_MS
         for topic, filters in content.topics.items():
             for group, entry in filters.groups.items():
-                found = _checked(replace(entry, topic=topic, group=group), self._bits(group, topic))
+                found = _checked(structs.replace(entry, topic=topic, group=group), self._bits(group, topic))
                 if found is None or self._count >= self._limit:
                     continue
                 if not entry.dead_ms:
-                    found = replace(found, entry=replace(found.entry, dead_ms=max(gone_ms, entry.born_ms)))
+                    found = replace(found, entry=structs.replace(found.entry, dead_ms=max(gone_ms, entry.born_ms)))
                 self._put(found)
 
     def _frozen(self) -> Callable[[], bytes]:
@@ -210,4 +212,4 @@ def _checked(entry: GroupFilterEntry, bits: GroupBits) -> _GroupFilter | None:
 
 
 def _saved(entry: GroupFilterEntry) -> GroupFilterEntry:
-    return replace(entry, is_dead=entry.dead_ms >= entry.born_ms)
+    return structs.replace(entry, is_dead=entry.dead_ms >= entry.born_ms)

@@ -5,7 +5,7 @@ Upstream: ``ClientRequestProcessor`` and ``DefaultRequestProcessor.getBrokerClus
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused

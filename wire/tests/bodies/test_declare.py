@@ -1,14 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
 
-from wire.bodies.declare import Body
+from wire.bodies.declare import Body, Members, Ordinals, Undeclared, field
 from wire.bodies.message_queue import MessageQueue
 from wire.errors import BodyError
 from wire.tests.bodies.strategies import assert_comes_back, json_values
@@ -20,13 +19,11 @@ class Colour(StrEnum):
     GREEN = "GREEN"
 
 
-@dataclass(frozen=True, slots=True)
 class Inner(Body):
     name: str
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
 class Sample(Body):
     topic_name: str
     count: int = 0
@@ -38,11 +35,11 @@ class Sample(Body):
     inners: Sequence[Inner] = ()
     by_queue: Mapping[MessageQueue, int] = field(default_factory=dict)
     by_number: Mapping[int, str] = field(default_factory=dict)
-    odd_name: int = field(default=0, metadata={"json": "clientID"})
-    groups: Sequence[str] = field(default=(), metadata={"member": "groupName"})
-    colour: str = field(default="RED", metadata={"ordinals": Colour})
+    odd_name: int = field(default=0, name="clientID")
+    groups: Annotated[Sequence[str], Members("groupName")] = ()
+    colour: Annotated[str, Ordinals(Colour)] = "RED"
     anything: Any = None
-    extra: Mapping[str, Any] = field(default_factory=dict, metadata={"rest": True, "drop": ("derived",)})
+    extra: Annotated[Mapping[str, Any], Undeclared(drop=("derived",))] = field(default_factory=dict)
 
 
 FULL = Sample(
@@ -167,7 +164,6 @@ def test_any_value_is_a_body_or_a_body_error(value: Any) -> None:
 
 
 def test_a_type_that_no_body_can_hold_is_found_at_first_use() -> None:
-    @dataclass(frozen=True, slots=True)
     class Wrong(Body):
         moment: complex = 0j
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
@@ -31,7 +32,6 @@ MAX_UNITS = 10_000
 Unit = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
 class _Extension(Body):
     """What the extension of a queue has for a message; the bytes of the bit map are signed."""
 

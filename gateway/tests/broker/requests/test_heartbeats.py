@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters

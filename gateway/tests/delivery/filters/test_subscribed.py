@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from gateway.delivery.filters import subscribed
 from gateway.delivery.filters.sql92 import ExpressionError
