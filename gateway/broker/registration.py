@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 from msgspec.structs import replace
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
@@ -63,8 +63,7 @@ class TopicTable(Protocol):
         """Call back after every change."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
+class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     """What this broker says about itself at one moment; ``topics`` are limited by its permission."""
 
     cluster: str

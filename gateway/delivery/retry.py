@@ -6,7 +6,7 @@ stores or sends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from gateway.metadata.names import DEAD_LETTER_TOPIC_PREFIX, RETRY_TOPIC_PREFIX
 
@@ -16,15 +16,13 @@ MAX_RECONSUME_HEADER_VERSION = 121
 """From V3_4_9 on the request's own maxReconsumeTimes counts, before it the group's."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """Store once more in the retry topic, after the delay level."""
 
     delay_level: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeadLetter:
+class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """Store in the dead-letter topic, at once and for good."""
 
 

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.errors import RequestRefused
 from gateway.metadata import lite_attributes as lite
@@ -29,8 +30,7 @@ Change = tuple[str, str | None]
 """Name and new value; None for "remove"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(msgspec.Struct, frozen=True):
     """One attribute: what a value must be, and whether what exists may change it."""
 
     accepts: Callable[[str], bool]

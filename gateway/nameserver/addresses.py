@@ -7,15 +7,15 @@ reached the name server.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.settings import Address
 from gateway.settings.addresses import is_loopback, parse_address
 
 
-@dataclass(frozen=True, slots=True)
-class AutoAddress:
+class AutoAddress(msgspec.Struct, frozen=True):
     """Port ``port`` of whatever address the asking client has reached us at."""
 
     port: int

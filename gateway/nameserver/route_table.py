@@ -11,8 +11,9 @@ topics, and filter servers, which no client since 4.x asks for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+import msgspec
 from msgspec import structs
 
 from gateway.nameserver.addresses import BrokerAddress, seen_from
@@ -28,8 +29,7 @@ MAX_TOPICS = 500_000
 """Far beyond the largest clusters; a peer that invents names must not fill the memory."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
+class Registration(msgspec.Struct, frozen=True, kw_only=True):
     """What a broker says about itself.
 
     ``timeout_ms`` is how long it may stay silent, ``channel_id`` what it registered over (None: in process).
@@ -46,8 +46,7 @@ class Registration:
     channel_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class Registered(msgspec.Struct, frozen=True, kw_only=True):
     """What a registering broker is told.
 
     ``refusal`` says why it was not accepted (None: it was). The addresses are None unless the broker is a
@@ -61,8 +60,7 @@ class Registered:
     is_new: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LiveBroker:
+class LiveBroker(msgspec.Struct, frozen=True, kw_only=True):
     """One broker process that has shown itself in time."""
 
     cluster: str
@@ -138,7 +136,7 @@ class RouteTable:
         live = self._live.get(address)
         if live is None:
             return False
-        self._live[address] = replace(live, seen_at_ms=now_ms)
+        self._live[address] = structs.replace(live, seen_at_ms=now_ms)
         return True
 
     def expire(self, now_ms: int) -> list[LiveBroker]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.errors import GatewayError
 
@@ -16,8 +17,7 @@ _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _LEVEL = re.compile(r"(\d{1,9})([smhd])")
 
 
-@dataclass(frozen=True, slots=True)
-class DelayLevels:
+class DelayLevels(msgspec.Struct, frozen=True):
     """The waiting times of levels 1, 2, …, in milliseconds."""
 
     delays_ms: Sequence[int]

@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import struct
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.store.files import FileLayer
 from wire.disk.timer_checkpoint import FILE_BYTES, VALUES, TimerCheckpoint
@@ -29,8 +30,7 @@ _CRC = struct.Struct(">I")
 _MAGIC = b"RMQGWT\x00\x01"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerMarks:
+class TimerMarks(msgspec.Struct, frozen=True, kw_only=True):
     """What is known to be on disk.
 
     :param read_to_ms: all slots before it are done.

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.errors import RequestRefused
 from gateway.metadata.names import NOT_ALLOWED_SEND_TOPICS, WHEEL_TIMER_TOPIC, topic_name_fault
@@ -26,8 +27,7 @@ _MAX_LONG = (1 << 63) - 1
 _REAL_PLACE = (PropertyName.REAL_TOPIC, PropertyName.REAL_QID)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimerTerms:
+class TimerTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of timer messages.
 
     :param precision_ms: the length of a slot.

@@ -9,8 +9,9 @@ message names the place where it waited. After another broker the timer log is t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.timer_check import TimerMarks
@@ -34,8 +35,7 @@ READ_COUNT = 512
 READ_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class FoundTimers:
+class FoundTimers(msgspec.Struct, frozen=True):
     """What a start found.
 
     :param keep_from: the lowest place in the commit log of a message that waits; None without any.

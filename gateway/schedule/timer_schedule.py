@@ -12,8 +12,9 @@ A slot's number is its time divided by the precision.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from gateway.schedule.near_timers import NearTimer, NearTimers, pack
 from gateway.schedule.timer_check import TimerMarks
@@ -38,16 +39,14 @@ class Waiting(NamedTuple):
     takes_back: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
+class Opening(msgspec.Struct, frozen=True):
     """A slot whose entries have to be read; the newest one lies at ``last``."""
 
     slot: int
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(msgspec.Struct, frozen=True):
     """The entries of a slot: by due time those that go, as ``NearTimers.merge`` takes them, and the markers."""
 
     slot: int

@@ -7,7 +7,8 @@ however many messages wait. The messages of a slot are a chain in the timer log.
 from __future__ import annotations
 
 import mmap
-from dataclasses import dataclass
+
+import msgspec
 
 from wire.disk.timer_log import NONE
 from wire.disk.timer_wheel import FILE_SLOTS, SLOT, SLOT_BYTES
@@ -15,8 +16,7 @@ from wire.disk.timer_wheel import FILE_SLOTS, SLOT, SLOT_BYTES
 PAGE_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class WheelPage:
+class WheelPage(msgspec.Struct, frozen=True):
     """A part of the file that changed."""
 
     position: int

@@ -7,8 +7,9 @@ business of whoever reads them, and so are the files of the log, the queues and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from gateway.store.errors import ForeignFile
 from gateway.store.files import EntryKind, FileLayer
@@ -32,8 +33,7 @@ _DIRECTORIES = (
 _TABLE_ENDINGS = (".json", ".json.bak")
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(msgspec.Struct, frozen=True):
     """A name that stands for something else than it should; ``what`` says for what."""
 
     path: Path

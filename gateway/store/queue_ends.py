@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -39,8 +38,7 @@ _MARK = b"#3 "
 _decoder = msgspec.json.Decoder(_Line)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueEnds:
+class QueueEnds(msgspec.Struct, frozen=True):
     """What the file says.
 
     ``log_end``: the end of the log that it belongs to, −1 for none. ``system_run``: of the last line. ``bytes_read``:

@@ -12,8 +12,9 @@ On partitions up to ``disk_measured_bytes`` that is upstream's ``used > r %``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from gateway.store.files import DiskSpace
 from gateway.store.store_settings import StoreSettings
@@ -22,8 +23,7 @@ _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class LogFileAge:
+class LogFileAge(msgspec.Struct, frozen=True):
     """One commit log file as the decision sees it: where it ends, and when it was last written."""
 
     end_offset: int
@@ -52,8 +52,7 @@ class SpaceSettings(Protocol):
     def file_reserved_time_hours(self) -> int: ...  # noqa: D102
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpaceRule:
+class SpaceRule(msgspec.Struct, frozen=True, kw_only=True):
     """The ratios as free bytes on one partition: below each, something happens."""
 
     delete_old_bytes: int

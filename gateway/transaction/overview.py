@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.clock import Milliseconds
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
@@ -36,8 +37,7 @@ MAX_READ_BYTES = 4 << 20
 END_OF_TIME_MS = 2**62
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which half messages a page shows; None and 0 select all."""
 
     group: str | None = None
@@ -47,8 +47,7 @@ class Selection:
     after: int = -1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True, kw_only=True):
     """What memory says of one half message; ``place`` is commit log offset and size while it is pending."""
 
     offset: int

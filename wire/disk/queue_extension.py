@@ -11,8 +11,9 @@ the store; a unit never spans two: where four bytes would not be left behind it,
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from wire.errors import LayoutError
 from wire.fixed_layout import FixedLayout
@@ -36,8 +37,7 @@ FILE_BYTES = 48 * 1024 * 1024
 MAX_BITMAP_BYTES = 32_767 - HEAD.size
 
 
-@dataclass(frozen=True, slots=True)
-class ExtensionUnit:
+class ExtensionUnit(msgspec.Struct, frozen=True):
     """What is kept for one message; the bitmap says which groups' expressions accept it, b"" when nobody asked."""
 
     tags_code: int

@@ -6,8 +6,10 @@ Seven int64 at the start of ``config/timercheck``. (Upstream: ``TimerCheckpoint`
 from __future__ import annotations
 
 import struct
-from dataclasses import astuple, dataclass
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
 
 from wire.errors import LayoutError
 from wire.fixed_layout import FixedLayout
@@ -31,8 +33,7 @@ VALUES = FixedLayout(
 FILE_BYTES = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class TimerCheckpoint:
+class TimerCheckpoint(msgspec.Struct, frozen=True):
     """All slots before ``read_to_ms`` are delivered; the timer log is on disk up to ``log_flushed`` and holds the
     messages of the timer topic's queue below ``queue_offset``. The other values belong to replication.
     """

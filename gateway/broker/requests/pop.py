@@ -9,9 +9,10 @@ queue by.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from gateway.broker.requests.pop_ack import check_invisible
 from gateway.broker.requests.pop_sources import PopSources, SourceOrder, check_pop_place
@@ -59,8 +60,7 @@ LATE_MS: Final = 500
 """A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopLimits:
+class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the pop path; sizes bytes, times milliseconds.
 
     ``check_points``: pops that may be open, further ones are told POLLING_FULL.

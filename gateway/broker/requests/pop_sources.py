@@ -7,8 +7,9 @@ on, then the retry topic. In topics of type PRIORITY (5.5) queues are priorities
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
@@ -34,8 +35,7 @@ class Source(NamedTuple):
     retry: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceOrder:
+class SourceOrder(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the order.
 
     ``retry_probability``: of 100 pops so many look into the retry topic first; ``priority_retry_probability`` where

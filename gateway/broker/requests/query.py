@@ -6,8 +6,9 @@ out here, and not left to clients as upstream does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
@@ -25,8 +26,7 @@ MAX_ANSWER_BYTES = 8 << 20
 """Records of one answer, well below the largest frame; at least one record is always given."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """The records of a query one after the other, and how far the index reaches at least: the newest of them.
 
     Clients show the two numbers in error texts only.

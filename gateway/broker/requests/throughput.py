@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 SAMPLE_MS = 10_000
 WINDOWS_MS = (10_000, 60_000, 600_000)
@@ -34,8 +35,7 @@ class Totals(NamedTuple):
     """Timer messages delivered."""
 
 
-@dataclass(frozen=True, slots=True)
-class DayTotals:
+class DayTotals(msgspec.Struct, frozen=True):
     """A total at the last two midnights and now."""
 
     yesterday_morning: int

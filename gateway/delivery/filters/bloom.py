@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from gateway.delivery.filters.murmur3 import low_64_bits
 
@@ -17,8 +18,7 @@ MAX_ERROR_PERCENT = 99
 _HALF = 2**32
 
 
-@dataclass(frozen=True, slots=True)
-class BloomShape:
+class BloomShape(msgspec.Struct, frozen=True):
     """How many bits a map has, and how many of them a group.
 
     :param error_percent: of groups that do not accept a message and seem to, 1 … 99 (``maxErrorRateOfBloomFilter``).

@@ -6,9 +6,10 @@ Values are Java's: Integer, Long, Double, String, Boolean and null. A property i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
+
+import msgspec
 
 from gateway.delivery.filters.java_numbers import INT_MAX, LONG_MAX
 
@@ -38,8 +39,7 @@ class Kind(Enum):
         return self in (Kind.INTEGER, Kind.LONG, Kind.DOUBLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Constant:
+class Constant(msgspec.Struct, frozen=True):
     """A literal."""
 
     kind: Kind
@@ -54,8 +54,7 @@ class Constant:
         return str(self.value)
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(msgspec.Struct, frozen=True):
     """The text of a message's property, null when it has none of that name."""
 
     name: str
@@ -65,8 +64,7 @@ class Property:
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Negation:
+class Negation(msgspec.Struct, frozen=True):
     """A minus: of a number that number negated, of anything else null."""
 
     operand: Part
@@ -76,8 +74,7 @@ class Negation:
         return f"(- {self.operand})"
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(msgspec.Struct, frozen=True):
     """NOT; null stays null."""
 
     operand: Part
@@ -87,8 +84,7 @@ class Not:
         return f"(NOT {self.operand})"
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(msgspec.Struct, frozen=True):
     """A property where a truth value is wanted: false for any text, also for "true"; null without one."""
 
     operand: Property
@@ -98,8 +94,7 @@ class Truth:
         return str(self.operand)
 
 
-@dataclass(frozen=True, slots=True)
-class Junction:
+class Junction(msgspec.Struct, frozen=True):
     """Operands joined by AND or by OR, from left to right until one decides."""
 
     is_or: bool
@@ -110,8 +105,7 @@ class Junction:
         return f"({(' || ' if self.is_or else ' && ').join(map(str, self.operands))})"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(msgspec.Struct, frozen=True):
     """``==``, ``<``, ``<=``, ``>`` or ``>=`` of two values."""
 
     symbol: str
@@ -123,8 +117,7 @@ class Comparison:
         return f"({self.left} {self.symbol} {self.right})"
 
 
-@dataclass(frozen=True, slots=True)
-class IsNull:
+class IsNull(msgspec.Struct, frozen=True):
     """IS NULL; never null itself."""
 
     operand: Part
@@ -134,8 +127,7 @@ class IsNull:
         return f"({self.operand} == NULL)"
 
 
-@dataclass(frozen=True, slots=True)
-class In:
+class In(msgspec.Struct, frozen=True):
     """IN or NOT IN; null when the property is missing."""
 
     operand: Property
@@ -147,8 +139,7 @@ class In:
         return f"{self.operand} {'NOT ' if self.negated else ''}IN ( {', '.join(sorted(self.texts))} )"
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(msgspec.Struct, frozen=True):
     """CONTAINS, STARTSWITH or ENDSWITH. Never null: false, also when negated, where there is no text to look at."""
 
     how: str

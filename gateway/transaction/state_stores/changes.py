@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+import msgspec
+
 from gateway.errors import GatewayError
 from gateway.transaction.states import State
 
@@ -62,8 +64,7 @@ class Changes:
         self.settled = [half for half in self.settled if half.offset not in both]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(msgspec.Struct, frozen=True):
     """What a store knows at a start.
 
     :param position: it knows everything of the commit log below; ``UNKNOWN``: it knows nothing.
