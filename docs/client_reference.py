@@ -16,9 +16,10 @@ import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import griffe
+import msgspec
 
 import gateway.client
 from gateway.client import aio
@@ -261,11 +262,16 @@ def _body(path: str) -> str:
     runtime = getattr(importlib.import_module(module), name)
     text = f"\n### {name}\n\n`{path}`\n\n{_plain_prose(inspect.cleandoc(runtime.__doc__))}\n"
     text += "\n| field | type | default |\n|---|---|---|\n"
-    for field in dataclasses.fields(runtime):
-        is_needed = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-        cells = f"`{field.name}`", f"`{field.type}`", "" if is_needed else _default(field)
+    for field in msgspec.structs.fields(runtime):
+        cells = f"`{field.name}`", f"`{_type(field.type)}`", "" if field.required else _default(field)
         text += "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
     return text
+
+
+def _type(kind: Any) -> str:
+    """A type as the source writes it, without modules and what ``Annotated`` adds."""
+    plain = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", inspect.formatannotation(plain))
 
 
 _PLAIN = ("object", "tuple", "Struct", "Protocol", "Generic", "_TopicAndBody", "ABC", "Exception", "NamedTuple")
@@ -286,9 +292,9 @@ def _settings(classes: list[griffe.Class], runtime: type[Any]) -> str:
     return text
 
 
-def _default(field: dataclasses.Field[Any]) -> str:
+def _default(field: dataclasses.Field[Any] | msgspec.structs.FieldInfo) -> str:
     value: object = field.default
-    if field.default_factory is not dataclasses.MISSING:
+    if value in (dataclasses.MISSING, msgspec.NODEFAULT):
         value = field.default_factory()
     if isinstance(value, Enum):
         return f"`{value.name}`"

@@ -1,4 +1,4 @@
-"""The JSON bodies of commands, as frozen dataclasses: one file per conversation.
+"""The JSON bodies of commands, as frozen structs: one file per conversation.
 
 Each body is declared once as typed fields (``declare.py``); reading and writing are derived.
 ``fastjson.py`` is the dialect: what Java's fastjson writes is more than JSON, and what it reads is more
