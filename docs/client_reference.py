@@ -293,9 +293,8 @@ def _settings(classes: list[griffe.Class], runtime: type[Any]) -> str:
 
 
 def _default(field: dataclasses.Field[Any] | msgspec.structs.FieldInfo) -> str:
-    value: object = field.default
-    if value in (dataclasses.MISSING, msgspec.NODEFAULT):
-        value = field.default_factory()
+    make: Any = field.default_factory
+    value: object = field.default if make in (dataclasses.MISSING, msgspec.NODEFAULT) else make()
     if isinstance(value, Enum):
         return f"`{value.name}`"
     return f"`{type(value).__name__}()`" if repr(value).startswith("<") else f"`{value!r}`"
