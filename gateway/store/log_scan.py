@@ -22,6 +22,7 @@ from wire.message.record import (
 _MAGICS = [re.compile(re.escape((magic & 0xFFFFFFFF).to_bytes(4, "big"))) for magic in (MAGIC_V1, MAGIC_V2)]
 _MAGIC_AT = 4
 _UNWRITTEN = b"\x00" * 8
+_ZEROS = re.compile(rb"\x00+")
 _CHUNK_BYTES = 1024 * 1024
 _SPLIT_MAGIC_BYTES = 3
 """So much of a magic number can lie in one chunk and its end in the next."""
@@ -35,8 +36,8 @@ class LogScan:
     ``problem`` is None at ``limit`` and at the end of the files, "" where nothing was ever written, and otherwise
     says what is wrong with the record at ``end``.
 
-    :param unsynced_from: records behind this offset may lack sectors that a power failure kept from the disk; None
-        when that cannot be.
+    :param unsynced_from: records behind this offset may lack sectors that a power failure kept from the disk, or that
+        a process did not come to write before it was killed; None when that cannot be.
     """
 
     __slots__ = ("_check_crc", "_files", "_unsynced_from", "end", "limit", "problem")
@@ -90,17 +91,19 @@ class LogScan:
 
 
 def _lacks_sector(properties: bytes, end: int) -> bool:
-    """Whether all that a sector should hold of the properties, which end at a position of the file, is zeros.
+    """Whether sectors of the properties, which end at a position of the file, were never written.
 
-    The checksum of a record does not cover them, and everything else of it shows that a sector is missing.
+    The checksum of a record does not cover them, and everything else of it shows that a sector is missing. Zeros that
+    somebody sent do not begin and end where sectors do.
     """
     begin = end - len(properties)
-    # A sector may begin between the two bytes of their length.
-    first = -(-(begin - 1) // _SECTOR_BYTES) * _SECTOR_BYTES
-    return any(
-        not properties[max(sector - begin, 0) : sector - begin + _SECTOR_BYTES].strip(b"\x00")
-        for sector in range(first, end, _SECTOR_BYTES)
-    )
+    for zeros in _ZEROS.finditer(properties):
+        first, last = begin + zeros.start(), begin + zeros.end()
+        if first == begin and (begin - 1) % _SECTOR_BYTES == 0:  # it lacks the second byte of their length as well
+            first -= 1
+        if first % _SECTOR_BYTES == 0 and (last % _SECTOR_BYTES == 0 or last == end):
+            return True
+    return False
 
 
 def _is_filler(window: LogWindow, position: int) -> bool:

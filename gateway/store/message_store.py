@@ -219,7 +219,6 @@ class MessageStore:
             dispatch=self._dispatch,
             checkpoint=self._checkpoint,
             clean=clean,
-            same_run=same_run,
             listed_end=ends.log_end,
             max_copy_bytes=self._settings.max_tail_copy_bytes,
             progress=progress,
@@ -471,6 +470,13 @@ class MessageStore:
     def max_commit_log_offset(self) -> int:
         """The offset after the last message that was appended, whether on disk or not."""
         return self._log.position
+
+    @property
+    def stored_end(self) -> int:
+        """The offset after the last message that is stored: what is appended from now on lies there or behind it, also
+        when a batch that is on its way fails.
+        """
+        return self._log.visible_end
 
     @property
     def flushed_offset(self) -> int:

@@ -47,7 +47,6 @@ Progress = Callable[[int, int], None]
 class Recovery:
     """One recovery; everything it needs, and ``run``.
 
-    :param same_run: whether the system has been running since the store was written to, so that it lost nothing.
     :param listed_end: the end of the log when the list of the queues was written, −1 when that is not known.
     :param deleted: loaded.
     :param max_units: consume queue units gathered in memory at a time.
@@ -63,7 +62,6 @@ class Recovery:
         dispatch: Dispatch,
         checkpoint: CheckpointFile,
         clean: bool,
-        same_run: bool,
         listed_end: int,
         max_copy_bytes: int,
         progress: Progress | None,
@@ -76,7 +74,6 @@ class Recovery:
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
-        self._same_run = same_run
         self._listed_end = listed_end
         self._progress = progress
         self._deleted = deleted
@@ -145,11 +142,11 @@ class Recovery:
         return found
 
     def _unsynced_from(self) -> int | None:
-        """From where on a power failure may have kept sectors of the log from the disk; None when there was none, or
-        nobody knows what was durable.
+        """From where on sectors of the log may be missing: a power failure kept them from the disk, or a kill cut a
+        write short; None when neither was, or nobody knows what was durable.
         """
         marks = self._checkpoint.marks
-        if marks is None or self.report.clean or self._same_run:
+        if marks is None or self.report.clean:
             return None
         return max(marks.durable, self._proven_durable_end())
 

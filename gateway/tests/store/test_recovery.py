@@ -286,7 +286,17 @@ def test_zeros_that_somebody_sent_in_properties_are_no_lost_sector(tmp_path: Pat
     put(store, message(b"with some", P="a\0b\0" * 300))
     assert len(bodies(opened(killed(directory, 2), ASYNC, disk=AfterPowerFailure()))) == 2, "no sector has only those"
     put(store, message(b"with many", P="\0" * 1200))
-    assert len(bodies(opened(killed(directory, 3), ASYNC))) == 3, "the kill of a process loses no sector"
+    put(store, message(b"behind them"))
+    assert len(bodies(opened(killed(directory, 3), ASYNC, disk=AfterPowerFailure()))) == 4, "they end within sectors"
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_no_message_with_a_part_of_its_properties(tmp_path: Path) -> None:
+    store = opened(tmp_path / "s", ASYNC)
+    torn = _fill_up_to_sector(store, 300, 200)
+    directory = killed(tmp_path / "s")
+    overwrite(log_file(directory), torn.commit_log_offset + torn.size - 200, b"\x00" * 200)
+    report = small_store(directory, ASYNC).open()
+    assert (report.end_offset, report.torn_bytes > 0) == (torn.commit_log_offset, True)
 
 
 def _refused(directory: Path, settings: StoreSettings = SMALL) -> str:
