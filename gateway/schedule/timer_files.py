@@ -65,10 +65,10 @@ class TimerFiles:
 
     def save(self, schedule: TimerSchedule, store: MessageStore, now_ms: int) -> Callable[[], object] | None:
         """See ``TimerService.save``."""
-        if self._is_saving or self.log.written < self.log.end:
+        if self._is_saving or self.log.is_doubtful or self.log.written < self.log.end:
             return None
         if self._candidate is None:
-            marks, needed = schedule.marks(store.max_commit_log_offset)
+            marks, needed = schedule.marks(store.stored_end)
             self._candidate = marks, max(needed, marks.scan_from)
         marks, needed = self._candidate
         if needed > store.flushed_offset:  # with ASYNC_FLUSH: the log first
@@ -97,7 +97,7 @@ class TimerFiles:
                     self._look_for_oldest(schedule, slot, slots)
             except OSError as error:
                 self.wheel.changed_again(pages)
-                log.error("timer files not saved", error=str(error))
+                log.error("timer files not saved", error=str(error), until=self._until())
             finally:
                 self._is_saving = False
 
@@ -109,9 +109,12 @@ class TimerFiles:
 
         :raises OSError: it cannot be saved.
         """
-        marks, needed = schedule.marks(store.max_commit_log_offset)
+        marks, needed = schedule.marks(store.stored_end)
         if max(needed, marks.scan_from) > store.flushed_offset:
             log.error("timer files not saved", error="the commit log is not on disk")
+            return
+        if self.log.is_doubtful:
+            log.error("timer files not saved", error="a sync of the timer log failed", until=self._until())
             return
         while not self.log.write():
             if (missing := self.log.missing_file()) is not None:
@@ -119,6 +122,12 @@ class TimerFiles:
         self.log.cut(self.log.end)  # a file that was made ahead
         if self.log.end or self._saved is not None or self.check.newest.counter:
             self._write(marks, self.wheel.take_changed(), self.check.newest.changed_at_ms)
+
+    def _until(self) -> str:
+        """For a line of the log: when what could not be saved will be."""
+        if not self.log.is_doubtful:
+            return "the next attempt"
+        return "the next start, which takes what waits, and what went already, from the commit log"
 
     def _is_worth(self, marks: TimerMarks, changes: int) -> bool:
         if not self.log.end:  # there was never a timer message
@@ -147,7 +156,7 @@ class TimerFiles:
 
     def _look_for_oldest(self, schedule: TimerSchedule, slot: int, slots: int) -> None:
         position = self.wheel.oldest(slot, slots)
-        entry = None if position == NONE else self.log.entry_at(position)
+        entry = None if position == NONE or position >= self.log.written else self.log.entry_at(position)
         if entry is not None:
             self.keep_from = entry.commit_log_offset
             schedule.waits_from = position

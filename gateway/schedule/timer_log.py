@@ -44,6 +44,13 @@ class Entry(NamedTuple):
         return self.written_at_ms + self.delay_ms
 
 
+class Unwritten(NamedTuple):
+    """Entries that are not in a file yet: from which position on, and their bytes."""
+
+    start: int
+    data: bytes
+
+
 class TimerLog:
     """The files of one directory.
 
@@ -60,6 +67,8 @@ class TimerLog:
         """Entries below this position are in the files."""
         self._synced = 0
         """Entries below this position are on disk."""
+        self.is_doubtful = False
+        """Whether a sync failed: the system may have dropped what it did not write, and a later sync succeeds."""
 
     @property
     def begin(self) -> int:
@@ -113,6 +122,10 @@ class TimerLog:
             self.written += len(piece)
         return not self._gathered
 
+    def unwritten(self) -> Unwritten:
+        """What waits for a file or for a disk that takes it, for ``chain``; on the reactor's thread."""
+        return Unwritten(self.written, bytes(self._gathered))
+
     def make(self, file: MappedFile) -> None:
         """Make a missing file; blocks.
 
@@ -131,17 +144,29 @@ class TimerLog:
         return None if file.is_open else file
 
     def sync(self, position: int) -> None:
-        """Bring what was written below a position to the disk; blocks, for any thread."""
-        for file in self._files.list:
-            if self._synced < file.start_offset + file.size and file.start_offset < position and file.is_open:
-                file.sync()
+        """Bring what was written below a position to the disk; blocks, for any thread. Not to be tried again.
+
+        :raises OSError: it is not known what is there; the log ``is_doubtful`` from then on.
+        """
+        assert not self.is_doubtful, "a sync after one that failed says nothing"
+        try:
+            for file in self._files.list:
+                if self._synced < file.start_offset + file.size and file.start_offset < position and file.is_open:
+                    file.sync()
+        except OSError:
+            self.is_doubtful = True
+            raise
         self._synced = max(self._synced, position)
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def chain(self, position: int) -> Iterator[Entry]:
-        """The entries of a slot, the newest first; blocks, for any thread. Ends early where the log is damaged."""
-        begin, block = 0, b""
+    def chain(self, position: int, unwritten: Unwritten | None = None) -> Iterator[Entry]:
+        """The entries of a slot, the newest first; blocks, for any thread. Ends early where the log is damaged.
+
+        :param unwritten: what was not in the files when the slot was opened; without it the entries below ``written``
+            can be read.
+        """
+        begin, block = unwritten or (0, b"")
         while position >= 0:
             if not begin <= position <= begin + len(block) - ENTRY_BYTES:
                 begin, block = self._block(position)

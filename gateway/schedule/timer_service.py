@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
     from gateway.clock import Milliseconds
+    from gateway.schedule.timer_log import Unwritten
     from gateway.schedule.timer_schedule import Waiting
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import Dispatched, PutResult
@@ -265,11 +266,12 @@ class TimerService:
 
     def _read_slot(self, opening: Opening) -> None:
         self._is_reading_slot = True
-        self._in_thread(partial(self._entries_of, opening), partial(self._have_slot, opening))
+        entries = partial(self._entries_of, opening, self._files.log.unwritten())
+        self._in_thread(entries, partial(self._have_slot, opening))
 
-    def _entries_of(self, opening: Opening) -> tuple[Opened, list[str]]:
+    def _entries_of(self, opening: Opening, unwritten: Unwritten) -> tuple[Opened, list[str]]:
         """In a thread: what is in a slot."""
-        found = gather(opening.slot, self._files.log.chain(opening.last), self._terms.precision_ms)
+        found = gather(opening.slot, self._files.log.chain(opening.last, unwritten), self._terms.precision_ms)
         keys = []
         for marker in found.markers:
             message = self._store.message_at(marker.commit_log_offset, marker.size)
@@ -337,7 +339,7 @@ class TimerService:
                 self._in_flight -= 1
                 self._schedule.done(timer, 0)
             else:
-                self._schedule.begin(timer, self._store.max_commit_log_offset)
+                self._schedule.begin(timer, self._store.stored_end)
                 self._store.append(outgoing, partial(self._stored, timer))
 
     def _what_goes(self, timer: NearTimer, message: StoredMessage, now_ms: int) -> OutgoingMessage | None:

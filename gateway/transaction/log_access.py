@@ -34,6 +34,10 @@ class LogAccess(Protocol):
         """Where the next record goes."""
 
     @property
+    def stored_end(self) -> int:
+        """What is appended from now on lies there or behind it."""
+
+    @property
     def flushed_offset(self) -> int:
         """Everything below is on disk."""
 

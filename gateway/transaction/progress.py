@@ -85,7 +85,7 @@ class Progress:
     def _now(self) -> tuple[int, int, int, bool]:
         base = self._pending.base
         op_offset = self._ops.needed_from(base) if self._pending.count else self._ops.end
-        return base, op_offset, self._store.max_commit_log_offset, self._settling.all_recorded
+        return base, op_offset, self._store.stored_end, self._settling.all_recorded
 
     def _write(self, *, every_step: bool = False) -> None:
         """Write what was seen last if the log up to then is on disk."""

@@ -19,9 +19,17 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from random import Random
 
-from gateway.tests.crash.recording import Change, File, Image, Kind, move_below, overwrite, resize
+from gateway.tests.crash.recording import (
+    SECTOR_BYTES,
+    Change,
+    File,
+    Image,
+    Kind,
+    move_below,
+    overwrite,
+    resize,
+)
 
-SECTOR_BYTES = 512
 PAGE_BYTES = 4096
 PAGE_SECTORS = PAGE_BYTES // SECTOR_BYTES
 NO_LIMIT = 1 << 62
@@ -224,6 +232,8 @@ class Moment:
         return durable if fate is NONE_ARRIVED else replace(durable, content=_content(durable.content, unsynced, fate))
 
     def _whole(self, inode: int, unsynced: _Unsynced) -> File:
+        if not unsynced.changes:  # a sync failed that had nothing to do
+            return self._durable[inode]
         if unsynced.arrived is None:
             content = bytearray(self._durable[inode].content)
             for change in unsynced.changes:

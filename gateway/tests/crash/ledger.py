@@ -44,13 +44,16 @@ class Half:
     """A half message that its producer knows to be stored.
 
     :param final: topic and queue of the message it becomes.
+    :param asked: the outcome that counts, if none is refused.
     :param told_at: the end of the log when the producer was told the outcome; −1 as long as it was not.
+    :param open_asks: outcomes that are not answered.
     """
 
     shown: Shown
     final: QueueName
     asked: Outcome | None = None
     told_at: int = -1
+    open_asks: list[Outcome] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +146,27 @@ class Ledger:
     def ask(self, offset: int, outcome: Outcome) -> None:
         """A producer asked for an outcome; the first one counts."""
         half = self.halves[offset]
+        half.open_asks.append(outcome)
         if half.asked is None:
-            half.asked = outcome
-            if outcome is Outcome.COMMIT:
-                self.allow(half.final, half.shown.body)
+            self._decide(half)
 
-    def tell(self, offset: int, log_end: int) -> None:
+    def _decide(self, half: Half) -> None:
+        half.asked = half.open_asks[0] if half.open_asks else None
+        if half.asked is Outcome.COMMIT:
+            self.allow(half.final, half.shown.body)
+
+    def tell(self, offset: int, outcome: Outcome, log_end: int) -> None:
         """A producer was told that its outcome counts."""
-        self.halves[offset].told_at = log_end
+        half = self.halves[offset]
+        half.open_asks.remove(outcome)
+        half.told_at = log_end
+
+    def refuse(self, offset: int, outcome: Outcome) -> None:
+        """A producer was told that its outcome was not taken: another one came first, or the disk was full."""
+        half = self.halves[offset]
+        half.open_asks.remove(outcome)
+        if half.told_at < 0 and half.asked is outcome:
+            self._decide(half)
 
     def delay(self, queue_id: int, offset: int, waiting: Waiting) -> None:
         """A delayed message is stored."""

@@ -13,6 +13,7 @@ from typing import Any
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.schedule.delay_service import DelayService
+from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.store.checkpoint import CheckpointFile
@@ -300,6 +301,29 @@ def markers_of_the_past_forgotten(patch: Patch) -> None:
     patch(TimerSchedule, "take_back", lambda self, keys: None)
 
 
+def entries_on_their_way_not_read(patch: Patch) -> None:
+    """A second opens with the entries that are in the timer log's files, and without those that wait for one."""
+    patch(TimerLog, "unwritten", lambda self: Unwritten(self.written, b""))
+
+
+def timer_log_synced_again(patch: Patch) -> None:
+    """After a sync of the timer log that failed, the next one counts."""
+    honest = TimerLog.sync
+
+    def forgetful(self: TimerLog, position: int) -> None:
+        try:
+            honest(self, position)
+        finally:
+            self.is_doubtful = False
+
+    patch(TimerLog, "sync", forgetful)
+
+
+def stored_as_far_as_appended(patch: Patch) -> None:
+    """What is on its way to a full disk counts as the log's end, before which nothing can be stored any more."""
+    patch(MessageStore, "stored_end", MessageStore.max_commit_log_offset)
+
+
 def properties_taken_as_they_are(patch: Patch) -> None:
     """After a power failure a record is whole when its checksum holds, which does not cover its properties."""
     patch(Recovery, "_unsynced_from", lambda self: None)
@@ -353,8 +377,11 @@ MUTANTS: Mapping[str, Mutant] = {
     "delay level ahead of the disk": Mutant(delay_level_ahead_of_the_disk, "delay-async", 600, seed=4),
     "timer deliveries not looked for": Mutant(deliveries_not_looked_for, "timer", 400),
     "markers of the past forgotten": Mutant(markers_of_the_past_forgotten, "timer-recall", 1000),
+    "timer entries on their way not read": Mutant(entries_on_their_way_not_read, "timer-errors", 1000, seed=7),
+    "timer log synced again": Mutant(timer_log_synced_again, "timer-errors", 1000, seed=4),
+    "stored as far as appended": Mutant(stored_as_far_as_appended, "timer-full", 1000, seed=2),
     "timer log not synced": Mutant(without(Kind.SYNC, "/timerlog/"), "timer", 1000),
-    "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000),
+    "op record of a discard before its copy": Mutant(op_record_before_its_message, "discard-async", 1000, seed=2),
     "sync error ignored": Mutant(sync_error_ignored, "disk-errors", 600, seed=5),
     "sync tried again": Mutant(sync_tried_again, "disk-errors", 600, seed=5),
     "light queues not found in the log": Mutant(light_queues_not_found_in_the_log, "light", 1000),

@@ -12,11 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gateway.store.files import Buffer, DiskSpace, EntryKind
 
 GIB = 1024**3
+SECTOR_BYTES = 512
+"""A disk writes as many, or none of them."""
 Entry = TypeVar("Entry")
 
 
@@ -110,6 +112,18 @@ class Inode:
         return self.data
 
 
+class Fault(NamedTuple):
+    """The next call of an operation ("pwrite" or "fdatasync") on a path with this part fails."""
+
+    operation: str
+    part: str
+    code: int = errno.EIO
+
+    def error(self, path: str) -> OSError:
+        """What the call raises."""
+        return OSError(self.code, os.strerror(self.code), path)
+
+
 class RecordingFiles:
     """The disk.
 
@@ -122,8 +136,7 @@ class RecordingFiles:
         self._clock_ms = clock_ms
         self.changes: list[Change] = []
         self.space = DiskSpace(100 * GIB, 90 * GIB)
-        self.fault: tuple[str, str] | None = None
-        """The operation ("pwrite" or "fdatasync") whose next call on a path with this part fails."""
+        self.fault: Fault | None = None
         self._inodes: dict[str, Inode] = {}
         self._directories = dict(image.directories)
         self._open: dict[int, Inode] = {}
@@ -186,12 +199,14 @@ class RecordingFiles:
         """See ``FileLayer``."""
         inode = self._open[fd]
         inode.modified_at_ms = now_ms = self._clock_ms()
-        fails = self._fails("pwrite", inode.path)
-        copy = bytes(data)[: len(data) // 2] if fails else bytes(data)
+        fault = self._take_fault("pwrite", inode.path)
+        # Up to a sector, where a system stops as well.
+        middle = offset + len(data) // 2
+        copy = bytes(data) if fault is None else bytes(data)[: max(middle - middle % SECTOR_BYTES - offset, 0)]
         overwrite(inode.writable(), offset, copy)
         self.log(Change(Kind.WRITE, inode.path, inode.number, offset, copy, at_ms=now_ms))
-        if fails:
-            raise OSError(errno.EIO, os.strerror(errno.EIO), inode.path)
+        if fault is not None:
+            raise fault.error(inode.path)
 
     def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
         """See ``FileLayer``."""
@@ -207,17 +222,18 @@ class RecordingFiles:
     def fdatasync(self, fd: int) -> None:
         """See ``FileLayer``."""
         inode = self._open[fd]
-        if self._fails("fdatasync", inode.path):
+        if (fault := self._take_fault("fdatasync", inode.path)) is not None:
             self.log(Change(Kind.FAILED_SYNC, inode.path, inode.number))
-            raise OSError(errno.EIO, os.strerror(errno.EIO), inode.path)
+            raise fault.error(inode.path)
         self.log(Change(Kind.SYNC, inode.path, inode.number))
 
-    def _fails(self, operation: str, path: str) -> bool:
-        """Whether this is the call that was to fail."""
-        if self.fault is None or self.fault[0] != operation or self.fault[1] not in path:
-            return False
+    def _take_fault(self, operation: str, path: str) -> Fault | None:
+        """The fault, if this is the call that was to fail."""
+        fault = self.fault
+        if fault is None or fault.operation != operation or fault.part not in path:
+            return None
         self.fault = None
-        return True
+        return fault
 
     def size(self, fd: int) -> int:
         """See ``FileLayer``."""

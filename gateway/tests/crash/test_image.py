@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.tests.crash.image import SECTOR_BYTES, Crash, Moment
-from gateway.tests.crash.recording import Image, RecordingFiles
+from gateway.tests.crash.image import Crash, Moment
+from gateway.tests.crash.recording import SECTOR_BYTES, Fault, Image, RecordingFiles
 
 START = Image({}, {"/": 0, "/d": 0})
 FILE = Path("/d/file")
@@ -254,7 +254,7 @@ def test_a_failed_sync_is_not_made_good_by_a_later_one() -> None:
     files = disk()
     fd = made(files, content=b"abc")
     files.pwrite(fd, b"def", 3)
-    files.fault = "fdatasync", "/d/file"
+    files.fault = Fault("fdatasync", "/d/file")
     with pytest.raises(OSError, match="Input/output error"):
         files.fdatasync(fd)
     files.fdatasync(fd)
@@ -265,9 +265,9 @@ def test_a_failed_sync_is_not_made_good_by_a_later_one() -> None:
 def test_a_failed_write_leaves_a_part() -> None:
     files = disk()
     fd = made(files)
-    files.fault = "pwrite", "/d/"
+    files.fault = Fault("pwrite", "/d/")
     with pytest.raises(OSError, match="Input/output error"):
-        files.pwrite(fd, b"abcd", 0)
-    assert left(files, Crash.KILL) == {"/d/file": b"ab"}
-    files.pwrite(fd, b"abcd", 0)
-    assert left(files, Crash.KILL) == {"/d/file": b"abcd"}
+        files.pwrite(fd, b"x" * 1200, 0)
+    assert left(files, Crash.KILL) == {"/d/file": b"x" * 512}
+    files.pwrite(fd, b"x" * 1200, 0)
+    assert left(files, Crash.KILL) == {"/d/file": b"x" * 1200}

@@ -7,6 +7,7 @@ and flushes interleave.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -22,7 +23,7 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.put_result import PutOutcome, PutResult, WaitFor, each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Fact, Half, Ledger, OffsetKey, Outcome, QueueName, Shown, Waiting
-from gateway.tests.crash.recording import Change, Image, RecordingFiles
+from gateway.tests.crash.recording import Change, Fault, Image, RecordingFiles
 from gateway.tests.crash.small_broker import HOST, LEVELS, LIMITS, TIMERS, Clock, SmallBroker
 from gateway.transaction.half_messages import HALF_QUEUE_ID, half_of, real_place
 from gateway.transaction.limits import HOUR_MS, TransactionLimits
@@ -257,6 +258,8 @@ class Run:
 
     def _half_stored(self, result: PutResult) -> None:
         self._stored(result)
+        if not result.status.is_stored:
+            return
         place = real_place(result.message.property_map)
         assert place is not None
         start = result.commit_log_offset
@@ -278,12 +281,14 @@ class Run:
         self._fact(lambda ledger: ledger.ask(offset, outcome))
         transactions = self._broker.transactions
         ask = transactions.commit if outcome is Outcome.COMMIT else transactions.roll_back
-        ask(message, ("workload", "-"), partial(self._told, offset))
+        ask(message, ("workload", "-"), partial(self._told, offset, outcome))
 
-    def _told(self, offset: int, reply: Reply) -> None:
+    def _told(self, offset: int, outcome: Outcome, reply: Reply) -> None:
         if reply.code is ResponseCode.SUCCESS:
-            log_end = self._broker.store._log.visible_end  # what is appended may lie behind the outcome
-            self._fact(lambda ledger: ledger.tell(offset, log_end))
+            log_end = self._broker.store.stored_end  # what is appended may lie behind the outcome
+            self._fact(lambda ledger: ledger.tell(offset, outcome, log_end))
+        else:
+            self._fact(lambda ledger: ledger.refuse(offset, outcome))
 
     # --- retention -----------------------------------------------------------------------------------------------
 
@@ -313,6 +318,8 @@ class Run:
 
     def _delay_stored(self, result: PutResult) -> None:
         self._stored(result)
+        if not result.status.is_stored:
+            return
         place = real_place(result.message.property_map)
         assert place is not None
         start = result.commit_log_offset
@@ -331,6 +338,8 @@ class Run:
 
     def _timer_stored(self, result: PutResult) -> None:
         self._stored(result)
+        if not result.status.is_stored:
+            return
         place = real_place(result.message.property_map)
         assert place is not None
         start = result.commit_log_offset
@@ -360,7 +369,7 @@ class Run:
 
     def _recalled(self, waiting: OutgoingMessage, result: PutResult) -> None:
         self._stored(result)
-        if self._clock() < _due_ms(waiting):
+        if result.status.is_stored and self._clock() < _due_ms(waiting):
             end = result.commit_log_offset + result.size
             self._fact(lambda ledger: ledger.take_back(waiting.body, end))
 
@@ -489,11 +498,28 @@ class Run:
     def _fail_sync(self) -> None:
         self._fail("fdatasync", self._random.choice(("/commitlog/", "/commitlog/", "/consumequeue/", "/checkpoint")))
 
-    def _fail(self, operation: str, part: str) -> None:
+    def _fail_timer_file(self) -> None:
+        """But for half a write of the timer check: it is one sector, which is there as a whole or not."""
+        operation, parts = self._random.choice(
+            (
+                ("pwrite", ("/commitlog/", "/timerlog/", "/timerwheel")),
+                ("fdatasync", ("/commitlog/", "/timerlog/", "/timercheck")),
+            )
+        )
+        self._fail(operation, self._random.choice(parts))
+
+    def _fill_disk(self) -> None:
+        self._fail("pwrite", "/commitlog/", errno.ENOSPC)
+
+    def _free_disk(self) -> None:
+        """Somebody deletes other files, and the broker looks."""
+        self._broker.store.look_at_space(self._files.space)
+
+    def _fail(self, operation: str, part: str, code: int = errno.EIO) -> None:
         """The disk refuses something soon; what is not acknowledged then is not promised."""
         if not self._failed:
             self._failed = True
-            self._files.fault = operation, part
+            self._files.fault = Fault(operation, part, code)
 
     # --- lives ---------------------------------------------------------------------------------------------------
 
@@ -638,6 +664,24 @@ _SYNC = (
     Workload(
         "timer-recall",
         {"timed": 8, "recall": 7, "tick": 7, "save_timers": 3, "reopen": 1, **_COMMON},
+        ROLLING,
+        steps=110,
+    ),
+    Workload(
+        "timer-errors",
+        {"timed": 8, "recall": 3, "append": 1, "tick": 9, "save_timers": 4, **_COMMON, "fail_timer_file": 2},
+        ROLLING,
+        steps=110,
+    ),
+    Workload(
+        "timer-full",
+        {"timed": 8, "append": 2, "tick": 6, "wait": 3, "save_timers": 4, **_COMMON, "fill_disk": 2, "free_disk": 4},
+        ROLLING,
+        steps=110,
+    ),
+    Workload(
+        "transaction-full",
+        {"half": 6, "end": 8, "append": 3, "progress": 3, "persist": 2, **_COMMON, "fill_disk": 2, "free_disk": 4},
         ROLLING,
         steps=110,
     ),

@@ -10,7 +10,7 @@ from gateway.schedule.timer_message import placed_timed
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
 from gateway.tests.crash.oracle import recover
-from gateway.tests.crash.recording import RecordingFiles
+from gateway.tests.crash.recording import Fault, RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
 from gateway.tests.crash.workload import WORKLOADS, message
 from wire.message.properties import PropertyName
@@ -82,7 +82,7 @@ def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pyt
     broker.store.flush()
     _pass(broker, 2_500)
     assert broker.store.max_offset(*QUEUE) == 1
-    files.fault = "fdatasync", "/commitlog/"
+    files.fault = Fault("fdatasync", "/commitlog/")
     broker.close()
     moment = Moment(FRESH)
     for change in files.changes:
@@ -94,6 +94,26 @@ def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pyt
     _pass(again, 1_000)
     assert again.store.max_offset(*QUEUE) == 1
     assert "timer files not saved" in caplog.text
+
+
+def test_after_a_sync_of_the_timer_log_that_failed_no_later_one_counts(caplog: pytest.LogCaptureFixture) -> None:
+    """The system may have dropped what it could not write, and says nothing of it the second time."""
+    broker, files = _started()
+    _send(broker, 1, 5_000)
+    broker.store.flush()
+    files.fault = Fault("fdatasync", "/timerlog/")
+    for _ in range(3):
+        _save(broker)
+    assert "timer files not saved" in caplog.text
+    broker.close()
+    moment = Moment(FRESH)
+    for change in files.changes:
+        moment.pass_over(change)
+    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
+    again = recover(image, broker.clock(), WORKLOAD.settings).broker
+    again.start()
+    _pass(again, 6_000)
+    assert again.store.max_offset(*QUEUE) == 1
 
 
 def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -> None:

@@ -68,11 +68,19 @@ def test_entries_that_wait_for_their_file_are_written_when_it_is_there(log: Time
     position = log.append(entry(1))
     assert not log.write()
     assert (log.written, log.end) == (0, ENTRY_BYTES)
+    assert [each.commit_log_offset for each in log.chain(position, log.unwritten())] == [100], "its slot may open now"
     missing = log.missing_file()
     assert missing is not None
     log.make(missing)
     assert log.write()
     assert offsets(log, position) == [100]
+
+
+def test_a_chain_goes_on_from_what_waits_into_the_files(log: TimerLog) -> None:
+    positions = append(log, 3)
+    positions.append(log.append(entry(3, positions[-1])))
+    assert [each.commit_log_offset for each in log.chain(positions[-1], log.unwritten())] == [300, 200, 100, 0]
+    assert [each.commit_log_offset for each in log.chain(positions[1], log.unwritten())] == [100, 0]
 
 
 def test_a_start_cuts_what_it_does_not_trust(log: TimerLog, tmp_path: Path) -> None:

@@ -45,6 +45,7 @@ class MemoryLog:
         self.first: dict[tuple[str, int], int] = {}
         self.listeners: list[Callable[[list[PutResult]], None]] = []
         self.max_commit_log_offset = first_offset
+        self.stored_end = first_offset
         self.flushed_offset = first_offset
         self.holds = False
         """Whether appends wait for ``release`` before they are durable."""
@@ -79,7 +80,9 @@ class MemoryLog:
             for result in results:
                 if not result.message.sys_flag & HIDDEN:
                     self.queues.setdefault((result.topic, result.queue_id), []).append(result.commit_log_offset)
-            self.flushed_offset = max(self.flushed_offset, results[-1].commit_log_offset + results[-1].size)
+            end = results[-1].commit_log_offset + results[-1].size
+            self.stored_end = max(self.stored_end, end)
+            self.flushed_offset = max(self.flushed_offset, end)
             for listener in self.listeners:
                 listener(results)
             on_stored(results)
@@ -111,7 +114,7 @@ class MemoryLog:
                 queue = message.topic, message.queue_id
                 left.queues.setdefault(queue, []).append(place)
                 left._next[queue] = message.queue_offset + 1
-            left.max_commit_log_offset = left.flushed_offset = place + len(record)
+            left.max_commit_log_offset = left.stored_end = left.flushed_offset = place + len(record)
         return left
 
     def ends(self) -> list[int]:

@@ -44,3 +44,16 @@ def test_the_mark_moves_in_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         marks.add(journal.mark)
     assert 3 <= len(marks) <= 8
     assert journal.mark <= world.log.flushed_offset
+
+
+def test_the_mark_does_not_reach_what_is_on_its_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk refuses it, and what is stored in its place later was never looked at."""
+    monkeypatch.setattr(progress, "MARK_STEP_BYTES", 1)
+    world = World(tmp_path)
+    world.end(world.send("k1"), COMMIT)
+    world.log.holds = True
+    world.send("k2")
+    world.wait(2)
+    world.log.flushed_offset = world.log.max_commit_log_offset
+    world.wait(2)
+    assert 0 < world.transactions._journal.mark <= world.log.stored_end
