@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from gateway.schedule.timer_log import Entry
 from gateway.schedule.timer_message import placed_timed
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
@@ -13,6 +14,7 @@ from gateway.tests.crash.oracle import recover
 from gateway.tests.crash.recording import Fault, RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
 from gateway.tests.crash.workload import WORKLOADS, message
+from wire.disk.timer_log import ENTRY_BYTES, NONE
 from wire.message.properties import PropertyName
 
 WORKLOAD = WORKLOADS["timer-async"]
@@ -114,6 +116,33 @@ def test_after_a_sync_of_the_timer_log_that_failed_no_later_one_counts(caplog: p
     again.start()
     _pass(again, 6_000)
     assert again.store.max_offset(*QUEUE) == 1
+
+
+def test_a_message_of_a_second_that_opens_while_the_first_file_is_made_is_delivered() -> None:
+    broker, _ = _started()
+    threads, now_ms = broker.threads, broker.clock()
+    timed = message(WORKLOAD, QUEUE, 1, now_ms, Random(1))
+    timed.property_map = {**timed.property_map, PropertyName.TIMER_DELIVER_MS: str(now_ms + 2_500)}
+    waiting = placed_timed(timed, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0)
+    broker.store.append(waiting, lambda _: None)
+    threads.turn()
+    broker.clock.now_ms += 1_000
+    broker.reactor.advance(1)
+    assert len(threads._pool) == 2, "one makes the file, one reads the second"
+    threads._done.extend([threads._pool.popleft()() for _ in range(2)])
+    threads.run()
+    _pass(broker, 2_000)
+    assert broker.store.max_offset(*QUEUE) == 1
+
+
+def test_an_entry_that_is_not_written_yet_is_no_damage(caplog: pytest.LogCaptureFixture) -> None:
+    broker, _ = _started()
+    _send(broker, 1, 5_000)
+    files, schedule = broker.timers._files, broker.timers._schedule
+    slot = schedule.slot_of(broker.clock()) + 100
+    files.wheel.add(slot, files.log.append(Entry(ENTRY_BYTES, NONE, 1, 0, 0, 0, 10, 0, 0)), 1)
+    files._look_for_oldest(schedule, slot, 1)
+    assert "damaged" not in caplog.text
 
 
 def test_when_nothing_waits_and_all_is_on_disk_a_start_looks_through_nothing() -> None:

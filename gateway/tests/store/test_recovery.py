@@ -252,12 +252,15 @@ def _fill_up_to_sector(store: MessageStore, properties: int, behind: int) -> Put
     return result
 
 
-@pytest.mark.parametrize("behind", [1, 50, 300, 301])
+@pytest.mark.parametrize(
+    ("properties", "behind"),
+    [(300, 1), (300, 50), (300, 300), (300, 301), (256, 257)],  # the last two: half of their length, too
+)
 def test_after_a_power_failure_a_record_that_lacks_a_sector_of_its_properties_is_cut(
-    tmp_path: Path, behind: int
+    tmp_path: Path, properties: int, behind: int
 ) -> None:
     store = opened(tmp_path / "s", ASYNC)
-    torn = _fill_up_to_sector(store, 300, behind)  # 301: half of their length, too
+    torn = _fill_up_to_sector(store, properties, behind)
     directory = killed(tmp_path / "s")
     overwrite(log_file(directory), torn.commit_log_offset + torn.size - behind, b"\x00" * behind)
     store = small_store(directory, ASYNC, disk=AfterPowerFailure())

@@ -52,7 +52,7 @@ def test_the_mark_does_not_reach_what_is_on_its_way(tmp_path: Path, monkeypatch:
     world = World(tmp_path)
     world.end(world.send("k1"), COMMIT)
     world.log.holds = True
-    world.send("k2")
+    world.log.append(world.message("k2", "g", "orders", None), lambda _: None)
     world.wait(2)
     world.log.flushed_offset = world.log.max_commit_log_offset
     world.wait(2)
