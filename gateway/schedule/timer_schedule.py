@@ -333,7 +333,8 @@ class TimerSchedule:
     def marks(self, log_end: int) -> tuple[TimerMarks, int]:
         """How far all is done now, and up to where the commit log has to be on disk for that to hold.
 
-        :param log_end: of the commit log, what is on its way included.
+        :param log_end: of the commit log, without what is on its way: a full disk may refuse that, and what is stored
+            instead lies in its place.
         """
         begun = [state.begun_at for state in self._open.values() if state.begun_at != NONE]
         if self._evidence:

@@ -35,13 +35,17 @@ def _save(broker: SmallBroker) -> None:
     broker.threads.run()
 
 
-def _send(broker: SmallBroker, number: int, delay_ms: int) -> None:
+def _append(broker: SmallBroker, number: int, delay_ms: int) -> None:
     now_ms = broker.clock()
     timed = message(WORKLOAD, QUEUE, number, now_ms, Random(number))
     timed.property_map = {**timed.property_map, PropertyName.TIMER_DELIVER_MS: str(now_ms + delay_ms)}
     broker.store.append(
         placed_timed(timed, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0), lambda _: None
     )
+
+
+def _send(broker: SmallBroker, number: int, delay_ms: int) -> None:
+    _append(broker, number, delay_ms)
     broker.threads.run()
 
 
@@ -54,6 +58,15 @@ def _pass(broker: SmallBroker, milliseconds: int) -> None:
         broker.threads.run()
 
 
+def _after_power_failure(broker: SmallBroker, files: RecordingFiles) -> SmallBroker:
+    """The next life, when all names and no bytes arrived that were not synced; not started yet."""
+    moment = Moment(FRESH)
+    for change in files.changes:
+        moment.pass_over(change)
+    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
+    return recover(image, broker.clock(), WORKLOAD.settings).broker
+
+
 def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_delivery() -> None:
     """Its second is not over, so its entry has to be found again, however often the files were saved meanwhile."""
     broker, files = _started()
@@ -63,11 +76,7 @@ def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_d
     assert broker.store.max_offset(*QUEUE) == 1
     for _ in range(3):
         _save(broker)
-    moment = Moment(FRESH)
-    for change in files.changes:
-        moment.pass_over(change)
-    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
-    again = recover(image, broker.clock(), WORKLOAD.settings).broker
+    again = _after_power_failure(broker, files)
     assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
     again.start()
     _pass(again, 2_000)
@@ -75,22 +84,14 @@ def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_d
 
 
 def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pytest.LogCaptureFixture) -> None:
-    clock = Clock(START_MS)
-    files = RecordingFiles(FRESH, clock)
-    broker = SmallBroker(files, clock, WORKLOAD.settings)
-    broker.open()
-    broker.start()
+    broker, files = _started()
     _send(broker, 1, 500)
     broker.store.flush()
     _pass(broker, 2_500)
     assert broker.store.max_offset(*QUEUE) == 1
     files.fault = Fault("fdatasync", "/commitlog/")
     broker.close()
-    moment = Moment(FRESH)
-    for change in files.changes:
-        moment.pass_over(change)
-    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
-    again = recover(image, clock(), WORKLOAD.settings).broker
+    again = _after_power_failure(broker, files)
     assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
     again.start()
     _pass(again, 1_000)
@@ -108,11 +109,7 @@ def test_after_a_sync_of_the_timer_log_that_failed_no_later_one_counts(caplog: p
         _save(broker)
     assert "timer files not saved" in caplog.text
     broker.close()
-    moment = Moment(FRESH)
-    for change in files.changes:
-        moment.pass_over(change)
-    image = moment.image(moment.choice(Crash.NAMES, Random(1)))
-    again = recover(image, broker.clock(), WORKLOAD.settings).broker
+    again = _after_power_failure(broker, files)
     again.start()
     _pass(again, 6_000)
     assert again.store.max_offset(*QUEUE) == 1
@@ -120,11 +117,8 @@ def test_after_a_sync_of_the_timer_log_that_failed_no_later_one_counts(caplog: p
 
 def test_a_message_of_a_second_that_opens_while_the_first_file_is_made_is_delivered() -> None:
     broker, _ = _started()
-    threads, now_ms = broker.threads, broker.clock()
-    timed = message(WORKLOAD, QUEUE, 1, now_ms, Random(1))
-    timed.property_map = {**timed.property_map, PropertyName.TIMER_DELIVER_MS: str(now_ms + 2_500)}
-    waiting = placed_timed(timed, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0)
-    broker.store.append(waiting, lambda _: None)
+    threads = broker.threads
+    _append(broker, 1, 2_500)
     threads.turn()
     broker.clock.now_ms += 1_000
     broker.reactor.advance(1)
