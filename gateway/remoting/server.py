@@ -99,14 +99,6 @@ class RemotingServer(Service):
         """Accept nothing more; open channels stay, so that requests under way can be answered."""
         return DeferredList(self._stop_listening()).addCallback(lambda _: None)
 
-    def flush(self) -> None:
-        """Write all gathered answers now: for whoever has just completed a batch."""
-        self.flush_group.flush()
-
-    def flush_soon(self) -> None:
-        """Write all gathered answers at the end of this reactor turn."""
-        self.flush_group.flush_soon()
-
     def open_channel(self, protocol: RemotingProtocol) -> Channel:
         """A connection came in (told by its protocol)."""
         assert protocol.transport is not None

@@ -79,7 +79,7 @@ def test_parts_of_a_frame_are_joined_when_they_are_written() -> None:
     body = memoryview(b"..records..")[2:-2]
     peer.channel.send_parts([build_frame_head(request(opaque=5), len(body)), body])
     peer.channel.send_parts([build_frame(request(opaque=6))])
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     first, second = peer.received()
     assert (first.opaque, first.body, second.opaque) == (5, b"records", 6)
 
@@ -88,7 +88,7 @@ def test_a_lone_view_is_written_as_bytes() -> None:
     conversation = Conversation()
     peer = conversation.connect()
     peer.channel.send_parts([memoryview(build_frame(request(opaque=5)))])
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     assert [command.opaque for command in peer.received()] == [5]
 
 
@@ -130,7 +130,7 @@ def test_a_call_is_answered_by_the_response_with_its_opaque() -> None:
     conversation = Conversation()
     peer = conversation.connect()
     seen = outcome(peer.channel.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, body=b"question"))
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     (call,) = peer.received()
     assert (call.code, call.body, call.is_response) == (221, b"question", False)
     peer.send(call.response(0, body=b"answer"))
@@ -181,7 +181,7 @@ def test_a_notice_is_a_oneway_request() -> None:
     conversation = Conversation()
     peer = conversation.connect()
     assert peer.channel.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, body=b"x")
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     (notice,) = peer.received()
     assert (notice.code, notice.is_oneway, notice.body) == (40, True, b"x")
 
@@ -196,7 +196,7 @@ def test_a_closed_channel_drops_what_it_is_given() -> None:
     assert peer.channel.unsent_bytes == 0
     peer.channel.close("again")
     peer.channel.abort("again")
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     assert peer.transport.writes == []
 
 

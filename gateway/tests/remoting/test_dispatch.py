@@ -83,7 +83,7 @@ def test_a_direct_method_answers_when_it_likes_and_only_once() -> None:
     held.answer(ResponseCode.SUCCESS)
     held.send(held.command.response(0))
     held.send_parts([build_frame(held.command.response(0))])
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     assert [answer.code for answer in peer.received()] == [ResponseCode.PULL_NOT_FOUND]
 
 
@@ -104,7 +104,7 @@ def test_an_answer_goes_nowhere_when_the_peer_has_left() -> None:
     peer.ask_all(CODE)
     peer.leave()
     kept[0].answer(ResponseCode.SUCCESS)
-    conversation.server.flush()
+    conversation.server.flush_group.flush()
     assert peer.received() == []
 
 

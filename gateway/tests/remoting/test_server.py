@@ -115,7 +115,7 @@ def test_a_connection_that_is_only_written_to_is_not_idle() -> None:
     for _ in range(20):
         conversation.reactor.advance(10)
         peer.channel.notify(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
-        conversation.server.flush()
+        conversation.server.flush_group.flush()
     assert not peer.channel.closed
 
 
@@ -155,7 +155,7 @@ def test_answers_made_outside_a_read_are_written_on_demand() -> None:
     peers = [conversation.connect(), conversation.connect()]
     for peer in peers:
         peer.channel.send(request(CODE))
-    conversation.server.flush_soon()
+    conversation.server.flush_group.flush_soon()
     assert [peer.received() for peer in peers] == [[], []]
     conversation.reactor.advance(0)
     assert [len(peer.received()) for peer in peers] == [1, 1]
