@@ -16,15 +16,15 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 
+from gateway.store.erasing import erase
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.queue_addresses import first_address
 from gateway.store.queue_extension import QueueExtension
-from gateway.store.queue_file import FileEnd, Unit, end_of, file_end, is_past
-from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES, is_filler, is_written
+from gateway.store.queue_file import FileEnd, Unit, end_of, file_end, is_past, lowest_behind
+from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
-from wire.disk.queue_extension import is_address, position_of
-from wire.message.batch import MIN_PART_BYTES
 
 QueueState = tuple[int, int, int, int, int, int]
 """max offset, min offset, log offset after the last message, that of the message at the minimum (−1: to be asked),
@@ -34,10 +34,6 @@ MAX_HELD = 64
 """Batches whose units are held."""
 NEAR_UNITS = 200
 """Looked at first: few messages came after the last flush."""
-SEARCHED_UNITS = 4096
-"""Read at once by a search for an address."""
-_CODE_AT = UNIT.offset("tags_code")
-_FIRST_BYTE_OF_ADDRESS = b"\x80"
 
 
 class QueueFiles:
@@ -317,27 +313,6 @@ class ConsumeQueue:
         unit = self.unit(self.max_offset - 1) if self.max_offset else None
         return -1 if unit is None else end_of(unit)
 
-    def last_address(self) -> int | None:
-        """The byte of the extension that the last unit with an address leads to; None when there is none. Blocks."""
-        first, end = self.starts[0] // UNIT_BYTES if self.starts else 0, self.max_offset
-        units_of_file = self._shared.file_bytes // UNIT_BYTES
-        while end > first:
-            low = max(first, (end - 1) // units_of_file * units_of_file, end - SEARCHED_UNITS)
-            units = self.read_units(low, end - low)
-            if units[_CODE_AT::UNIT_BYTES].count(_FIRST_BYTE_OF_ADDRESS):
-                codes = [code for _, _, code in UNIT.iter_unpack(units) if is_address(code)]
-                if codes:
-                    return position_of(codes[-1])
-            end = low
-        return None
-
-    def first_address(self) -> int | None:
-        """That of the first message it still has with an address, None when none is near the minimum. Blocks."""
-        for _, _, code in UNIT.iter_unpack(self.read_units(self.min_offset, SEARCHED_UNITS)):
-            if is_address(code):
-                return position_of(code)
-        return None
-
     # --- opening and trimming ------------------------------------------------------------------------------------
 
     def load(self, names: list[str]) -> list[str]:
@@ -358,7 +333,7 @@ class ConsumeQueue:
         ends: list[FileEnd] = []
         for index in reversed(range(len(self.starts))):
             start = self.starts[index]
-            size, end = self._look_at(start, known=bool(ends))
+            size, end = self.look_at(start, known=bool(ends))
             if size != self._shared.file_bytes or start != self.starts[0] + index * self._shared.file_bytes:
                 remarks.append(f"{self.path(start)} has {size} bytes or stands after a gap; the queue is rebuilt")
                 self.is_damaged = True
@@ -379,14 +354,14 @@ class ConsumeQueue:
         """The first file whose messages lie before those of the file before it: a copy, or one of another queue."""
         lowest = 0
         for start in self.starts:
-            position, size, _ = self._raw(start // UNIT_BYTES)
+            position, size, code = self.stored_unit(start // UNIT_BYTES)
             if is_written(position, size) and not is_filler(position, size):
                 if position < lowest:
                     return start
-                lowest = _lowest_behind(position, size)
+                lowest = lowest_behind((position, size, code))
         return None
 
-    def _look_at(self, start: int, *, known: bool) -> tuple[int, FileEnd]:
+    def look_at(self, start: int, *, known: bool) -> tuple[int, FileEnd]:
         """Size and end of a file, in one opening; the end is not asked for when a later file is known to have it."""
         files, path = self._shared.files, self.path(start)
         fd = files.open(path)
@@ -483,14 +458,14 @@ class ConsumeQueue:
         for start in reversed(self.starts):
             first = start // UNIT_BYTES
             offsets = range(first, first + units)
-            used = bisect_left(offsets, True, key=lambda offset: is_past(self._raw(offset)))
+            used = bisect_left(offsets, True, key=lambda offset: is_past(self.stored_unit(offset)))
             if used:
                 end = first + used
                 break
         self.max_offset = self.next_offset = end
 
-    def _raw(self, offset: int) -> Unit:
-        """A unit of an existing file, whatever the end is."""
+    def stored_unit(self, offset: int) -> Unit:
+        """A unit of an existing file, whatever the end is; zeros when the file is none of the queue."""
         position = offset * UNIT_BYTES
         held = self._held_units(position, position + UNIT_BYTES)
         if held:
@@ -508,21 +483,8 @@ class ConsumeQueue:
                 self.remove_file(start)
             else:
                 file = self._file(start)
-                if file is not None and self._fill_with_zeros(file, position - start):
+                if file is not None and erase(self._shared.files, file.fd, position - start, self._shared.file_bytes):
                     self._shared.erased.append((self, start))
-
-    def _fill_with_zeros(self, file: OpenFile, position: int) -> bool:
-        """Erase what follows a position, after a power failure also behind a gap of zeros; whether there was any.
-
-        Not by cutting the file and growing it again: a crash in between would leave one of a wrong size.
-        """
-        files, found = self._shared.files, False
-        for start, end in files.data_ranges(file.fd, position, self._shared.file_bytes):
-            zeros = bytes(end - start)
-            if files.pread(file.fd, end - start, start) != zeros:
-                files.pwrite(file.fd, zeros, start)
-                found = True
-        return found
 
     def remove_file(self, start: int) -> None:
         """Delete one of its files."""
@@ -545,48 +507,6 @@ class ConsumeQueue:
         self.min_offset = self.max_offset = self.next_offset = 0
 
     # --- an end without messages ---------------------------------------------------------------------------------
-
-    def proven_end(self, commit_log_min: int) -> int:
-        """Where it ends at least: behind the deleted messages that its files still know without a doubt.
-
-        A file that says nothing (a crash left it without its size) has a name that does: all before it was full.
-        """
-        if not self.starts:
-            return 0
-        first = self.starts[0] // UNIT_BYTES
-        run = self._intact_run(commit_log_min)
-        if run is None:
-            return first if self._may_be_deleted(first, commit_log_min) else 0
-        return run.start + bisect_left(run, True, key=lambda offset: self._raw(offset)[0] >= commit_log_min)
-
-    def _may_be_deleted(self, count: int, commit_log_min: int) -> bool:
-        """Whether the deleted part of the log has room for so many messages."""
-        return count * MIN_PART_BYTES <= commit_log_min
-
-    def _intact_run(self, commit_log_min: int) -> range | None:
-        """The last units that follow each other, of the files that are in order from the first one on; None when that
-        is no file.
-
-        Files may be missing before them: of expired files a crash brings any back whose names were not gone for good.
-        """
-        file_bytes = self._shared.file_bytes
-        run, lowest = None, 0
-        for start in self.starts:
-            size, found = self._look_at(start, known=False)
-            offset = start // UNIT_BYTES
-            position, unit_size, _ = self._raw(offset)
-            if size != file_bytes or (found.units and run is not None and position < lowest):
-                break
-            if run is None or offset == run.stop:
-                run = range(offset if run is None else run.start, offset + found.units)
-            elif found.units and position < commit_log_min and self._may_be_deleted(offset, commit_log_min):
-                run = range(offset, offset + found.units)
-            else:
-                break
-            lowest = _lowest_behind(position, unit_size)
-            if found.units * UNIT_BYTES < file_bytes:
-                break
-        return run
 
     def keep_below(self, end: int) -> None:
         """Forget everything from an offset on, which nobody has messages of; the queue goes on there.
@@ -647,7 +567,8 @@ class ConsumeQueue:
         known = self._known_unit
         if known is not None and known[0] == offset:
             return -1 <= known[1] < max(commit_log_min, 0)
-        position, size, _ = self._raw(offset)  # a negative place is damage, and no reason to take a message for deleted
+        position, size, _ = self.stored_unit(offset)
+        # A negative place is damage, and no reason to take a message for deleted.
         return 0 <= position < commit_log_min or is_filler(position, size)
 
     def take_expired(self) -> list[Path]:
@@ -661,7 +582,7 @@ class ConsumeQueue:
 
     def take_expired_extension(self) -> list[Path]:
         """Leave out files of the extension wholly below the minimum, never the last one; their paths. Blocks."""
-        return self.extension.take_expired(self.first_address)
+        return self.extension.take_expired(partial(first_address, self))
 
     def let_go(self) -> None:
         """Forget all its files, which somebody else deletes."""
@@ -671,8 +592,3 @@ class ConsumeQueue:
         if self._extension is not None:
             self._extension.let_go()
         self.min_offset = self.max_offset = self.next_offset = 0
-
-
-def _lowest_behind(position: int, size: int) -> int:
-    """Where the next message lies at least; units that lead over a gap all lie where the message before them ends."""
-    return position if size == FILLER_SIZE else position + 1

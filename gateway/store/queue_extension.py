@@ -12,24 +12,16 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
+from gateway.store.erasing import erase
 from gateway.store.files import FileLayer
 from gateway.store.open_files import OpenFile, OpenFiles
 from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.queue_addresses import ExtendedQueue, last_address
 from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTES, ExtensionUnit, address_of
 from wire.errors import LayoutError
 
 _MAX_UNIT_BYTES = HEAD.size + MAX_BITMAP_BYTES
-
-
-class ExtendedQueue(Protocol):
-    """What an extension has to know of its queue."""
-
-    max_offset: int
-
-    def last_address(self) -> int | None:
-        """The byte of the extension that the last address in the queue leads to; None when it has none."""
 
 
 class QueueExtension:
@@ -183,7 +175,7 @@ class QueueExtension:
         starts, size = self._known_starts(), self._file_bytes
         if not starts:  # behind all that messages so far can have had: addresses of lost files stay without a unit
             return -(-queue.max_offset * _MAX_UNIT_BYTES // size) * size
-        last = queue.last_address()
+        last = last_address(queue)
         if last is None:
             end = 0
         elif (unit := self.unit(last)) is not None:
@@ -193,23 +185,13 @@ class QueueExtension:
         for start in reversed(starts):
             if start >= end:
                 self._remove(start)
-            elif start + size > end and self._erase(start, end - start):
+            elif start + size > end and erase(self._files, self._open(start).fd, end - start, size):
                 touched[start] = None
         return end
 
     def _remove(self, start: int) -> None:
         self._leave_out((start,))
         self._files.unlink(self.path(start))
-
-    def _erase(self, start: int, position: int) -> bool:
-        file = self._open(start)
-        found = False
-        for low, high in self._files.data_ranges(file.fd, position, self._file_bytes):
-            zeros = bytes(high - low)
-            if self._files.pread(file.fd, high - low, low) != zeros:
-                self._files.pwrite(file.fd, zeros, low)
-                found = True
-        return found
 
     def _leave_out(self, gone: Sequence[int]) -> None:
         with self._lock:

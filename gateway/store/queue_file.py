@@ -35,6 +35,12 @@ def end_of(unit: Unit) -> int:
     return position if size == FILLER_SIZE else position + size
 
 
+def lowest_behind(unit: Unit) -> int:
+    """Where the next message lies at least; units that lead over a gap all lie where the message before them ends."""
+    position, size, _ = unit
+    return position if size == FILLER_SIZE else position + 1
+
+
 class FileEnd(NamedTuple):
     """How many units, and the two figures that a queue keeps from loading."""
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
+from gateway.store.proven_end import proven_end
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, QueueUnits
 from wire.message.batch import MIN_PART_BYTES
@@ -54,7 +55,7 @@ class UnitWriter:
         :raises OSError: it cannot be written.
         """
         queue = self._queues.make(*name)
-        queue.keep_below(queue.proven_end(log_min))
+        queue.keep_below(proven_end(queue, log_min))
         if queue.max_offset >= listed_end:
             return
         if queue.starts:

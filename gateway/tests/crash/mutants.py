@@ -16,6 +16,7 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
+from gateway.store import queue_extension
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue, QueueState
@@ -122,7 +123,7 @@ def queue_marks_without_queues(patch: Patch) -> None:
 
 def extension_written_over(patch: Patch) -> None:
     """A start begins the extension of each queue anew, whatever its units lead to."""
-    patch(ConsumeQueue, "last_address", lambda self: None)
+    patch(queue_extension, "last_address", lambda queue: None)
 
 
 def torn_tail_stays(patch: Patch) -> None:

@@ -1,0 +1,55 @@
+"""Where a queue whose messages are all deleted ended at least, as its files prove it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+
+from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.queue_file import lowest_behind
+from wire.disk.consume_queue import UNIT_BYTES
+from wire.message.batch import MIN_PART_BYTES
+
+
+def proven_end(queue: ConsumeQueue, commit_log_min: int) -> int:
+    """Where it ends at least: behind the deleted messages that its files still know without a doubt.
+
+    A file that says nothing (a crash left it without its size) has a name that does: all before it was full.
+    """
+    if not queue.starts:
+        return 0
+    first = queue.starts[0] // UNIT_BYTES
+    run = _intact_run(queue, commit_log_min)
+    if run is None:
+        return first if _may_be_deleted(first, commit_log_min) else 0
+    return run.start + bisect_left(run, True, key=lambda offset: queue.stored_unit(offset)[0] >= commit_log_min)
+
+
+def _may_be_deleted(count: int, commit_log_min: int) -> bool:
+    """Whether the deleted part of the log has room for so many messages."""
+    return count * MIN_PART_BYTES <= commit_log_min
+
+
+def _intact_run(queue: ConsumeQueue, commit_log_min: int) -> range | None:
+    """The last units that follow each other, of the files that are in order from the first one on; None when that
+    is no file.
+
+    Files may be missing before them: of expired files a crash brings any back whose names were not gone for good.
+    """
+    run, lowest = None, 0
+    for start in queue.starts:
+        size, found = queue.look_at(start, known=False)
+        offset = start // UNIT_BYTES
+        unit = queue.stored_unit(offset)
+        position = unit[0]
+        if size != queue.file_bytes or (found.units and run is not None and position < lowest):
+            break
+        if run is None or offset == run.stop:
+            run = range(offset if run is None else run.start, offset + found.units)
+        elif found.units and position < commit_log_min and _may_be_deleted(offset, commit_log_min):
+            run = range(offset, offset + found.units)
+        else:
+            break
+        lowest = lowest_behind(unit)
+        if found.units * UNIT_BYTES < queue.file_bytes:
+            break
+    return run
