@@ -5,7 +5,10 @@
     small_broker the real store, transactions and tables on such a disk
     ledger       what was promised up to a moment of the log
     oracle       recovers an image and compares it with the ledger
-    workload     what is done to a broker, drawn from a seed
+    workload     what may be done to a broker: steps and how often each comes
+    stage        one life of a broker on such a disk, and the facts that steps make
+    message_steps, transaction_steps, delay_steps, table_steps, upkeep_steps   the steps themselves
+    run          plays a workload on a stage, drawn from a seed
     exploration  all of it together: images of a workload, judged one after the other
     mutants      planted bugs, which must be found
     state_databases, state_mutants   the same for the state stores of transactions

@@ -15,10 +15,12 @@ from random import Random
 from gateway.store.put_result import PutResult
 from gateway.tests.crash.image import Choice, Crash, Moment
 from gateway.tests.crash.ledger import Ledger
+from gateway.tests.crash.messages import QUEUES, message
 from gateway.tests.crash.oracle import Oracle, Recovered, Violation, Visible, read_all, rebased, recover
 from gateway.tests.crash.recording import Image
+from gateway.tests.crash.run import Life, Run
 from gateway.tests.crash.small_broker import START_MS
-from gateway.tests.crash.workload import QUEUES, Life, Run, Workload, message
+from gateway.tests.crash.workload import Workload
 
 DRAWN = 3
 """Images drawn at each cut besides the plain ones."""

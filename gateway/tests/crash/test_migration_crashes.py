@@ -16,10 +16,11 @@ from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
+from gateway.tests.crash.messages import outgoing
 from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import HOST, LIMITS, ROOT, START_MS, Clock, SmallBroker
 from gateway.tests.crash.state_databases import state_choice
-from gateway.tests.crash.workload import ROLLING, _outgoing
+from gateway.tests.crash.workload import ROLLING
 from gateway.transaction.check_journal import CheckJournal
 from gateway.transaction.half_messages import half_of
 from gateway.transaction.migration import Migration, Plan
@@ -62,7 +63,7 @@ def a_life(states: TransactionStateStore) -> Image:
             PropertyName.TRAN_MSG: "true",
         }
         results: list[PutResult] = []
-        broker.store.append(half_of(_outgoing(("A", 0), b"%d" % number, START_MS, properties)), results.append)
+        broker.store.append(half_of(outgoing(("A", 0), b"%d" % number, START_MS, properties)), results.append)
         broker.threads.run()
         half = broker.store.message_at(results[0].commit_log_offset)
         assert half is not None

@@ -10,10 +10,11 @@ from gateway.schedule.timer_log import Entry
 from gateway.schedule.timer_message import placed_timed
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
+from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import recover
 from gateway.tests.crash.recording import Fault, RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
-from gateway.tests.crash.workload import WORKLOADS, message
+from gateway.tests.crash.workload import WORKLOADS
 from wire.disk.timer_log import ENTRY_BYTES, NONE
 from wire.message.properties import PropertyName
 

@@ -14,10 +14,11 @@ from gateway.schedule import timer_service
 from gateway.schedule.timer_message import placed_timed
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.exploration import FRESH
+from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import read_all
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroker
-from gateway.tests.crash.workload import WORKLOADS, message
+from gateway.tests.crash.workload import WORKLOADS
 from wire.message.properties import PropertyName
 
 WORKLOAD = WORKLOADS["timer"]
