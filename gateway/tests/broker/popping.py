@@ -9,6 +9,7 @@ from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.headers.offsets import ResetOffsetRequest
 from wire.headers.pop import AckMessageRequest, ChangeInvisibleTimeRequest, PopMessageRequest
 from wire.message.record import StoredMessage, parse_records
 
@@ -126,3 +127,8 @@ def filled(broker: WholeBroker, *texts: str, **changed: Any) -> Peer:
     for text in texts:
         broker.send(client, body=text.encode(), **changed)
     return client
+
+
+def reset(offset: int) -> ResetOffsetRequest:
+    """The request that sends the group of the tests elsewhere."""
+    return ResetOffsetRequest(topic="orders", group="group", queue_id=0, timestamp=-1, is_force=True, offset=offset)
