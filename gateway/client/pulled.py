@@ -25,7 +25,6 @@ _log = logging.getLogger(__name__)
 _glance: Final = HEADS[0].picker(("total_size", "magic", "queue_offset", "sys_flag")).unpack_from
 _BODY: Final = tuple((head.picker(("body_bytes",)).unpack_from, head.size) for head in HEAD_BY_BYTE)
 _MAGICS: Final = (MAGIC_V1, MAGIC_V2)
-_TAG_NAME: Final = b"TAGS\x01"
 _COMPRESSED_OR_BATCH: Final = SysFlag.COMPRESSED | SysFlag.INNER_BATCH
 
 

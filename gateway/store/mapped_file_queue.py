@@ -137,13 +137,6 @@ class MappedFileQueue:
         file, self.list = self.list[0], self.list[1:]
         return file
 
-    def remove_first(self) -> MappedFile:
-        """Delete the oldest file; blocks."""
-        file = self.take_first()
-        self._files.unlink(file.path)
-        self._files.fsync_directory(self.directory)
-        return file
-
     def remove_after(self, offset: int) -> None:
         """Delete the files that start above ``offset``."""
         kept = [file for file in self.list if file.start_offset <= offset]

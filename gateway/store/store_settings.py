@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from wire.disk.consume_queue import UNIT
+from wire.disk.consume_queue import FILE_BYTES, UNIT
 from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
 
 MIB = 1024 * 1024
@@ -24,7 +24,7 @@ class StoreSettings:
     flush_disk_type: Literal["SYNC_FLUSH", "ASYNC_FLUSH"] = "SYNC_FLUSH"
     commit_log_directory: str = ""  # empty: <root>/commitlog
     mapped_file_size_commit_log: int = 1024 * MIB
-    mapped_file_size_consume_queue: int = 6_000_000
+    mapped_file_size_consume_queue: int = FILE_BYTES
     enable_consume_queue_ext: bool = False  # units keep tags code, store time and bitmap in an extension
     mapped_file_size_consume_queue_ext: int = EXTENSION_FILE_BYTES
     max_hash_slot_num: int = 5_000_000

@@ -43,7 +43,6 @@ from wire.message.record import parse_record
 from wire.message.record_layout import FLAGS_AT, HEAD_BY_BYTE, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 
 Head: TypeAlias = tuple[int, ...]
-Unpack: TypeAlias = Callable[[mmap.mmap, int], Head]
 
 BATCH_RECORDS = 4096
 SINGLE_BYTES = 65_536

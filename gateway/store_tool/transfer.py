@@ -28,7 +28,6 @@ from gateway.transaction.state_stores.remembered import RememberedStore, migrate
 from wire.disk.consume_queue import UNIT_BYTES
 
 OLD_APACHE = "4.9"
-NEW_APACHE = "5"
 TRANSACTION_DIRECTORY = "transaction"
 """Below the store directory: the check journal and what state stores leave."""
 _ROCKSDB_MARK = "CURRENT"

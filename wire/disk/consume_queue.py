@@ -2,9 +2,9 @@
 
     commit log offset int64 · size int32 · tags code int64
 
-Unit n of a queue lies at byte 20·n of it; a file holds 300 000 units and is named after the byte offset of
-its first one, 20 digits. In the delay queues the tags code is the time of delivery instead. Positions here
-are of the queue as a whole; which file that is, ``file_start`` says. (Upstream: ``ConsumeQueue``.)
+Unit n of a queue lies at byte 20·n of it; a file holds 300 000 units and is named after the byte of the queue at which
+its first one lies, 20 digits. In the delay queues the tags code is the time of delivery instead. (Upstream:
+``ConsumeQueue``.)
 """
 
 from __future__ import annotations
@@ -30,21 +30,6 @@ FILE_BYTES = FILE_UNITS * UNIT_BYTES
 FILLER_SIZE = 0x7FFFFFFF
 FILLER = UNIT.pack(0, FILLER_SIZE, 0)
 """Stands where a queue begins at an offset above zero, up to its first message."""
-
-
-def unit_position(queue_offset: int) -> int:
-    """The byte of the queue at which a message's unit starts."""
-    return queue_offset * UNIT_BYTES
-
-
-def queue_offset_at(position: int) -> int:
-    """The queue offset of the unit that covers this byte of the queue."""
-    return position // UNIT_BYTES
-
-
-def file_start(queue_offset: int, file_units: int = FILE_UNITS) -> int:
-    """The first byte, and thereby the name, of the file with this unit."""
-    return queue_offset // file_units * file_units * UNIT_BYTES
 
 
 def build_unit(commit_log_offset: int, size: int, tags_code: int) -> bytes:
@@ -73,14 +58,3 @@ def parse_units(buffer: Readable) -> list[tuple[int, int, int]]:
     if len(buffer) % UNIT_BYTES:
         raise LayoutError(f"{len(buffer)} bytes are no whole number of {UNIT_BYTES}-byte consume queue units")
     return list(UNIT.iter_unpack(buffer))
-
-
-def written_units(buffer: Readable) -> int:
-    """How many units from the start of a file point to messages; the rest was never written or is damaged."""
-    whole = len(buffer) - len(buffer) % UNIT_BYTES
-    count = 0
-    for commit_log_offset, size, _ in UNIT.iter_unpack(memoryview(buffer)[:whole]):
-        if commit_log_offset < 0 or size <= 0:
-            break
-        count += 1
-    return count

@@ -81,10 +81,3 @@ def is_writable(perm: int) -> bool:
 def is_inherited(perm: int) -> bool:
     """Whether topics created from this one inherit its settings."""
     return perm & Permission.INHERIT != 0
-
-
-def permission_text(perm: int) -> str:
-    """``RWX`` with dashes for what is missing, as remarks and tools print it."""
-    return (
-        ("R" if is_readable(perm) else "-") + ("W" if is_writable(perm) else "-") + ("X" if is_inherited(perm) else "-")
-    )

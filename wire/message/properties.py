@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from wire.errors import LocalError
-
 MAX_PROPERTIES_BYTES: Final = 32_767
 """The length is a signed 16-bit number in the record: never change."""
 
@@ -147,14 +145,3 @@ def append_text(raw: bytes, added: str) -> bytes:
     if raw and added and raw[-1] != _PAIR_END_BYTE:
         return raw + b"\x02" + _encode(added)
     return raw + _encode(added)
-
-
-def check_property(name: str, value: str) -> None:
-    """Refuse what would not survive a property string.
-
-    :raises LocalError: an empty name or value, 0x02 in either, or 0x01 in the name.
-    """
-    if not name or not value:
-        raise LocalError(f"property {name!r}={value!r}: an empty name or value is dropped by every reader")
-    if _PAIR_END in name or _PAIR_END in value or _NAME_END in name:
-        raise LocalError(f"property {name!r}: 0x01 and 0x02 separate names and values")

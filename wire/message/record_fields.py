@@ -39,11 +39,9 @@ class _Field:
 
 
 total_size_at = _Field("total_size")
-queue_id_at = _Field("queue_id")
 queue_offset_at = _Field("queue_offset")
 commit_log_offset_at = _Field("commit_log_offset")
 sys_flag_at = _Field("sys_flag")
-born_at_ms_at = _Field("born_at_ms")
 stored_at_ms_at = _Field("stored_at_ms")
 prepared_transaction_offset_at = _Field("prepared_transaction_offset")
 

@@ -71,16 +71,6 @@ class Transactions:
             random=instance.random,
         )
 
-    @property
-    def waiting_outcomes(self) -> int:
-        """Outcomes that wait for their broker."""
-        return self._outcomes.waiting
-
-    @property
-    def waiting_checks(self) -> int:
-        """Checks that are asked for and not answered yet."""
-        return len(self._checks)
-
     async def tell(self, transaction: Transaction, state: TransactionState, error: BaseException | None) -> None:
         """Tell the broker what became of a transaction, now or as soon as it can be reached.
 

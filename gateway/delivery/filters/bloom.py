@@ -14,7 +14,6 @@ import msgspec
 
 from gateway.delivery.filters.murmur3 import low_64_bits
 
-MAX_ERROR_PERCENT = 99
 _HALF = 2**32
 
 

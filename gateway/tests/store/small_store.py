@@ -16,6 +16,8 @@ from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.files import Buffer, DiskSpace, RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.group_commit import Cancel, InThread, Later, Soon, at_once, in_this_thread, never
+from gateway.store.mapped_file import MappedFile
+from gateway.store.mapped_file_queue import MappedFileQueue
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.store_settings import StoreSettings
@@ -249,3 +251,10 @@ def overwrite(path: Path, position: int, data: bytes) -> None:
     with path.open("r+b") as file:
         file.seek(position)
         file.write(data)
+
+
+def remove_first(files: MappedFileQueue) -> MappedFile:
+    """Delete the oldest file, as retention does."""
+    file = files.take_first()
+    file.path.unlink()
+    return file

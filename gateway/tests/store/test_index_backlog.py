@@ -11,7 +11,7 @@ from gateway.store import index
 from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key, check, fill
-from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened
+from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened, remove_first
 
 
 def test_a_query_finds_what_waits_for_the_index(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_an_index_behind_the_first_file_kept_goes_on_with_what_is_left(tmp_path:
     executor.work()()  # written
     executor.work()()  # on disk
     assert store._index.backlog
-    store._log.files.remove_first()
+    remove_first(store._log.files)
     assert len(bodies_with_key(store, "k11")) == 1
     assert bodies_with_key(store, "k0") == []
 

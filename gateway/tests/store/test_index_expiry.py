@@ -8,7 +8,7 @@ import pytest
 
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key
-from gateway.tests.store.small_store import Disk, killed, message, opened, put, small_store
+from gateway.tests.store.small_store import Disk, killed, message, opened, put, remove_first, small_store
 from wire.disk.index_file import FIRST_ENTRY
 
 
@@ -18,7 +18,7 @@ def test_index_files_that_expired_are_not_taken_for_lost(tmp_path: Path) -> None
         put(store, message(b"%d" % number * 100, KEYS=f"k{number} x y"))
     store.flush()
     for _ in range(3):
-        store._log.files.remove_first()
+        remove_first(store._log.files)
     store._checkpoint.begin_log(store.min_commit_log_offset)
     assert store._index.remove_expired(store.min_commit_log_offset) > 0
     again = small_store(killed(tmp_path))  # the list of names is older than the deletion
@@ -33,7 +33,7 @@ def expired_index(directory: Path, disk: Disk) -> MessageStore:
     store.close()
     store = opened(directory, disk=disk)
     for _ in range(3):
-        store._log.files.remove_first()
+        remove_first(store._log.files)
     store._checkpoint.begin_log(store.min_commit_log_offset)
     for file in store._index.index_files:
         file._open = None
@@ -101,7 +101,7 @@ def test_a_file_is_kept_for_the_keys_of_messages_behind_the_last_one_with_a_tag(
     assert len(store._index.index_files) == 2
     assert store._index.index_files[0].is_full, "with the tag as its last entry"
     store.flush()
-    assert store._log.files.remove_first() is not None
+    remove_first(store._log.files)
     store._checkpoint.begin_log(store.min_commit_log_offset)
     store._index.remove_expired(store.min_commit_log_offset)
     assert bodies_with_key(store, "k19") == [b"19" * 1000]

@@ -10,7 +10,16 @@ import pytest
 from gateway.store.errors import ForeignFile
 from gateway.store.files import RealFiles
 from gateway.store.mapped_file_queue import MappedFileQueue
-from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, bodies, log_file, opened, put, small_store
+from gateway.tests.store.small_store import (
+    LOG_FILE_BYTES,
+    SMALL,
+    bodies,
+    log_file,
+    opened,
+    put,
+    remove_first,
+    small_store,
+)
 
 
 def _queue(directory: Path, sizes: dict[int, int], file_size: int = 100) -> MappedFileQueue:
@@ -82,7 +91,7 @@ def test_a_reader_does_not_make_a_deleted_file_again(tmp_path: Path) -> None:
     files.load()
     held = files.find(0)
     assert held is not None
-    files.remove_first()
+    remove_first(files)
     assert held.read(0, 10) == b""
     assert not (tmp_path / f"{0:020d}").exists()
     assert files.min_offset == 100
@@ -94,7 +103,7 @@ def test_a_reader_that_has_a_file_outlives_its_deletion(tmp_path: Path) -> None:
     held = files.find(0)
     assert held is not None
     held.open()
-    files.remove_first()
+    remove_first(files)
     assert held.read(0, 10) == bytes(10)
 
 

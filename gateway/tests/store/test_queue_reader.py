@@ -16,7 +16,18 @@ from gateway.store.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords
-from gateway.tests.store.small_store import SMALL, START_MS, Clock, Disk, bodies, message, opened, overwrite, put
+from gateway.tests.store.small_store import (
+    SMALL,
+    START_MS,
+    Clock,
+    Disk,
+    bodies,
+    message,
+    opened,
+    overwrite,
+    put,
+    remove_first,
+)
 from wire.disk.consume_queue import FILLER, UNIT
 from wire.message.record import parse_record, parse_records
 from wire.message.tags import tags_code
@@ -162,7 +173,7 @@ def test_messages_that_retention_took_are_passed_over_and_none_that_exists(tmp_p
     store = opened(tmp_path)
     for number in range(9):
         put(store, b"%d" % number * 2000)
-    store._log.files.remove_first()
+    remove_first(store._log.files)
     choose = EACH if by_record else None
     gone = sum(1 for offset in range(9) if (unit := store._queues.make("T", 0).unit(offset)) and unit[0] < 8192)
     result = store.get_messages("T", 0, 0, 2, ALL, None, choose)
@@ -178,7 +189,7 @@ def test_when_all_messages_asked_for_are_gone_it_is_said(tmp_path: Path, by_reco
     store = opened(tmp_path)
     for number in range(9):
         put(store, b"%d" % number * 2000)
-    store._log.files.remove_first()
+    remove_first(store._log.files)
     choose = EACH if by_record else None
     queue = store._queues.make("T", 0)
     queue.max_offset = 3
@@ -195,7 +206,7 @@ def test_retention_in_the_middle_of_a_read_does_not_skip_messages_that_exist(tmp
     def accepts(code: int) -> bool:
         if not taken:
             taken.append(code)
-            removed = store._log.files.remove_first()
+            removed = remove_first(store._log.files)
             removed.__del__()  # nobody had opened it
         return True
 
@@ -305,7 +316,7 @@ def test_an_offset_by_time_is_what_looking_at_each_message_gives(
         put(store, message(b"x" * 700, topic="Other"))
         times.append(clock.now_ms)
     for _ in range(min(gone, len(store._log.files.list) - 1)):
-        store._log.files.remove_first()
+        remove_first(store._log.files)
     store._queues.correct_min(store.min_commit_log_offset)
     for queue_id in (0, 1, 2):
         low, high = max(store.min_offset("T", queue_id), 0), store.max_offset("T", queue_id)
@@ -483,7 +494,7 @@ def test_what_was_written_last_is_read_without_asking_what_is_in_memory(tmp_path
 def test_a_log_file_that_retention_took_is_left_to_the_thread(tmp_path: Path) -> None:
     store = _filled(tmp_path, Memory("commitlog", "0"))
     assert store.get_messages("T", 0, 0, 1, ALL).count == 1
-    store._log.files.remove_first()
+    remove_first(store._log.files)
     now = store.get_messages_now("T", 0, 0, 1, ALL)
     assert now is None or now.status is GetStatus.MESSAGE_WAS_REMOVING
 

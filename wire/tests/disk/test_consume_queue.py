@@ -10,13 +10,9 @@ from wire.disk.consume_queue import (
     UNIT,
     UNIT_BYTES,
     build_unit,
-    file_start,
     is_filler,
     is_written,
     parse_units,
-    queue_offset_at,
-    unit_position,
-    written_units,
 )
 from wire.errors import LayoutError
 from wire.tests.message.layouts import assert_declared_and_derived_agree, values_of
@@ -32,10 +28,8 @@ def test_a_unit_is_offset_size_and_tags_code() -> None:
     assert [UNIT.offset(name) for name in UNIT.names] == [0, 8, 12]
 
 
-def test_a_file_holds_six_million_bytes_and_is_named_after_the_first() -> None:
+def test_a_file_holds_six_million_bytes() -> None:
     assert FILE_BYTES == 6_000_000
-    assert [file_start(offset) for offset in (0, 299_999, 300_000, 900_001)] == [0, 0, 6_000_000, 18_000_000]
-    assert file_start(7, file_units=5) == 100
 
 
 @QUICK
@@ -51,15 +45,6 @@ def test_units_come_back(units: list[tuple[int, int, int]]) -> None:
     assert parse_units(memoryview(raw)) == units
 
 
-@QUICK
-@given(st.integers(0, 2**50), st.integers(0, 19))
-def test_positions_and_queue_offsets_belong_together(queue_offset: int, within: int) -> None:
-    assert queue_offset_at(unit_position(queue_offset) + within) == queue_offset
-    start = file_start(queue_offset)
-    assert start % FILE_BYTES == 0
-    assert start <= unit_position(queue_offset) < start + FILE_BYTES
-
-
 def test_a_negative_tags_code_is_kept_with_its_sign() -> None:
     assert build_unit(0, 1, -1).hex()[-16:] == "f" * 16
 
@@ -73,7 +58,6 @@ def test_half_a_unit_is_refused(size: int) -> None:
 @QUICK
 @given(st.binary(max_size=70))
 def test_any_bytes_are_units_or_a_layout_error(raw: bytes) -> None:
-    assert written_units(raw) <= len(raw) // 20
     try:
         units = parse_units(raw)
     except LayoutError:
@@ -93,19 +77,3 @@ def test_the_filler_counts_as_written_but_points_to_nothing() -> None:
 @pytest.mark.parametrize(("commit_log_offset", "size"), [(0, 0), (-1, 100), (5, -1), (5, 0)])
 def test_what_was_never_written_is_recognised(commit_log_offset: int, size: int) -> None:
     assert not is_written(commit_log_offset, size)
-
-
-@pytest.mark.parametrize(
-    ("raw", "count"),
-    [
-        (b"", 0),
-        (bytes(60), 0),
-        (VECTOR * 3 + bytes(40), 3),
-        (FILLER + VECTOR + bytes(20) + VECTOR, 2),
-        (VECTOR + VECTOR[:19], 1),
-        (VECTOR + build_unit(-1, 5, 0) + VECTOR, 1),
-    ],
-)
-def test_written_units_end_at_the_first_that_is_not(raw: bytes, count: int) -> None:
-    assert written_units(raw) == count
-    assert written_units(memoryview(bytearray(raw))) == count

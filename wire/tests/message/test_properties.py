@@ -4,12 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.errors import LocalError
 from wire.message.properties import (
     PropertyName,
     append_properties,
     build_properties,
-    check_property,
     parse_properties,
 )
 from wire.tests.message.strategies import QUICK, property_maps
@@ -84,16 +82,6 @@ def test_appended_properties_are_read_with_the_others(first: dict[str, str], mor
     if not ended:
         raw = raw.removesuffix(b"\x02")
     assert parse_properties(append_properties(raw, more)) == {**first, **more}
-
-
-@pytest.mark.parametrize(("name", "value"), [("", "1"), ("a", ""), ("a\x01", "1"), ("a\x02", "1"), ("a", "1\x02")])
-def test_properties_that_would_not_survive_are_refused(name: str, value: str) -> None:
-    with pytest.raises(LocalError):
-        check_property(name, value)
-
-
-def test_a_value_may_hold_the_mark_between_name_and_value() -> None:
-    check_property("a", "1\x012")
 
 
 def test_names_are_unique_and_upstreams() -> None:
