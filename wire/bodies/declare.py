@@ -26,7 +26,7 @@ from typing import Annotated, Any, NamedTuple, Self, TypeAlias, TypeVar, datacla
 import msgspec
 from msgspec import field
 
-from wire.bodies.fastjson import build_json, object_key, parse_json
+from wire.bodies.fastjson import MAX_DEPTH, build_json, is_deeper, object_key, parse_json
 from wire.errors import BodyError
 
 __all__ = ["Body", "JsonObject", "Members", "Ordinals", "Readable", "Rest", "Undeclared", "field"]
@@ -35,6 +35,11 @@ Readable: TypeAlias = bytes | bytearray | memoryview
 _Read: TypeAlias = Callable[[Any], Any]
 
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+
+MAX_KEPT_DEPTH = MAX_DEPTH - 8
+"""Objects and arrays within a member that is kept as it is. It is written again within a file or a table: what is as
+deep as a text may be could be taken in but never be written, and nothing else of that file either.
+"""
 
 
 class Members(NamedTuple):
@@ -58,18 +63,9 @@ class Undeclared(NamedTuple):
 Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
 
 
-class BodyType(msgspec.StructMeta):
-    """Makes every body frozen and named in camel case without saying so each time."""
-
-    def __new__(
-        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, kw_only: bool = False, **_stated: bool
-    ) -> BodyType:
-        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=kw_only, rename="camel")
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class JsonObject(msgspec.Struct, frozen=True, metaclass=BodyType):
-    """What every class of a body or of a part of one inherits.
+class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
+    """What every class of a body or of a part of one inherits, names in camel case with it.
 
     Frozen and slotted; compares by value; ``msgspec.structs.replace`` makes changed copies.
     """
@@ -93,10 +89,10 @@ class JsonObject(msgspec.Struct, frozen=True, metaclass=BodyType):
         for name, item in value.items():
             known = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
             if known is None:
-                if name not in plan.dropped:
-                    rest[name] = item
+                if plan.rest is not None and name not in plan.dropped:
+                    rest[name] = _convert(_read_kept, cls.__name__, name, item)
             elif item is not None:
-                fields[known.attribute] = known.convert(cls.__name__, item)
+                fields[known.attribute] = _convert(known.read, cls.__name__, known.member, item)
         if plan.rest is not None and rest:
             fields[plan.rest] = rest
         for attribute in plan.required:
@@ -141,14 +137,6 @@ class _Field(NamedTuple):
     read: _Read
     write: Callable[[Any], Any]
 
-    def convert(self, body: str, item: Any) -> Any:
-        try:
-            return self.read(item)
-        except _MismatchError as mismatch:
-            where = "".join(f"[{_shown(key)}]" for key in mismatch.keys)
-            culprit = mismatch.item if mismatch.keys else item
-            raise BodyError(f"{body}.{self.member}{where}: {_shown(culprit)} is not {mismatch}") from mismatch
-
 
 class _Plan(NamedTuple):
     fields: tuple[_Field, ...]
@@ -158,6 +146,16 @@ class _Plan(NamedTuple):
     required: tuple[str, ...]
     rest: str | None
     dropped: frozenset[str]
+
+
+def _convert(read: _Read, body: str, member: str, item: Any) -> Any:
+    """Read a member; BodyError with its place when it is not of its type."""
+    try:
+        return read(item)
+    except _MismatchError as mismatch:
+        where = "".join(f"[{_shown(key)}]" for key in mismatch.keys)
+        culprit = mismatch.item if mismatch.keys else item
+        raise BodyError(f"{body}.{member}{where}: {_shown(culprit)} is not {mismatch}") from mismatch
 
 
 def _shown(value: Any) -> str:
@@ -383,10 +381,16 @@ def _read_bool(value: Any) -> bool:
     return truth
 
 
+def _read_kept(value: Any) -> Any:
+    if isinstance(value, dict | list) and is_deeper(value, MAX_KEPT_DEPTH):
+        raise _MismatchError(f"nested at most {MAX_KEPT_DEPTH} deep")
+    return value
+
+
 _SIMPLE: dict[Any, _Read] = {
     str: _read_str,
     int: _read_int,
     float: _read_float,
     bool: _read_bool,
-    Any: lambda value: value,
+    Any: _read_kept,
 }

@@ -3,7 +3,8 @@
 Reading tries strict JSON first (msgspec); what that refuses goes to a tolerant reader which also takes bare
 keys (``{0:"a:1"}``), objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes,
 comments and stray commas. ``{"$ref":"$.path"}``, fastjson's way to write an object a second time, is
-resolved in both. Keys are always text: a bare 0 becomes "0", an object its canonical JSON (``ObjectKey``).
+resolved in both, and refused where something would contain itself. Keys are always text: a bare 0 becomes "0", an
+object its canonical JSON (``ObjectKey``).
 Malformed UTF-8 and unpaired surrogates become U+FFFD, as in Java.
 
 Writing has two forms: the Java form with bare integer keys and object keys, which is not JSON, and strict
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from json.encoder import encode_basestring
 from typing import Any, TypeAlias
 
@@ -57,9 +58,11 @@ def parse_json(
 ) -> Any:
     """The value of a JSON text in fastjson's dialect.
 
-    :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one
-        object, and an object may even contain itself.
-    :raises BodyError: not readable, deeper than ``MAX_DEPTH``, longer than a limit, or a ``$ref`` to nowhere.
+    :param max_bytes: of the text, and of what it would be if every ``$ref`` were a copy: thirty objects that name each
+        other twice in turn would be a thousand million.
+    :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one object.
+    :raises BodyError: not readable, deeper than ``MAX_DEPTH``, longer than a limit, a ``$ref`` to nowhere or to what
+        it lies in.
     """
     if isinstance(raw, memoryview):
         raw = raw.tobytes()
@@ -78,7 +81,7 @@ def parse_json(
         _check_depth(raw, value)
     if has_references:
         _check_size(raw, max_lenient_bytes, "JSON text with references")
-        value = _Resolution(value).resolve()
+        value = _Resolution(value, max_bytes).resolve()
     return value
 
 
@@ -90,10 +93,14 @@ def _check_size(raw: bytes | bytearray | str, limit: int, kind: str) -> None:
 def _check_depth(raw: bytes | bytearray | str, value: Any) -> None:
     """Refuse what the strict reader took although it is nested too deep."""
     openings = raw.count("{") + raw.count("[") if isinstance(raw, str) else raw.count(b"{") + raw.count(b"[")
-    if openings <= MAX_DEPTH:
-        return
+    if openings > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        raise _too_deep()
+
+
+def is_deeper(value: Any, depth: int) -> bool:
+    """Whether a value has more than this many objects and arrays within its own."""
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(depth + 1):
         children: list[Any] = []
         for node in level:
             if isinstance(node, dict):
@@ -101,9 +108,9 @@ def _check_depth(raw: bytes | bytearray | str, value: Any) -> None:
             elif isinstance(node, list):
                 children += [child for child in node if isinstance(child, dict | list)]
         if not children:
-            return
+            return False
         level = children
-    raise _too_deep()
+    return True
 
 
 def _too_deep() -> BodyError:
@@ -244,35 +251,53 @@ class _Resolution:
     ``SerialContext``).
     """
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: Any, limit: int) -> None:
         self._root = root
+        self._limit = limit
+        self._measured: dict[int, tuple[int, int]] = {}
 
     def resolve(self) -> Any:
+        if not isinstance(self._root, dict | list):
+            return self._root
         if _reference(self._root) is not None:
             raise BodyError("the document is nothing but a $ref")
-        pending: list[tuple[Any, Any]] = [(self._root, None)]
+        pending: list[Any] = [self._root]
         while pending:
-            container, parent = pending.pop()
-            if isinstance(container, dict):
-                places: list[Any] = list(container)
-            elif isinstance(container, list):
-                places = list(range(len(container)))
-            else:
-                continue
+            container = pending.pop()
+            places: Iterable[Any] = list(container) if isinstance(container, dict) else range(len(container))
             for place in places:
                 child = container[place]
                 path = _reference(child)
                 if path is not None:
-                    container[place] = self._target(path, container, parent)
+                    container[place] = self._target(path)
                 elif isinstance(child, dict | list):
-                    pending.append((child, container))
+                    pending.append(child)
+        length, _ = self._measure(self._root, 0)
+        if length > self._limit:
+            raise BodyError(f"JSON text is by its references {length} characters long, the limit is {self._limit}")
         return self._root
 
-    def _target(self, path: str, container: Any, parent: Any) -> Any:
-        if path == "@":
-            return container
-        if path == "..":
-            return container if parent is None else parent
+    def _measure(self, node: Any, around: int) -> tuple[int, int]:
+        """How many characters this is at least, and how deep, where every reference is a copy of what it names."""
+        measured = self._measured.get(id(node))
+        if measured is None and around <= MAX_DEPTH:
+            length, depth = 2 + len(node), 0
+            if isinstance(node, dict):
+                length += sum(map(len, node))
+            for child in node.values() if isinstance(node, dict) else node:
+                if isinstance(child, dict | list):
+                    more, below = self._measure(child, around + 1)
+                    length, depth = length + more, max(depth, below + 1)
+                else:
+                    length += len(child) if isinstance(child, str) else 1
+            measured = self._measured[id(node)] = length, depth
+        if measured is None or around + measured[1] > MAX_DEPTH:
+            raise BodyError(f"JSON text is by its references nested deeper than {MAX_DEPTH}, or contains itself")
+        return measured
+
+    def _target(self, path: str) -> Any:
+        if path in ("@", ".."):
+            raise BodyError(f"$ref {path!r} leads to what it lies in")
         if not path.startswith("$"):
             raise BodyError(f"$ref {path[:64]!r} is not a path")
         node = self._root

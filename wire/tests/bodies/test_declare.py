@@ -7,7 +7,8 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given
 
-from wire.bodies.declare import Body, Members, Ordinals, Undeclared, field
+from wire.bodies.declare import MAX_KEPT_DEPTH, Body, Members, Ordinals, Undeclared, field
+from wire.bodies.fastjson import build_json
 from wire.bodies.message_queue import MessageQueue
 from wire.errors import BodyError
 from wire.tests.bodies.strategies import assert_comes_back, json_values
@@ -169,3 +170,14 @@ def test_a_type_that_no_body_can_hold_is_found_at_first_use() -> None:
 
     with pytest.raises(TypeError, match="cannot hold"):
         Wrong.parse("{}")
+
+
+@pytest.mark.parametrize("member", ["anything", "unknown"])
+def test_what_is_kept_as_it_is_can_be_written_within_others(member: str) -> None:
+    def text(depth: int) -> str:
+        return f'{{"topicName":"t","{member}":{"[" * depth}{"]" * depth}}}'
+
+    sample = Sample.parse(text(MAX_KEPT_DEPTH))
+    assert build_json({"table": {"of": [sample.to_json()]}}, java_form=True)
+    with pytest.raises(BodyError, match=rf"Sample\.{member}: [][]+ is not nested at most {MAX_KEPT_DEPTH} deep"):
+        Sample.parse(text(MAX_KEPT_DEPTH + 2))

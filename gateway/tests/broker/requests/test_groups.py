@@ -7,6 +7,7 @@ import pytest
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from wire.codes import RequestCode, ResponseCode
+from wire.disk.config_json import GroupsFile
 
 
 def test_a_group_is_created_changed_and_shown(broker: SmallBroker) -> None:
@@ -35,6 +36,18 @@ def test_a_group_that_cannot_be_is_refused_and_with_it_its_list(
     several = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
     assert one.code == several.code == ResponseCode.INVALID_PARAMETER
     assert broker.groups.get("good") is None
+
+
+def test_a_group_that_could_not_be_written_again_is_refused_and_others_are_still_stored(broker: SmallBroker) -> None:
+    peer = broker.connect()
+    for kept in ("[" * 60 + "]" * 60, '{"all":{"$ref":"$"}}'):
+        body = f'{{"groupName":"g","groupRetryPolicy":{{"next":{kept}}},"of another version":{kept}}}'.encode()
+        answer = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "deep" in (answer.remark or "")
+    body = SubscriptionGroupConfig("h").build()
+    assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == ResponseCode.SUCCESS
+    assert "h" in GroupsFile.parse(broker.groups.path.read_bytes()).configs
 
 
 def test_a_list_of_groups_is_made(broker: SmallBroker) -> None:
