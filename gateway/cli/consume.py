@@ -38,7 +38,14 @@ What was printed is committed: another run of the group goes on behind it. Tags 
 )
 @click.argument("topic")
 @click.option("--group", required=True, metavar="NAME", help="The consumer group to join.")
-@click.option("--from", "begin", type=Begin(), default=LATEST, metavar="WHERE", help="Where a new group begins.")
+@click.option(
+    "--from",
+    "begin",
+    type=Begin(),
+    default=LATEST,
+    metavar="WHERE",
+    help="Where a new group begins: earliest, latest, 10m, a time.",
+)
 @click.option("--sql", metavar="EXPR", help="Only what this SQL92 expression holds for, instead of --tag.")
 @click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
 @click.option("--idle", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop when nothing came for so long.")
