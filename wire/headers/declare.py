@@ -47,16 +47,14 @@ H = TypeVar("H", bound="Header")
 
 
 class HeaderType(msgspec.StructMeta):
-    """Makes every header frozen, keyword-only and named in camel case without saying so each time."""
+    """Makes every header keyword-only, which structs do not inherit, without saying so each time."""
 
-    def __new__(
-        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **_stated_anyway: bool
-    ) -> HeaderType:
-        return super().__new__(mcs, name, bases, namespace, frozen=True, kw_only=True, gc=False, rename="camel")
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **stated: Any) -> HeaderType:
+        return super().__new__(mcs, name, bases, namespace, **{**stated, "kw_only": True})
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
-class Header(msgspec.Struct, frozen=True, kw_only=True, metaclass=HeaderType):
+class Header(msgspec.Struct, frozen=True, kw_only=True, gc=False, rename="camel", metaclass=HeaderType):
     """The ext fields of one kind of command. Fields are str, Int32, Int64 or bool, or one of these or None.
 
     Frozen, slotted and keyword-only; compares by value; ``msgspec.structs.replace`` makes changed copies.
