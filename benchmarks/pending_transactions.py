@@ -22,9 +22,13 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
 
 from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
+from gateway.remoting.flush_group import FlushGroup
+from gateway.settings import Settings
 from gateway.store.files import RealFiles
 from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
@@ -67,7 +71,6 @@ class Producer:
     """A living connection: frames every check, as a channel does, and answers that it does not know."""
 
     remote = "127.0.0.1", 40_000
-    closed = False
 
     def __init__(self) -> None:
         self.checks = 0
@@ -80,9 +83,6 @@ class Producer:
         self.checks += 1
         self.asked.append(header.tran_state_table_offset)
         return True
-
-    def send(self, command: RemotingCommand) -> None:
-        """Nothing here is answered."""
 
 
 class Producers:
@@ -246,7 +246,13 @@ def commit_cost(broker: Broker, places: list[PutResult]) -> float:
         )
         for place in places
     ]
-    channel: Any = Producer()
+    channel = Channel(
+        StringTransport(),  # type: ignore[no-untyped-call]
+        1,
+        flush_group=FlushGroup(broker.clock),
+        reactor=broker.clock,
+        settings=Settings(),
+    )
 
     def work() -> int:
         for start in range(0, len(requests), 32):
