@@ -15,6 +15,9 @@ Milliseconds = Callable[[], int]
 """Returns the current time as milliseconds since the epoch, like Java's ``System.currentTimeMillis``."""
 
 
+END_OF_TIME_MS: Final = 2**62
+"""Later than every time that is asked for, stored or waited for."""
+
 _now_ns: Final = time.time_ns  # asked for every message, and before that for its name
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import msgspec
 
-from gateway.clock import Milliseconds
+from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.settings import Address
 from gateway.store.get_result import GetStatus
@@ -34,7 +34,6 @@ MAX_SCANNED = 10_000
 """Half messages looked at for one page: some milliseconds, in which nothing else is served."""
 MAX_SAME_KEY = 64
 MAX_READ_BYTES = 4 << 20
-END_OF_TIME_MS = 2**62
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,8 +18,8 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
+from gateway.clock import END_OF_TIME_MS
 from gateway.errors import GatewayError
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
 from gateway.telemetry.logs import EventLog
@@ -68,7 +68,6 @@ MAX_TOLD = 20
 """Half messages named in a line of the log."""
 MAX_COPIES = 64
 """Records with one key that are looked at: 15 checks make at most 16 copies."""
-END_OF_TIME_MS: Final = 2**62
 SETTLED_STATES = frozenset(State) - OPEN_STATES - {State.NONE}
 
 _MAX_COUNT_DIGITS = 9

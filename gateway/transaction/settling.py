@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from gateway.clock import Milliseconds
+from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.check_turns import CheckTurns
@@ -43,7 +43,6 @@ MAX_REMEMBERED_SOURCES = 10_000
 """Outcomes of which it is remembered who asked for them, for the log line of a contradiction."""
 EVIDENCE_COUNT = 64
 """Messages with one key looked at in the search for a final message."""
-END_OF_TIME_MS = 2**62
 
 # Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
@@ -224,7 +223,7 @@ class Settling:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
                 return False
             if message.topic not in self._topics and not self._can_have(message.topic, message.queue_id):
-                self._refuse_nowhere(half.queue_offset, message.topic, source, answer)
+                _tell(answer, self._refused_nowhere(half.queue_offset, message.topic, source))
                 return False
         decision = self._decide(half.queue_offset, event, message, half.store_host)
         if answer is not None:
@@ -235,7 +234,7 @@ class Settling:
     def _can_have(self, topic: str, queue_id: int) -> bool:
         return self._has_topic is None or self._has_topic(topic, queue_id)
 
-    def _refuse_nowhere(self, offset: int, topic: str, source: Source, answer: Answer | None) -> None:
+    def _refused_nowhere(self, offset: int, topic: str, source: Source) -> Reply:
         """A commit to a topic that was deleted: no consumer would see the message, so it stays pending."""
         left_out = self._refusals.due(topic)
         if left_out is not None:
@@ -247,7 +246,7 @@ class Settling:
                 left_out=left_out,
             )
         remark = f"topic[{topic}] does not exist: half message {offset} stays pending; create it, and commit again"
-        _tell(answer, Reply(ResponseCode.TOPIC_NOT_EXIST, remark))
+        return Reply(ResponseCode.TOPIC_NOT_EXIST, remark)
 
     def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
         state = _DECIDED[event]
@@ -343,8 +342,19 @@ class Settling:
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
         self._gathered_bytes = 0
-        for batch in _batches(gathered, self._limits):
+        placed: list[Decision] = []
+        for decision in gathered:
+            # The topic of a commit may have been deleted since it was asked for.
+            message = decision.message if decision.event is _COMMIT else None
+            if message is None or message.topic in self._topics or self._can_have(message.topic, message.queue_id):
+                placed.append(decision)
+            else:
+                source = self.sources.get(decision.offset) or FORGOTTEN
+                self._reopen(decision, self._refused_nowhere(decision.offset, message.topic, source))
+        for batch in _batches(placed, self._limits):
             self._append(batch)
+        if len(placed) < len(gathered):
+            self._rest()
 
     def _append(self, batch: list[Decision]) -> None:
         messages = [decision.message for decision in batch if decision.message is not None]
@@ -376,6 +386,10 @@ class Settling:
         else:
             for decision in batch:
                 self._failed(decision, op.status)
+        self._rest()
+
+    def _rest(self) -> None:
+        """Something is settled, or pending again: tell those who follow, or wait for all of it."""
         self._moved()
         if self.is_idle:
             idle, self._idle = self._idle, []
@@ -434,15 +448,20 @@ class Settling:
             log.error("op record not stored", half_offset=offset, status=status.name)
             self._unstored.append(decision)
             return
-        del self._deciding[offset]
-        self.sources.forget(offset)
-        self._outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
         log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, status=status.name)
-        self._reopened(offset)
         reply = Reply(
             REPLY_OF.get(status, ResponseCode.SYSTEM_ERROR),
             f"the outcome could not be stored: {status.name}; the half message is pending again",
         )
+        self._reopen(decision, reply)
+
+    def _reopen(self, decision: Decision, reply: Reply) -> None:
+        """A half message is pending again: its outcome could not be stored."""
+        offset = decision.offset
+        del self._deciding[offset]
+        self.sources.forget(offset)
+        self._outcomes.put(offset, TRANSITIONS[decision.state][Event.FAILED])
+        self._reopened(offset)
         for answer in decision.answers:
             answer(reply)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from twisted.internet.defer import Deferred
 
-from gateway.clock import Milliseconds
+from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.errors import RequestRefused
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.settings.transaction import TransactionStateStore
@@ -34,7 +34,7 @@ from gateway.transaction.outcomes import Outcomes
 from gateway.transaction.overview import Overview
 from gateway.transaction.pending import Pending
 from gateway.transaction.progress import Progress
-from gateway.transaction.rebuild import END_OF_TIME_MS, MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
+from gateway.transaction.rebuild import MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
 from gateway.transaction.recent_halves import RecentHalves
 from gateway.transaction.settling import REPLY_OF, SUCCESS, Answer, Reply, Settling, Source
 from gateway.transaction.state_stores.changes import Prepared

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from random import Random
 
+from gateway.clock import END_OF_TIME_MS
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import NOT_KNOWN
 from gateway.settings.transaction import TransactionStateStore
@@ -31,7 +32,6 @@ from wire.message.tags import tags_code
 
 KEYS_ASKED = 3
 """Acknowledged messages of an image that are looked for by key."""
-END_OF_TIME_MS = 2**62
 TIMER_SECONDS = 14
 """After as many the last timer message of a workload is due."""
 READ_COUNT = 64
