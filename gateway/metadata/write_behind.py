@@ -27,12 +27,12 @@ Saved = Callable[[BaseException | None], None]
 
 def in_this_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
     """An ``InThread`` that does not wait for a reactor: for start-up, tools and tests."""
+    value: object
     try:
         value = work()
-    except OSError as error:
-        done(error)
-    else:
-        done(value)
+    except Exception as error:  # noqa: BLE001 - handed over whole, as a thread does it
+        value = error
+    done(value)
 
 
 class WriteBehind:

@@ -17,7 +17,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
@@ -43,12 +42,7 @@ def at_once(function: Callable[[], None]) -> None:
 
 def in_this_thread(work: Callable[[], object], on_result: Callable[[object], None]) -> None:
     """``InThread`` for programs without threads: blocks."""
-    result: object
-    try:
-        result = work()
-    except (OSError, DiskFull, WriteFailed) as error:
-        result = error
-    on_result(result)
+    on_result(_result_of(work))
 
 
 def never(_delay_ms: int, _function: Callable[[], None]) -> Cancel:
@@ -163,14 +157,14 @@ class GroupCommit:
             return
         batch = self.in_flight = self.restart()
         if self._sync is None:
-            self._done(_failure_of(self._write, batch))
+            self._done(_result_of(lambda: self._write(batch)))
             return
         if self._unwatch is None:
             self._watch(batch)
         if not batch.has_its_files or batch.size > WRITTEN_AT_ONCE_BYTES:
             self._in_thread(lambda: self._write(batch), self._written)
             return
-        self._written(_failure_of(self._write, batch))
+        self._written(_result_of(lambda: self._write(batch)))
 
     def _let_add(self) -> None:
         additions, self._additions = self._additions, []
@@ -188,7 +182,7 @@ class GroupCommit:
         self._let_add()
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
-            self._done(_failure_of(self._write_and_sync, batch))
+            self._done(_result_of(lambda: self._write_and_sync(batch)))
 
     def stop_watching(self) -> None:
         """Take back the timer, when there is one (closing)."""
@@ -255,10 +249,9 @@ class GroupCommit:
             self._watch(batch)
 
 
-def _failure_of(work: Callable[[LogBatch], None], batch: LogBatch) -> Exception | None:
-    """What work in this thread came to, as a thread tells it: whatever went wrong, the batch has failed."""
+def _result_of(work: Callable[[], object]) -> object:
+    """What work in this thread came to, as a thread tells it: its value, or whatever went wrong."""
     try:
-        work(batch)
+        return work()
     except Exception as error:  # noqa: BLE001 - a batch that stays in flight would hold up all others for ever
         return error
-    return None

@@ -129,3 +129,13 @@ def test_a_large_table_is_made_into_text_in_the_thread(tmp_path: Path) -> None:
     assert made == []
     thread.run_one()
     assert (tmp_path / "table.json").read_bytes() == b"large"
+
+
+def test_a_bug_in_the_blocking_work_is_told_as_a_thread_tells_it() -> None:
+    error, told = ValueError("a bug"), list[object]()
+
+    def bug() -> None:
+        raise error
+
+    in_this_thread(bug, told.append)
+    assert told == [error]
