@@ -30,7 +30,7 @@ from gateway.delivery.lite.lite_topics import LiteTopics
 from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
-from gateway.errors import GatewayError
+from gateway.errors import GatewayError, RequestRefused
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
@@ -60,6 +60,7 @@ from gateway.transaction.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions
+from wire.codes import ResponseCode
 from wire.message.flags import Permission
 from wire.message.record import OutgoingMessage
 
@@ -377,15 +378,24 @@ class BrokerParts:
         return self.lite.forget_parent(topic)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:
-        """A message that asks for a time of delivery as it waits."""
+        """A message that asks for a time of delivery as it waits.
+
+        :raises RequestRefused: it cannot wait so long, or no more messages can.
+        """
         timers = self.timers
-        return placed_timed(
+        placed = placed_timed(
             message,
             self.clock(),
             self.timer_terms,
             waiting_in=timers.waiting_in if timers is not None else lambda _: 0,
             random_below=randbelow,
         )
+        if placed is not message and timers is not None and timers.is_full:
+            raise RequestRefused(
+                ResponseCode.SERVICE_NOT_AVAILABLE,
+                "the timer log cannot be written, and too many timer messages wait for it already",
+            )
+        return placed
 
     def _after_flush(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         """Run a write of what follows from the log in a thread, when the log itself is on disk."""

@@ -10,6 +10,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from wire.disk.timer_log import TimerKind
+
 _UNIT = struct.Struct("=qiiq")
 
 
@@ -20,6 +22,11 @@ class NearTimer(NamedTuple):
     size: int
     kind: int
     slot: int
+
+
+def is_rolled_marker(kind: int) -> bool:
+    """Whether an entry takes a message back, but not of its own slot: it is stored again for a later one first."""
+    return bool(kind & TimerKind.DELETE) and bool(kind & TimerKind.ROLL)
 
 
 def pack(timer: NearTimer) -> bytes:
@@ -65,9 +72,12 @@ class NearTimers:
         return self._times[0] if self._times else None
 
     def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
-        """The next ones that are due, one at least when any is, to be delivered; they are gone from here."""
+        """The next ones that are due, one at least when any is, to be delivered; they are gone from here.
+
+        Behind a marker that is rolled only what is rolled: the marker may take the others back.
+        """
         taken: list[NearTimer] = []
-        total = 0
+        total, has_marker = 0, False
         while self._times and self._times[0] <= now_ms:
             bucket = self._buckets[self._times[0]]
             while self._taken < len(bucket):
@@ -75,6 +85,9 @@ class NearTimers:
                 total += timer.size
                 if taken and (len(taken) >= max_count or total > max_bytes):
                     return taken
+                if has_marker and not timer.kind & TimerKind.ROLL:
+                    return taken
+                has_marker = has_marker or is_rolled_marker(timer.kind)
                 taken.append(timer)
                 self._taken += _UNIT.size
                 self._count -= 1

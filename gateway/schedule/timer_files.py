@@ -6,7 +6,9 @@ file is for Apache RocketMQ alone: a start of ours makes the wheel from the entr
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,8 +67,11 @@ class TimerFiles:
 
     def save(self, schedule: TimerSchedule, store: MessageStore, now_ms: int) -> Callable[[], object] | None:
         """See ``TimerService.save``."""
-        if self._is_saving or self.log.is_doubtful or self.log.written < self.log.end:
+        if self._is_saving or self.log.written < self.log.end:
             return None
+        looks = schedule.waiting and not schedule.is_behind and not 0 <= now_ms - self._oldest_at_ms < OLDEST_MS
+        if self.log.is_doubtful:
+            return self._looking(schedule, now_ms) if looks else None
         if self._candidate is None:
             marks, needed = schedule.marks(store.stored_end)
             self._candidate = marks, max(needed, marks.scan_from)
@@ -74,12 +79,10 @@ class TimerFiles:
         if needed > store.flushed_offset:  # with ASYNC_FLUSH: the log first
             return None
         self._candidate = None
-        looks = now_ms - self._oldest_at_ms >= OLDEST_MS and schedule.waiting and not schedule.is_behind
         if not (looks or self._is_worth(marks, schedule.changes)):
             return None
         self._saved_changes = schedule.changes if schedule.is_settled else -1
-        if looks:
-            self._oldest_at_ms = now_ms
+        look = self._looking(schedule, now_ms) if looks else None
         # As long as a slot is partly done, what was delivered of it may be lost, and its entries count again.
         if not schedule.waiting and schedule.is_settled:
             self.keep_from = None
@@ -87,14 +90,13 @@ class TimerFiles:
         expired = self.log.take_below(marks.waits_from)
         pages = self.wheel.take_changed()
         self._is_saving = True
-        slot, slots = schedule.read_slot, schedule.slots_ahead(now_ms)
 
         def write() -> None:
             try:
                 self._write(marks, pages, now_ms)
                 self.log.remove(expired)
-                if looks:
-                    self._look_for_oldest(schedule, slot, slots)
+                if look is not None:
+                    look()
             except OSError as error:
                 self.wheel.changed_again(pages)
                 log.error("timer files not saved", error=str(error), until=self._until())
@@ -114,11 +116,8 @@ class TimerFiles:
             log.error("timer files not saved", error="the commit log is not on disk")
             return
         if self.log.is_doubtful:
-            log.error("timer files not saved", error="a sync of the timer log failed", until=self._until())
-            return
-        while not self.log.write():
-            if (missing := self.log.missing_file()) is not None:
-                self.log.make(missing)
+            raise OSError(errno.EIO, "a sync of the timer log failed before")
+        self.log.write_all()
         self.log.cut(self.log.end)  # a file that was made ahead
         if self.log.end or self._saved is not None or self.check.newest.counter:
             self._write(marks, self.wheel.take_changed(), self.check.newest.changed_at_ms)
@@ -154,9 +153,20 @@ class TimerFiles:
         finally:
             self._files.close(fd)
 
+    def _looking(self, schedule: TimerSchedule, now_ms: int) -> Callable[[], None]:
+        """What looks for the oldest message that waits; it blocks. Not the checkpoint's business: it has to go on when
+        that is not saved any more, or the commit log would be kept for ever.
+        """
+        self._oldest_at_ms = now_ms
+        return partial(self._look_for_oldest, schedule, schedule.read_slot, schedule.slots_ahead(now_ms))
+
     def _look_for_oldest(self, schedule: TimerSchedule, slot: int, slots: int) -> None:
         position = self.wheel.oldest(slot, slots)
-        entry = None if position == NONE or position >= self.log.written else self.log.entry_at(position)
+        try:
+            entry = None if position == NONE or position >= self.log.written else self.log.entry_at(position)
+        except OSError as error:
+            log.error("oldest timer message not found, the commit log is kept", error=str(error))
+            return
         if entry is not None:
             self.keep_from = entry.commit_log_offset
             schedule.waits_from = position

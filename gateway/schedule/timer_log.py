@@ -23,6 +23,8 @@ BLOCK_BYTES = 4096
 CHUNK_BYTES = 20_000 * ENTRY_BYTES
 AHEAD_BYTES = 1 << 20
 """The next file is made when less room is left."""
+MAX_UNWRITTEN_BYTES = 16 << 20
+"""Entries, 300,000 of them, that wait in memory for a file or for a disk that takes them."""
 
 
 class Entry(NamedTuple):
@@ -121,6 +123,20 @@ class TimerLog:
             del self._gathered[: len(piece)]
             self.written += len(piece)
         return not self._gathered
+
+    def write_all(self) -> None:
+        """Write what is gathered, and make the files for it; blocks.
+
+        :raises OSError: it cannot be written, or a file not made; the rest stays gathered.
+        """
+        while not self.write():
+            if (missing := self.missing_file()) is not None:
+                self.make(missing)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so much is gathered that nothing more should come."""
+        return len(self._gathered) >= MAX_UNWRITTEN_BYTES
 
     def unwritten(self) -> Unwritten:
         """What waits for a file or for a disk that takes it, for ``chain``; on the reactor's thread."""

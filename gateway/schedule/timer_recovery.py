@@ -93,9 +93,7 @@ class TimerRecovery:
         if stored:
             schedule.believe(stored, self._scan_from(), now_ms)
         entered = self._enter(queue_offset, stored, now_ms)
-        while not self._log.write():
-            if (missing := self._log.missing_file()) is not None:
-                self._log.make(missing)
+        self._log.write_all()
         return FoundTimers(self._keep_from, entered, len(stored))
 
     def _judge_loss(self) -> None:
@@ -177,6 +175,8 @@ class TimerRecovery:
             schedule.enter(waiting, now_ms)
             self._keep(waiting.commit_log_offset)
             count += 1
+            if self._log.is_full:
+                self._log.write_all()
         schedule.queue_offset = self._store.max_offset(WHEEL_TIMER_TOPIC, TIMER_QUEUE_ID)
         return count
 

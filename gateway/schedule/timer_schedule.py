@@ -16,13 +16,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from gateway.schedule.near_timers import NearTimer, NearTimers, pack
+from gateway.schedule.near_timers import NearTimer, NearTimers, is_rolled_marker, pack
 from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import Entry, TimerLog
 from gateway.schedule.timer_message import TimerTerms
 from gateway.schedule.timer_wheel import TimerWheel
 from wire.disk.timer_log import ENTRY_BYTES, NONE, TimerKind
 from wire.disk.timer_wheel import TURN_SLOTS
+
+_FIRST_MS = 1
+"""A time before that of all others."""
 
 
 class Waiting(NamedTuple):
@@ -80,11 +83,10 @@ def due_of(entry: Entry, precision_ms: int) -> int:
 class _OpenSlot:
     """A slot whose messages are among the near ones."""
 
-    __slots__ = ("begun_at", "is_opening", "keys", "left", "log_end", "markers")
+    __slots__ = ("begun_at", "keys", "left", "log_end", "markers")
 
     def __init__(self) -> None:
         self.left = 0
-        self.is_opening = False
         self.begun_at = NONE
         """Where the commit log ended when its first message was stored."""
         self.log_end = 0
@@ -104,6 +106,11 @@ class TimerSchedule:
         longest = TURN_SLOTS - 60
         self._roll_slots = terms.roll_slots if 2 <= terms.roll_slots <= longest else longest
         self._near = NearTimers()
+        self._opening: int | None = None
+        """The slot whose entries are being read: what they take back is not known yet."""
+        self._rolling = 0
+        """Markers on their way to the slot of what they take back."""
+        self._paused_to_ms = 0
         self._open: dict[int, _OpenSlot] = {}
         """Slots below ``open_to`` only: what belongs to a later one is in the wheel, and nobody has read it yet."""
         self._evidence: Container[int] = ()
@@ -242,14 +249,15 @@ class TimerSchedule:
             slot, self.open_to = self.open_to, self.open_to + 1
             last = self._wheel.last(slot)
             if last != NONE:
-                self._slot(slot).is_opening = True
+                self._opening = slot
+                self._slot(slot)
                 return Opening(slot, last)
         return None
 
     def opened(self, found: Opened, keys: Iterable[str]) -> None:
         """The entries of a slot that opens, and the keys of the messages that are taken back."""
         state = self._slot(found.slot)
-        state.is_opening = False
+        self._opening = None
         state.left += found.count
         state.markers += found.markers
         state.keys.update(keys)
@@ -258,12 +266,25 @@ class TimerSchedule:
     # --- messages go ---------------------------------------------------------------------------------------------
 
     def next_due_ms(self) -> int | None:
-        """When the next of the near ones is due."""
-        return self._near.next_due_ms()
+        """When the next of the near ones is due; None also when it waits for something else."""
+        due_ms = self._near.next_due_ms()
+        if due_ms is None or self._rolling or due_ms > self._until_ms(due_ms):
+            return None
+        return max(due_ms, self._paused_to_ms)
+
+    def _until_ms(self, now_ms: int) -> int:
+        """Up to when messages may go: not from a slot that is being read on, it may say that they are taken back."""
+        return now_ms if self._opening is None else min(now_ms, self._opening * self._precision_ms)
 
     def take(self, now_ms: int, max_count: int, max_bytes: int) -> list[NearTimer]:
-        """Messages that are due, to be stored where they belong; those that are there already are left out."""
-        taken = self._near.take(now_ms, max_count, max_bytes)
+        """Messages that are due, to be stored where they belong; those that are there already are left out.
+
+        None while a marker is on its way to its slot: it is due before what it takes back.
+        """
+        if self._rolling or now_ms < self._paused_to_ms:
+            return []
+        taken = self._near.take(self._until_ms(now_ms), max_count, max_bytes)
+        self._rolling = sum(is_rolled_marker(timer.kind) for timer in taken)
         if not self._evidence:
             return taken
         missing = []
@@ -295,9 +316,14 @@ class TimerSchedule:
         state.left -= 1
         state.log_end = max(state.log_end, log_end)
         self.waiting -= 0 if timer.kind & TimerKind.DELETE else 1
+        self._rolling -= is_rolled_marker(timer.kind)
 
     def again(self, timer: NearTimer, due_ms: int) -> None:
-        """The message could not be stored; it is due again."""
+        """The message could not be stored; it is due again. Nothing overtakes a marker that is rolled."""
+        if is_rolled_marker(timer.kind):
+            self._rolling -= 1
+            self._paused_to_ms = max(self._paused_to_ms, due_ms)
+            due_ms = _FIRST_MS
         self._near.add(due_ms, timer)
 
     def advance(self, now_ms: int) -> None:
@@ -305,7 +331,7 @@ class TimerSchedule:
         end = min(self.open_to, max(self.slot_of(now_ms), self._past_to))
         while self._open and (slot := min(self._open)) < end:  # the others are empty: a week has 600,000
             state = self._open[slot]
-            if state.left or state.is_opening:
+            if state.left or slot == self._opening:
                 self.read_slot = slot
                 return
             self._done_end = max(self._done_end, state.log_end)
@@ -321,7 +347,8 @@ class TimerSchedule:
 
     def slots_ahead(self, now_ms: int) -> int:
         """How many slots from the first on that is not done may have messages."""
-        return self.slot_of(now_ms) - self.read_slot + self._roll_slots + 2
+        # When the clock was set back messages wait that came by the later time.
+        return max(self.slot_of(now_ms), self.open_to) - self.read_slot + self._roll_slots + 2
 
     @property
     def is_behind(self) -> bool:

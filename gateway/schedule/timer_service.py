@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from twisted.internet.defer import Deferred
 
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
-from gateway.schedule.near_timers import NearTimer
+from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_key, delivered, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
@@ -82,6 +82,8 @@ class TimerService:
         self._is_opening = False
         self._is_reading_slot = False
         self._is_making = False
+        self._is_failing = False
+        """Whether the timer log could not be written: only a save tries again, not each message that comes."""
         self._stopped: Deferred[None] | None = None
         self._in_flight = 0
         self._retry_told = False
@@ -153,6 +155,11 @@ class TimerService:
         return max(self._clock() - (self._schedule.read_slot + 1) * self._terms.precision_ms, 0)
 
     @property
+    def is_full(self) -> bool:
+        """Whether no more messages should begin to wait: the timer log does not take those that came."""
+        return self._files.log.is_full
+
+    @property
     def queue_offset(self) -> int:
         """The timer topic's messages below this offset are known."""
         return self._schedule.queue_offset
@@ -191,7 +198,8 @@ class TimerService:
                 self._files.entered(waiting.commit_log_offset)
                 self.entered += 1
             schedule.queue_offset = message.queue_offset + 1
-        self._write()
+        if not self._is_failing:
+            self._write()
         due_ms = schedule.next_due_ms()
         if due_ms is not None and due_ms < self._wake_at_ms:
             self._sleep(now_ms)
@@ -210,8 +218,9 @@ class TimerService:
         try:
             is_all = self._files.log.write()
         except OSError as error:
-            log.error("timer log not written", error=str(error))
+            self._has_failed("timer log not written", error)
             return
+        self._is_failing = self._is_failing and not is_all
         if self._is_making or (is_all and not self._files.log.end):  # the first file is made for the first entry
             return
         missing = self._files.log.missing_file()
@@ -222,9 +231,14 @@ class TimerService:
     def _made(self, result: object) -> None:
         self._is_making = False
         if isinstance(result, BaseException):
-            log.error("timer log file not made", error=str(result))  # tried again with the next save
+            self._has_failed("timer log file not made", result)
         else:
             self._write()
+
+    def _has_failed(self, what: str, error: BaseException) -> None:
+        if not self._is_failing:
+            log.error(what, error=str(error), until="the next save that succeeds; what comes is kept in memory")
+        self._is_failing = True
 
     # --- slots open ----------------------------------------------------------------------------------------------
 
@@ -338,9 +352,13 @@ class TimerService:
                     log.error("timer message cannot be read, given up", commit_log_offset=timer.commit_log_offset)
                 self._in_flight -= 1
                 self._schedule.done(timer, 0)
+            elif timer.kind & TimerKind.ROLL and not is_rolled_marker(timer.kind) and self.is_full:
+                self._again(timer, now_ms + RETRY_MS)  # it can wait longer where it is
             else:
                 self._schedule.begin(timer, self._store.stored_end)
                 self._store.append(outgoing, partial(self._stored, timer))
+        self._sleep(now_ms)
+        self._tell_stopped()
 
     def _what_goes(self, timer: NearTimer, message: StoredMessage, now_ms: int) -> OutgoingMessage | None:
         """What is stored of a message that is due; None when nothing is."""
@@ -371,7 +389,7 @@ class TimerService:
                 log.error("timer message not stored", offset=timer.commit_log_offset, status=result.status.name)
                 self._retry_told = True
             self._again(timer, self._clock() + RETRY_MS)
-        if self._in_flight == IN_FLIGHT - 1:
+        if self._in_flight == IN_FLIGHT - 1 or is_rolled_marker(timer.kind):
             self._sleep(self._clock())
         self._tell_stopped()
 

@@ -7,6 +7,7 @@ from functools import partial
 from gateway.schedule.redirect import redirect_delayed
 from gateway.schedule.timer_message import delete_key, placed_timed
 from gateway.store.put_result import PutResult
+from gateway.tests.crash.image import NO_LIMIT
 from gateway.tests.crash.messages import QUEUES
 from gateway.tests.crash.small_broker import LEVELS, TIMERS
 from gateway.tests.crash.stage import Stage, Steps
@@ -14,7 +15,7 @@ from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage
 
 ROLLED_AFTER_MS = 3_000
-"""Timer messages that are due later may be rolled; what takes them back counts only when it comes as far in time."""
+"""Timer messages that are due later may be rolled, and what takes them back."""
 
 
 class DelaySteps(Steps):
@@ -22,7 +23,7 @@ class DelaySteps(Steps):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        self._timed_soon: list[OutgoingMessage] = []
+        self._timed_waiting: list[OutgoingMessage] = []
 
     def delayed(self) -> None:
         message = self._stage.message(self._random.choice(QUEUES))
@@ -53,16 +54,24 @@ class DelaySteps(Steps):
         if waiting is None:
             return
         self._stage.fact(lambda ledger: ledger.wait_for_time(result.queue_offset, waiting))
-        if _due_ms(result.message) - result.message.born_at_ms <= ROLLED_AFTER_MS:
-            self._timed_soon.append(result.message)
+        self._timed_waiting.append(result.message)
 
     def recall(self) -> None:
-        """A timer message is taken back, as it can be until its second begins."""
+        """A timer message that is never rolled is taken back, as it can be until its second begins."""
+        self._take_back(ROLLED_AFTER_MS)
+
+    def recall_any(self) -> None:
+        """One that may be rolled, too."""
+        self._take_back(NO_LIMIT)
+
+    def _take_back(self, longest_ms: int) -> None:
         now_ms = self._clock()
-        self._timed_soon = [waiting for waiting in self._timed_soon if _recall_until_ms(waiting) > now_ms]
-        if not self._timed_soon:
+        self._timed_waiting = [waiting for waiting in self._timed_waiting if _recall_until_ms(waiting) > now_ms]
+        soon = [waiting for waiting in self._timed_waiting if _due_ms(waiting) - waiting.born_at_ms <= longest_ms]
+        if not soon:
             return
-        waiting = self._timed_soon.pop(self._random.randrange(len(self._timed_soon)))
+        waiting = soon[self._random.randrange(len(soon))]
+        self._timed_waiting.remove(waiting)
         key = delete_key(waiting.property_map, topic_in_key=TIMERS.topic_in_key)
         assert key is not None
         marker = self._stage.message(self._random.choice(QUEUES))

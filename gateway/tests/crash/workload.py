@@ -109,7 +109,7 @@ _SYNC = (
     ),
     Workload(
         "timer-recall",
-        {"timed": 8, "recall": 7, "tick": 7, "save_timers": 3, "reopen": 1, **_COMMON},
+        {"timed": 8, "recall_any": 7, "tick": 7, "save_timers": 3, "reopen": 1, **_COMMON},
         ROLLING,
         steps=110,
     ),

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.schedule.near_timers import NearTimer, NearTimers, pack
+from wire.disk.timer_log import TimerKind
 from wire.tests.message.strategies import QUICK
 
 timers = st.builds(NearTimer, st.integers(0, 1 << 40), st.integers(1, 1000), st.just(1), st.integers(0, 50))
@@ -49,3 +50,15 @@ def test_a_batch_ends_before_it_has_too_many_bytes_but_has_one_message() -> None
     assert [timer.commit_log_offset for timer in near.take(1, 10, 250)] == [0, 1]
     assert [timer.commit_log_offset for timer in near.take(1, 10, 1)] == [2]
     assert near.take(1, 10, 1) == []
+
+
+def test_behind_a_marker_that_is_rolled_only_rolled_ones_come_along() -> None:
+    """What it takes back may be among the others, and it counts when it has come to their slot."""
+    near = NearTimers()
+    marker = NearTimer(1, 10, TimerKind.DEFAULT | TimerKind.ROLL | TimerKind.DELETE, 0)
+    rolled = NearTimer(2, 10, TimerKind.DEFAULT | TimerKind.ROLL, 0)
+    other = NearTimer(3, 10, TimerKind.DEFAULT, 0)
+    for timer in (other, marker, rolled, other, marker):
+        near.add(5, timer)
+    assert near.take(5, 10, 1 << 20) == [other, marker, rolled]
+    assert near.take(5, 10, 1 << 20) == [other, marker]

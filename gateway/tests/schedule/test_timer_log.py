@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from gateway.schedule import timer_log
 from gateway.schedule.timer_log import Entry, TimerLog
 from gateway.store.files import RealFiles
 from gateway.tests.crash.exploration import FRESH
@@ -33,10 +34,7 @@ def append(log: TimerLog, count: int, *, chained: bool = True) -> list[int]:
     positions: list[int] = []
     for number in range(count):
         positions.append(log.append(entry(number, positions[-1] if positions and chained else NONE)))
-    while not log.write():
-        missing = log.missing_file()
-        assert missing is not None
-        log.make(missing)
+    log.write_all()
     return positions
 
 
@@ -74,6 +72,16 @@ def test_entries_that_wait_for_their_file_are_written_when_it_is_there(log: Time
     log.make(missing)
     assert log.write()
     assert offsets(log, position) == [100]
+
+
+def test_what_waits_for_a_file_has_a_limit(log: TimerLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_log, "MAX_UNWRITTEN_BYTES", 3 * ENTRY_BYTES)
+    for number in range(3):
+        assert not log.is_full
+        log.append(entry(number))
+    assert log.is_full
+    log.write_all()
+    assert not log.is_full
 
 
 def test_a_chain_goes_on_from_what_waits_into_the_files(log: TimerLog) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
+from gateway.schedule import timer_log
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -260,3 +261,16 @@ def test_nothing_waits_when_all_is_delivered(broker: WholeBroker) -> None:
     assert broker.parts._oldest_pending() is None
     assert NONE == -1
     assert broker.parts.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 1
+
+
+def test_while_the_timer_log_takes_no_entries_further_messages_are_refused(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would wait in memory only, without a limit; what needs not wait is taken."""
+    monkeypatch.setattr(timer_log, "MAX_UNWRITTEN_BYTES", 0)
+    refused = send(broker, TIMER_DELIVER_MS=later(broker, 5_000))
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "timer log" in (refused.remark or "")
+    assert send(broker, b"now", TIMER_DELIVER_MS=later(broker, -1)).code == ResponseCode.SUCCESS
+    assert send(broker, b"plain").code == ResponseCode.SUCCESS
+    assert bodies(broker) == [b"now", b"plain"]
