@@ -141,20 +141,27 @@ class CheckService:
 
     def check_now(self, offset: int) -> None:
         """Start the checks of a pending half message again, beginning at once."""
-        now_ms = self._clock_ms()
-        self._pending.schedule(offset, now_ms, 0)
-        self._journal.checked(offset, self._pending.place(offset)[0], now_ms, 0)
-        self.schedule(offset, now_ms)
+        due_at_ms = self._be_due(offset, 0)
+        self._journal.checked(offset, self._pending.place(offset)[0], due_at_ms, 0)
 
     def ask_now(self, offset: int) -> None:
         """Let a pending half message be due at once; its checks are counted on.
 
         One that has had all its checks is asked about once more rather than given up.
         """
-        now_ms = self._clock_ms()
-        checks = min(self._pending.checks(offset), max(self._limits.check_max - 1, 0))
+        self._be_due(offset, min(self._pending.checks(offset), max(self._limits.check_max - 1, 0)))
+
+    def _be_due(self, offset: int, checks: int) -> int:
+        """Let a half message be due at once; since when it is. One that is due has its turn already, or waits for it:
+        somebody who asks again and again gets it no second one.
+        """
+        now_ms, due_at_ms = self._clock_ms(), self._pending.due_at_ms(offset)
+        if due_at_ms <= now_ms:
+            self._pending.schedule(offset, due_at_ms, checks)
+            return due_at_ms
         self._pending.schedule(offset, now_ms, checks)
         self.schedule(offset, now_ms)
+        return now_ms
 
     def answered(self, offset: int, *, knows: bool) -> None:
         """A producer answered a check, with an outcome or without one."""

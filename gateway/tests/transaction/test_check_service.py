@@ -415,3 +415,16 @@ def test_a_refused_answer_with_an_outcome_is_no_answer_to_the_check(world: World
     world.wait(7)
     world.end(half, COMMIT, from_check=True, group="other")
     assert world.transactions.overview.statistics(10, {}).checks_in_flight == 1
+
+
+def test_who_asks_for_a_check_again_and_again_gets_no_turn_for_each(world: World) -> None:
+    """Nobody can answer for the group: what waits for a producer does not grow."""
+    half = world.send("k1")
+    for _ in range(20):
+        world.transactions.ask_now(half.queue_offset)
+        world.wait(0.2)
+    [group] = world.transactions._turns.groups()
+    assert list(group.ready) == [half.queue_offset]
+    producer = world.connect("g")
+    world.wait(2)
+    assert len(producer.checks) == 1
