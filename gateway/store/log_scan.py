@@ -36,8 +36,8 @@ class LogScan:
     ``problem`` is None at ``limit`` and at the end of the files, "" where nothing was ever written, and otherwise
     says what is wrong with the record at ``end``.
 
-    :param unsynced_from: records behind this offset may lack sectors that a power failure kept from the disk, or that
-        a process did not come to write before it was killed; None when that cannot be.
+    :param unsynced_from: records that end behind this offset may lack sectors that a power failure kept from the disk,
+        or that a process did not come to write before it was killed; None when that cannot be.
     """
 
     __slots__ = ("_check_crc", "_files", "_unsynced_from", "end", "limit", "problem")
@@ -81,11 +81,12 @@ class LogScan:
             if message.commit_log_offset != start + position:
                 self.problem = f"the record says it lies at {message.commit_log_offset}"
                 return
-            is_unsynced = self._unsynced_from is not None and message.commit_log_offset >= self._unsynced_from
-            if is_unsynced and _lacks_sector(message.properties, position + message.total_size):
+            end = position + message.total_size
+            is_unsynced = self._unsynced_from is not None and start + end > self._unsynced_from
+            if is_unsynced and _lacks_sector(message.properties, end):
                 self.problem = "a part of its properties was never written"
                 return
-            position += message.total_size
+            position = end
             self.end = start + position
             yield message
 

@@ -67,7 +67,7 @@ class LogTail:
         :raises LogDamaged: it must not be cut; nothing was changed.
         :raises LogCutShort: the end is gone since the store was closed properly; nothing was changed.
         """
-        data_end = self._data_end(end)
+        data_end = self.data_end(end)
         marks = self._checkpoint.marks
         follower = next_record(self._log_files, end) if data_end > end else None
         if report.clean and marks is not None and marks.durable <= end < data_end:
@@ -108,7 +108,7 @@ class LogTail:
         position = damaged - file.start_offset
         raise LogDamaged(file.path, position, damaged, problem or _NOTHING, follows, self._paths.root)
 
-    def _data_end(self, end: int) -> int:
+    def data_end(self, end: int) -> int:
         """The offset after the last byte that is not zero, at least ``end``."""
         for file in reversed(self._log_files.list):
             if file.start_offset + file.size <= end:

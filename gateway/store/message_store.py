@@ -219,6 +219,7 @@ class MessageStore:
             dispatch=self._dispatch,
             checkpoint=self._checkpoint,
             clean=clean,
+            same_run=same_run,
             listed_end=ends.log_end,
             max_copy_bytes=self._settings.max_tail_copy_bytes,
             progress=progress,

@@ -47,6 +47,7 @@ Progress = Callable[[int, int], None]
 class Recovery:
     """One recovery; everything it needs, and ``run``.
 
+    :param same_run: whether the system has been running since the store was written to, so that it lost nothing.
     :param listed_end: the end of the log when the list of the queues was written, −1 when that is not known.
     :param deleted: loaded.
     :param max_units: consume queue units gathered in memory at a time.
@@ -62,6 +63,7 @@ class Recovery:
         dispatch: Dispatch,
         checkpoint: CheckpointFile,
         clean: bool,
+        same_run: bool,
         listed_end: int,
         max_copy_bytes: int,
         progress: Progress | None,
@@ -74,6 +76,7 @@ class Recovery:
         self._queues = queues
         self._dispatch = dispatch
         self._checkpoint = checkpoint
+        self._same_run = same_run
         self._listed_end = listed_end
         self._progress = progress
         self._deleted = deleted
@@ -148,7 +151,9 @@ class Recovery:
         marks = self._checkpoint.marks
         if marks is None or self.report.clean:
             return None
-        return max(marks.durable, self._proven_durable_end())
+        durable = max(marks.durable, self._proven_durable_end())
+        # What a kill cut short is the last that was written.
+        return self._tail.data_end(durable) if self._same_run else durable
 
     # --- where to start ------------------------------------------------------------------------------------------
 

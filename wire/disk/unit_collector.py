@@ -94,8 +94,8 @@ class UnitCollector:
     :param deleted: topic → the commit log offset below which its messages belong to a topic that was deleted.
     :param light_queues: whether to believe INNER_MULTI_QUEUE_OFFSET, which is the broker's only while it puts messages
         into light queues.
-    :param unsynced_from: records behind this offset of the log with a zero byte in their properties are not plainly
-        right: it may stand where a sector was never written. None when every sector was.
+    :param unsynced_from: records that end behind this offset of the log with a zero byte in their properties are not
+        plainly right: it may stand where a sector was never written. None when every sector was.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class UnitCollector:
                     light_queues and find(_LIGHT, properties_at, record_end) >= 0
                 ):
                     break  # has several units
-                if offset >= unsynced_from and find(_ZERO, properties_at, record_end) >= 0:
+                if offset + size > unsynced_from and find(_ZERO, properties_at, record_end) >= 0:
                     break
                 if check_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
                     break

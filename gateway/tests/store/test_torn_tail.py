@@ -174,15 +174,18 @@ class AfterPowerFailure(Disk):
         return "another run"
 
 
-def _fill_up_to_sector(store: MessageStore, properties: int, behind: int) -> PutResult:
-    """Store a message with so many bytes of properties, the last ``behind`` of them in another sector."""
+def _fill_up_to_sector(store: MessageStore, properties: int, behind: int, value: str = "") -> PutResult:
+    """Store a message with so many bytes of properties, the last ``behind`` of them in another sector.
+
+    :param value: of its property, three bytes shorter than all of them.
+    """
     here = put(store, b"durable")
     store.flush()
     overhead = put(store, message(P="x" * (properties - 3))).size - properties
     position = here.commit_log_offset + here.size + overhead + properties
     filling = -(position + 2 * overhead + 2 * properties - behind) % 512
     put(store, message(b"body" + b"-" * filling, P="x" * (properties - 3)))
-    result = put(store, message(P="x" * (properties - 3)))
+    result = put(store, message(P=value or "x" * (properties - 3)))
     assert (result.commit_log_offset + result.size - behind) % 512 == 0
     return result
 
@@ -226,3 +229,12 @@ def test_zeros_that_somebody_sent_in_properties_are_no_lost_sector(tmp_path: Pat
     put(store, message(b"with many", P="\0" * 1200))
     put(store, message(b"behind them"))
     assert len(bodies(opened(killed(directory, 3), ASYNC, disk=AfterPowerFailure()))) == 4, "they end within sectors"
+
+
+def test_after_a_kill_zeros_in_properties_of_earlier_messages_are_what_somebody_sent(tmp_path: Path) -> None:
+    """A kill cuts short what is written last: behind a whole sector of zeros nothing would stand."""
+    store = opened(tmp_path / "s", ASYNC)
+    _fill_up_to_sector(store, 2000, 700, "x" * 786 + "\0" * 512 + "x" * 699)
+    put(store, b"behind them")
+    assert bodies(opened(killed(tmp_path / "s"), ASYNC)) == bodies(store)
+    assert len(bodies(store)) == 5
