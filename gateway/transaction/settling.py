@@ -18,6 +18,7 @@ from functools import partial
 from typing import Final
 
 from gateway.clock import END_OF_TIME_MS, Milliseconds
+from gateway.errors import RequestRefused
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.check_turns import CheckTurns
@@ -111,7 +112,7 @@ class Settling:
     :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.
     :param topics: the names of those that exist, as they come and go.
-    :param has_topic: asked of others: whether one with this queue was made just now; None: all were.
+    :param has_topic: asked of others: whether one with this queue was made just now, or RequestRefused; None: all were.
     """
 
     def __init__(
@@ -344,17 +345,28 @@ class Settling:
         self._gathered_bytes = 0
         placed: list[Decision] = []
         for decision in gathered:
-            # The topic of a commit may have been deleted since it was asked for.
-            message = decision.message if decision.event is _COMMIT else None
-            if message is None or message.topic in self._topics or self._can_have(message.topic, message.queue_id):
+            refusal = self._refusal(decision) if decision.event is _COMMIT else None
+            if refusal is None:
                 placed.append(decision)
             else:
-                source = self.sources.get(decision.offset) or FORGOTTEN
-                self._reopen(decision, self._refused_nowhere(decision.offset, message.topic, source))
+                self._reopen(decision, refusal)
         for batch in _batches(placed, self._limits):
             self._append(batch)
         if len(placed) < len(gathered):
             self._rest()
+
+    def _refusal(self, decision: Decision) -> Reply | None:
+        """Why a commit cannot be written: its topic may have been deleted since it was asked for."""
+        message = decision.message
+        if message is None or message.topic in self._topics:
+            return None
+        try:
+            if self._can_have(message.topic, message.queue_id):
+                return None
+        except RequestRefused as refused:
+            return Reply(refused.code, refused.remark)
+        source = self.sources.get(decision.offset) or FORGOTTEN
+        return self._refused_nowhere(decision.offset, message.topic, source)
 
     def _append(self, batch: list[Decision]) -> None:
         messages = [decision.message for decision in batch if decision.message is not None]

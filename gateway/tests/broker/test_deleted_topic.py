@@ -70,19 +70,26 @@ def test_else_the_commit_is_refused_and_the_message_waits_for_the_topic(
     broker.stop()
 
 
-def test_a_topic_that_is_deleted_before_a_commit_is_written_does_not_get_it(tmp_path: Path) -> None:
-    broker = with_deleted_topic(tmp_path, creates=False)
-    broker.parts.topics.ensure("orders", 16, 6)
-    transactions, replies = broker.parts.transactions, list[Reply]()
+@pytest.mark.parametrize(
+    ("creates", "code"), [(False, ResponseCode.TOPIC_NOT_EXIST), (True, ResponseCode.SYSTEM_BUSY)], ids=str
+)
+def test_a_topic_that_is_deleted_before_a_commit_is_written_does_not_get_it(
+    tmp_path: Path, creates: bool, code: ResponseCode
+) -> None:
+    broker = with_deleted_topic(tmp_path, creates=creates)
+    topics, transactions, replies = broker.parts.topics, broker.parts.transactions, list[Reply]()
+    topics.ensure("orders", 16, 6)
     for name in ("first", "second"):
         transactions.commit(broker.messages(HALF_TOPIC)[0], ("test", name), replies.append)
     assert replies == []
+    topics._max_topics = 0
     deleted = broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
     assert deleted.code == ResponseCode.SUCCESS
-    assert [reply.code for reply in replies] == [ResponseCode.TOPIC_NOT_EXIST] * 2
+    assert [reply.code for reply in replies] == [code] * 2
     assert transactions.state(0) is State.PENDING
     assert broker.messages("orders", 1) == []
-    broker.parts.topics.ensure("orders", 16, 6)
+    topics._max_topics = 1_000
+    topics.ensure("orders", 16, 6)
     assert commit(broker).code == ResponseCode.SUCCESS
     assert [message.unique_key for message in broker.messages("orders", 1)] == ["k0"]
     broker.stop()
