@@ -110,7 +110,8 @@ class TimerSchedule:
         """The slot whose entries are being read: what they take back is not known yet."""
         self._rolling = 0
         """Markers on their way to the slot of what they take back."""
-        self._paused_to_ms = 0
+        self.is_paused = False
+        """Whether one of them could not be stored: nothing overtakes it, whoever tries again clears this."""
         self._open: dict[int, _OpenSlot] = {}
         """Slots below ``open_to`` only: what belongs to a later one is in the wheel, and nobody has read it yet."""
         self._evidence: Container[int] = ()
@@ -268,9 +269,8 @@ class TimerSchedule:
     def next_due_ms(self) -> int | None:
         """When the next of the near ones is due; None also when it waits for something else."""
         due_ms = self._near.next_due_ms()
-        if due_ms is None or self._rolling or due_ms > self._until_ms(due_ms):
-            return None
-        return max(due_ms, self._paused_to_ms)
+        is_held = self._rolling or self.is_paused or due_ms is None or due_ms > self._until_ms(due_ms)
+        return None if is_held else due_ms
 
     def _until_ms(self, now_ms: int) -> int:
         """Up to when messages may go: not from a slot that is being read on, it may say that they are taken back."""
@@ -281,7 +281,7 @@ class TimerSchedule:
 
         None while a marker is on its way to its slot: it is due before what it takes back.
         """
-        if self._rolling or now_ms < self._paused_to_ms:
+        if self._rolling or self.is_paused:
             return []
         taken = self._near.take(self._until_ms(now_ms), max_count, max_bytes)
         self._rolling = sum(is_rolled_marker(timer.kind) for timer in taken)
@@ -319,10 +319,10 @@ class TimerSchedule:
         self._rolling -= is_rolled_marker(timer.kind)
 
     def again(self, timer: NearTimer, due_ms: int) -> None:
-        """The message could not be stored; it is due again. Nothing overtakes a marker that is rolled."""
+        """The message could not be stored; it is due again. A marker that is rolled stays the first, and all pause."""
         if is_rolled_marker(timer.kind):
             self._rolling -= 1
-            self._paused_to_ms = max(self._paused_to_ms, due_ms)
+            self.is_paused = True
             due_ms = _FIRST_MS
         self._near.add(due_ms, timer)
 

@@ -396,3 +396,10 @@ class TimerService:
     def _again(self, timer: NearTimer, due_ms: int) -> None:
         self._in_flight -= 1
         self._schedule.again(timer, due_ms)
+        if self._running and is_rolled_marker(timer.kind):
+            self._reactor.callLater(RETRY_MS / 1000, self._go_on)
+
+    def _go_on(self) -> None:
+        self._schedule.is_paused = False
+        if self._running:
+            self._look_now()
