@@ -242,6 +242,10 @@ def test_what_could_not_be_written_is_told_once_and_written_with_a_save(caplog: 
     log = broker.timers._files.log
     assert caplog.text.count("timer log not written") == 1
     assert log.end - log.written == 4 * ENTRY_BYTES, "not tried again with each message"
+    files.fault = Fault("pwrite", "/timerlog/")
+    _save(broker)
+    assert files.fault is None, "tried again"
+    assert caplog.text.count("timer log not written") == 1
     _save(broker)
     assert log.end == log.written
     _pass(broker, 6_000)
