@@ -25,12 +25,12 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
 from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.in_thread import in_this_thread
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.store.files import RealFiles
-from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings

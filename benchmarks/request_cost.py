@@ -34,13 +34,12 @@ from gateway.broker.parts import BrokerParts
 from gateway.cli.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.remoting.server import RemotingServer
 from gateway.settings import FlushDiskType, Settings
-from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.message.batch import BatchPart, build_batch
@@ -122,7 +121,7 @@ class Broker:
             clock,
             wall_clock_ms,
             soon=self._turn.append,
-            in_log_thread=log_work_in_this_thread,
+            in_log_thread=in_this_thread,
             in_thread=in_this_thread,
             listen_port=lambda: 10911,
         )

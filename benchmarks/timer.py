@@ -27,10 +27,10 @@ from twisted.internet.task import Clock
 from benchmarks.pending_transactions import Row, UnsyncedFiles
 from benchmarks.servers import free_port
 from compat_tests.peers import gateway_command
+from gateway.in_thread import in_this_thread
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
-from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
 from gateway.store.store_settings import StoreSettings

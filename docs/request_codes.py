@@ -15,7 +15,7 @@ from twisted.internet.task import Clock
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
 from gateway.broker.tool_requests import register_tool_requests
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.metadata.write_behind import InThread
+from gateway.in_thread import InThread
 from wire.codes import ResponseCode
 
 T = TypeVar("T")

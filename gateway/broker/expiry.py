@@ -18,7 +18,7 @@ from gateway.broker.requests.awaiting import thread_result
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
-    from gateway.metadata.write_behind import InThread
+    from gateway.in_thread import InThread
     from gateway.store.message_store import MessageStore
 
 ASKED_ROUNDS = 20

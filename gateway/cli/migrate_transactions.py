@@ -18,6 +18,7 @@ import click
 from gateway.cli.options import settings_sources
 
 if TYPE_CHECKING:
+    from gateway.in_thread import in_this_thread
     from gateway.settings import Settings
     from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.scratch_files import ScratchFiles
@@ -160,7 +161,6 @@ def _migration(
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.transaction import TransactionStateStore
-    from gateway.store.group_commit import in_this_thread
     from gateway.store.message_store import MessageStore
     from gateway.transaction.check_journal import CheckJournal
     from gateway.transaction.limits import TransactionLimits

@@ -17,12 +17,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import ConsumerOffsetsFile

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import InThread, in_this_thread
 from wire.bodies.pop import MessageRequestMode
 from wire.codes import ResponseCode
 from wire.disk.config_json import MessageRequestModesFile

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, Saved, WriteBehind, in_this_thread
+from gateway.metadata.write_behind import Saved, WriteBehind
 
 Content = TypeVar("Content")
 

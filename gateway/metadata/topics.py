@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import InThread, in_this_thread
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import ResponseCode

@@ -7,32 +7,18 @@ share the next one, so a thousand changes at once cost two writes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
+from gateway.in_thread import InThread
 from gateway.metadata.json_file import JsonFile
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("metadata")
-
-InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` on the
-reactor thread."""
 
 Content = bytes | Callable[[], bytes]
 """A file's content, or what makes it from values that no longer change (then it is made in the thread)."""
 
 Saved = Callable[[BaseException | None], None]
 """Told None once a change is on disk, else what went wrong."""
-
-
-def in_this_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
-    """An ``InThread`` that does not wait for a reactor: for start-up, tools and tests."""
-    value: object
-    try:
-        value = work()
-    except Exception as error:  # noqa: BLE001 - handed over whole, as a thread does it
-        value = error
-    done(value)
 
 
 class WriteBehind:

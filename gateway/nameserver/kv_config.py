@@ -13,8 +13,9 @@ from pathlib import Path
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, WriteBehind
+from gateway.metadata.write_behind import WriteBehind
 from wire.codes import ResponseCode
 from wire.disk.config_json import build_kv_config, parse_kv_config
 

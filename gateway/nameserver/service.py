@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 
 from gateway.clock import Milliseconds
-from gateway.metadata.write_behind import InThread
+from gateway.in_thread import InThread
 from gateway.nameserver.addresses import BrokerAddress, as_seen
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.kv_config import KvConfig

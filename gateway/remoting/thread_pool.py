@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
-"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` here."""
+from gateway.in_thread import InThread
 
 
 def in_thread_pool(reactor: Any, carry_out: Callable[[Callable[[Any], None], object], None]) -> InThread:

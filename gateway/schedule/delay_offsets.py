@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gateway.in_thread import InThread
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import InThread, WriteBehind
+from gateway.metadata.write_behind import WriteBehind
 from wire.disk.config_json import DelayOffsetsFile
 
 

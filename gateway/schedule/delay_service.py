@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gateway.errors import GatewayError
+from gateway.in_thread import InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id
@@ -43,8 +44,6 @@ DOUBTED_UNITS = 64
 
 _NOT_THERE = frozenset({GetStatus.MESSAGE_DAMAGED, GetStatus.MESSAGE_WAS_REMOVING, GetStatus.OFFSET_FOUND_NULL})
 """What a unit leads to that does not lead to its message, or leads over a gap."""
-
-InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 
 class Arrival(Protocol):

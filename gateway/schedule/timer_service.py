@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from gateway.in_thread import InThread
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.timer_files import TimerFiles
@@ -48,8 +49,6 @@ RETRY_MS = 10_000
 LONGEST_SLEEP_MS = 60_000
 NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 """Another attempt would end the same."""
-
-InThread = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 
 
 class TimerService:

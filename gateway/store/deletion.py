@@ -18,6 +18,7 @@ from datetime import datetime
 from pathlib import Path
 from threading import Lock
 
+from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
@@ -26,7 +27,6 @@ from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer
-from gateway.store.group_commit import InThread
 from gateway.store.index import KeyIndex
 from gateway.store.mapped_file import MappedFile
 from gateway.store.paths import StorePaths

@@ -14,13 +14,13 @@ from collections.abc import Callable
 from threading import Lock
 
 from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile, Marks
 from gateway.store.commit_log import NO_SPACE, CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.errors import WriteFailed
-from gateway.store.group_commit import InThread
 from gateway.store.index import KeyIndex
 from gateway.store.log_batch import LogBatch
 from gateway.store.progress import StoreProgress

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gateway.in_thread import InThread, result_of
 from gateway.store.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
@@ -27,9 +28,6 @@ WRITTEN_AT_ONCE_BYTES = 8 * 1024 * 1024
 
 Soon: TypeAlias = Callable[[Callable[[], None]], None]
 """Runs a function at the end of this reactor turn."""
-InThread: TypeAlias = Callable[[Callable[[], object], Callable[[object], None]], None]
-"""Runs a blocking function in a thread, then tells its value, or the exception it raised, on the reactor thread."""
-
 Cancel: TypeAlias = Callable[[], None]
 Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
 """Runs a function on the reactor thread after milliseconds; the value takes that back."""
@@ -38,11 +36,6 @@ Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
 def at_once(function: Callable[[], None]) -> None:
     """``Soon`` for programs without a reactor: every append is a batch of its own."""
     function()
-
-
-def in_this_thread(work: Callable[[], object], on_result: Callable[[object], None]) -> None:
-    """``InThread`` for programs without threads: blocks."""
-    on_result(_result_of(work))
 
 
 def never(_delay_ms: int, _function: Callable[[], None]) -> Cancel:
@@ -157,14 +150,14 @@ class GroupCommit:
             return
         batch = self.in_flight = self.restart()
         if self._sync is None:
-            self._done(_result_of(lambda: self._write(batch)))
+            self._done(result_of(lambda: self._write(batch)))
             return
         if self._unwatch is None:
             self._watch(batch)
         if not batch.has_its_files or batch.size > WRITTEN_AT_ONCE_BYTES:
             self._in_thread(lambda: self._write(batch), self._written)
             return
-        self._written(_result_of(lambda: self._write(batch)))
+        self._written(result_of(lambda: self._write(batch)))
 
     def _let_add(self) -> None:
         additions, self._additions = self._additions, []
@@ -182,7 +175,7 @@ class GroupCommit:
         self._let_add()
         if self.gathering.waiters:
             batch = self.in_flight = self.restart()
-            self._done(_result_of(lambda: self._write_and_sync(batch)))
+            self._done(result_of(lambda: self._write_and_sync(batch)))
 
     def stop_watching(self) -> None:
         """Take back the timer, when there is one (closing)."""
@@ -247,11 +240,3 @@ class GroupCommit:
             if batch is watched and batch.is_written:
                 self._overdue(batch)
             self._watch(batch)
-
-
-def _result_of(work: Callable[[], object]) -> object:
-    """What work in this thread came to, as a thread tells it: its value, or whatever went wrong."""
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001 - a batch that stays in flight would hold up all others for ever
-        return error

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gateway.clock import Milliseconds
+from gateway.in_thread import InThread, in_this_thread
 from gateway.store.admission import Admission
 from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
@@ -32,7 +33,7 @@ from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer, RealFiles
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
-from gateway.store.group_commit import GroupCommit, InThread, Later, Soon, at_once, in_this_thread, never
+from gateway.store.group_commit import GroupCommit, Later, Soon, at_once, never
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.commit_log import NO_SPACE, CommitLog
 from gateway.store.dispatch import Dispatch
 from gateway.store.errors import DiskFull
 from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
-from gateway.store.group_commit import GroupCommit, InThread
+from gateway.store.group_commit import GroupCommit
 from gateway.store.indexing import Indexing
 from gateway.store.log_batch import LogBatch, Waiter
 from gateway.store.mapped_file import MappedFile

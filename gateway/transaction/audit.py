@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
 from gateway.store.files import FileLayer, RealFiles
 
 FILE_NAME = "audit.jsonl"
@@ -24,8 +25,6 @@ KEPT_FILES = 5
 """Full files kept beside the one that is written: with it, some hundred thousand actions."""
 MAX_TEXT_CHARACTERS = 2_000
 """A longer value is cut."""
-
-InThread = Callable[[Callable[[], object], Callable[[object], None]], None]
 
 
 class AuditLog:

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
+from gateway.in_thread import InThread
 from gateway.store.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 
@@ -36,7 +37,6 @@ REWRITE_BYTES = 1 << 20
 
 Check = tuple[int, int, int, int]
 """Half-queue offset, commit log offset, due time, checks."""
-InThread = Callable[[Callable[[], object], Callable[[object], None]], None]
 
 
 def build_check(check: Check) -> bytes:

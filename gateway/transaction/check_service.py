@@ -15,9 +15,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
 from gateway.metadata.names import HALF_TOPIC
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.check_journal import CheckJournal, InThread
+from gateway.transaction.check_journal import CheckJournal
 from gateway.transaction.check_turns import CheckTurns, ProducerGroup
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.due_times import DueTimes

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from gateway.transaction.check_journal import InThread
+from gateway.in_thread import InThread
 from gateway.transaction.log_access import LogAccess
 from wire.errors import RecordError
 from wire.message.record import StoredMessage

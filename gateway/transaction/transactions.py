@@ -15,13 +15,14 @@ from twisted.internet.defer import Deferred
 
 from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.errors import RequestRefused
+from gateway.in_thread import InThread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import FileLayer
 from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
-from gateway.transaction.check_journal import Check, CheckJournal, InThread
+from gateway.transaction.check_journal import Check, CheckJournal
 from gateway.transaction.check_service import CheckService
 from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts

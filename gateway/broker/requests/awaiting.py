@@ -12,7 +12,8 @@ from typing import TypeVar
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.metadata.write_behind import InThread, Saved
+from gateway.in_thread import InThread
+from gateway.metadata.write_behind import Saved
 from wire.codes import ResponseCode
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from wire.codes import RequestCode
 from wire.message.light_queues import is_light_queue
 
 if TYPE_CHECKING:
+    from gateway.in_thread import InThread
     from gateway.metadata.topics import Topics
-    from gateway.metadata.write_behind import InThread
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.store.message_store import MessageStore
 

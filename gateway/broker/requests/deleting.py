@@ -10,7 +10,7 @@ from gateway.errors import RequestRefused
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.metadata.write_behind import InThread
+    from gateway.in_thread import InThread
     from gateway.store.message_store import MessageStore
 
 

@@ -30,9 +30,9 @@ from wire.headers.topics import (
 )
 
 if TYPE_CHECKING:
+    from gateway.in_thread import InThread
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
-    from gateway.metadata.write_behind import InThread
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore

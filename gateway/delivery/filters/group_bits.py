@@ -21,8 +21,9 @@ from msgspec import structs
 
 from gateway.delivery.filters.bloom import BloomShape, bit_map
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import InThread, Saved, in_this_thread
+from gateway.metadata.write_behind import Saved
 from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEntry, TopicFilters
 
 if TYPE_CHECKING:

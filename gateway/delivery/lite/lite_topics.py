@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
     from gateway.clock import Milliseconds
     from gateway.delivery.pop.pops import Pops
+    from gateway.in_thread import InThread
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
-    from gateway.metadata.write_behind import InThread
     from gateway.settings import Settings
     from gateway.store.light_queues import LightArrival
     from gateway.store.message_store import MessageStore

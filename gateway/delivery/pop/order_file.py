@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved_table import SavedTable
-from gateway.metadata.write_behind import InThread, Saved, in_this_thread
+from gateway.metadata.write_behind import Saved
 from wire.disk.config_json import ConsumerOrderInfoFile
 
 if TYPE_CHECKING:

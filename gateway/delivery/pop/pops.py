@@ -19,10 +19,10 @@ from wire.disk.revive_log import StateRecord
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
+    from gateway.in_thread import InThread
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
-    from gateway.metadata.write_behind import InThread
     from gateway.settings.broker import BrokerSettings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutOutcome

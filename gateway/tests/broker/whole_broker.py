@@ -17,9 +17,8 @@ from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
-from gateway.metadata.write_behind import InThread, in_this_thread
+from gateway.in_thread import InThread, in_this_thread
 from gateway.settings import Settings
-from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import subscription_to_tags
@@ -58,7 +57,7 @@ class WholeBroker:
         self._start_ms = start_ms
         self._changed = changed
         self.in_thread: InThread = in_this_thread
-        self.in_log_thread: InThread = log_work_in_this_thread
+        self.in_log_thread: InThread = in_this_thread
         self.conversation = Conversation()
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(

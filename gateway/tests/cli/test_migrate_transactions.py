@@ -14,10 +14,10 @@ from twisted.internet.task import Clock
 
 from gateway.cli.main import cli
 from gateway.clock import wall_clock_ms
+from gateway.in_thread import in_this_thread
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.settings import Settings
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
 from gateway.store.store_settings import StoreSettings

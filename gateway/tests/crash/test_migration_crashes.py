@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.group_commit import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.tests.crash.exploration import FRESH

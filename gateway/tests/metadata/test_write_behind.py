@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.metadata.json_file import JsonFile
-from gateway.metadata.write_behind import WriteBehind, in_this_thread
+from gateway.metadata.write_behind import WriteBehind
 
 
 class HeldThread:
@@ -129,13 +130,3 @@ def test_a_large_table_is_made_into_text_in_the_thread(tmp_path: Path) -> None:
     assert made == []
     thread.run_one()
     assert (tmp_path / "table.json").read_bytes() == b"large"
-
-
-def test_a_bug_in_the_blocking_work_is_told_as_a_thread_tells_it() -> None:
-    error, told = ValueError("a bug"), list[object]()
-
-    def bug() -> None:
-        raise error
-
-    in_this_thread(bug, told.append)
-    assert told == [error]

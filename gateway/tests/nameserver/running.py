@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.internet.address import IPv4Address
 
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.nameserver.service import NameServer
 from gateway.remoting.protocol import RemotingProtocol
 from gateway.settings import Settings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError, RequestRefused
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.nameserver import kv_config as kv_config_module
 from gateway.nameserver.kv_config import KvConfig
 from gateway.tests.remoting.conversation import outcome

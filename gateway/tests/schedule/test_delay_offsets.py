@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.errors import GatewayError
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.schedule.delay_offsets import DelayOffsets
 
 

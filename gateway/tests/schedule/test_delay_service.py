@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.in_thread import in_this_thread
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
-from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
@@ -28,14 +28,6 @@ from wire.message.record import OutgoingMessage, parse_records
 START_MS = 1_750_000_000_000
 LEVELS = DelayLevels.parse("1s 5s 10s")
 HOST = pack_host("127.0.0.1", 10911)
-
-
-def in_this_thread(work: Callable[[], object], done: Callable[[object], None]) -> None:
-    try:
-        result = work()
-    except (OSError, StoreError) as error:
-        result = error
-    done(result)
 
 
 class Delays:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.in_thread import in_this_thread
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.files import RealFiles
-from gateway.store.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, in_this_thread, never
+from gateway.store.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, never
 from gateway.store.group_commit import at_once as run_at_once
 from gateway.store.log_batch import LogBatch
 from gateway.store.mapped_file import MappedFile
@@ -428,25 +429,7 @@ def test_without_a_reactor_nothing_is_ever_overdue() -> None:
     never(1, lambda: pytest.fail("time does not pass"))()
 
 
-def test_executors_of_programs_without_reactor_run_at_once() -> None:
+def test_without_a_reactor_the_end_of_the_turn_is_now() -> None:
     ran: list[object] = []
     run_at_once(lambda: ran.append("soon"))
-    in_this_thread(lambda: 7, ran.append)
-    error = OSError("broken")
-
-    def fails() -> None:
-        raise error
-
-    in_this_thread(fails, ran.append)
-    assert ran == ["soon", 7, error]
-
-
-def test_a_bug_in_the_blocking_work_is_told_as_a_thread_tells_it() -> None:
-    """A batch that stayed in flight would hold up all others."""
-    error, told = ValueError("a bug"), list[object]()
-
-    def bug() -> None:
-        raise error
-
-    in_this_thread(bug, told.append)
-    assert told == [error]
+    assert ran == ["soon"]

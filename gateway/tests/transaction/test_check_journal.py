@@ -7,18 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.store.files import Buffer, RealFiles
-from gateway.store.group_commit import in_this_thread
 from gateway.transaction import check_journal
-from gateway.transaction.check_journal import (
-    HEAD,
-    MARK,
-    RECORD_BYTES,
-    Check,
-    CheckJournal,
-    build_check,
-    parse_checks,
-)
+from gateway.transaction.check_journal import HEAD, MARK, RECORD_BYTES, Check, CheckJournal, build_check, parse_checks
 
 
 def no_checks() -> list[Check]:

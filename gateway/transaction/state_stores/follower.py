@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.clock import Milliseconds
+from gateway.in_thread import InThread
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.check_journal import InThread
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.state_stores.changes import Changes, Prepared, Settled, StatesLost, TransactionStates
 

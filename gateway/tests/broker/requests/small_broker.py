@@ -19,6 +19,7 @@ from gateway.broker.requests.offsets import OffsetRequests
 from gateway.broker.requests.statistics import StatisticsRequests
 from gateway.broker.requests.topics import TopicRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters
+from gateway.in_thread import in_this_thread
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
@@ -26,7 +27,6 @@ from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
-from gateway.metadata.write_behind import in_this_thread
 from gateway.settings import BrokerSettings
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData

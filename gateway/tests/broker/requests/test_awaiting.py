@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 
 from gateway.broker.requests.awaiting import saved, thread_result
 from gateway.errors import RequestRefused
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 
 
 def ended(waiting: Any) -> Any:

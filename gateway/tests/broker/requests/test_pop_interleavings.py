@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.metadata.write_behind import in_this_thread
-from gateway.store.group_commit import in_this_thread as log_work_in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import ACK, CHANGE, POP, Popped, messages, popping
 from gateway.tests.broker.whole_broker import WholeBroker
@@ -62,9 +61,9 @@ class Run:
 
     def in_log_thread(self, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         if self.is_slow:
-            self.writes.append(lambda: log_work_in_this_thread(work, done))
+            self.writes.append(lambda: in_this_thread(work, done))
         else:
-            log_work_in_this_thread(work, done)
+            in_this_thread(work, done)
 
     # -- what happens ---------------------------------------------------------------------------------------
 

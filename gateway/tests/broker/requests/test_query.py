@@ -9,7 +9,7 @@ import pytest
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.query import MAX_ANSWER_BYTES, QueryMessages
-from gateway.metadata.write_behind import in_this_thread
+from gateway.in_thread import in_this_thread
 from gateway.settings import StoreSettings
 from gateway.store.index_entries import KeyKind
 from gateway.tests.remoting.conversation import Conversation

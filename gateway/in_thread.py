@@ -1,0 +1,26 @@
+"""Blocking work in another thread, as an argument.
+
+The reactor's thread never waits for a disk: code that has to takes an ``InThread`` and goes on when its work is done.
+The server passes one on the reactor's pool; programs and tests without a reactor pass ``in_this_thread``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
+"""``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` on this one."""
+
+
+def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
+    """``InThread`` for programs without threads: blocks."""
+    done(result_of(work))
+
+
+def result_of(work: Callable[[], object]) -> object:
+    """What work in this thread came to, as a thread tells it: its value, or the exception it raised."""
+    try:
+        return work()
+    except Exception as error:  # noqa: BLE001 - handed over whole, as a thread does it
+        return error
