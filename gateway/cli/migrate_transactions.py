@@ -18,7 +18,6 @@ import click
 from gateway.cli.options import settings_sources
 
 if TYPE_CHECKING:
-    from gateway.in_thread import in_this_thread
     from gateway.settings import Settings
     from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.scratch_files import ScratchFiles
@@ -158,6 +157,7 @@ def _migration(
     :param files: take the writes instead of the directory.
     """
     from gateway.clock import wall_clock_ms
+    from gateway.in_thread import in_this_thread
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.transaction import TransactionStateStore
