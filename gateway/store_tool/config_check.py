@@ -9,8 +9,14 @@ from pathlib import Path
 from gateway.metadata.offsets import LIGHT_FILE_NAME
 from gateway.store_tool.directory import StoreDirectory, data_end
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
-from wire.bodies.fastjson import parse_json
-from wire.disk.config_json import MAX_FILE_BYTES, ConsumerOffsetsFile, DelayOffsetsFile, GroupsFile, TopicsFile
+from wire.disk.config_json import (
+    MAX_FILE_BYTES,
+    ConsumerOffsetsFile,
+    DelayOffsetsFile,
+    GroupsFile,
+    TopicsFile,
+    parse_config,
+)
 from wire.errors import RemoteError
 
 _PARSERS: Mapping[str, Callable[[bytes], object]] = {
@@ -87,8 +93,9 @@ def _fault(path: Path, name: str) -> str | None:
     content = path.read_bytes()
     if not content.strip():
         return "is empty"
+    parse: Callable[[bytes], object] = _PARSERS.get(name, parse_config)
     try:
-        _PARSERS.get(name, _parse_any)(content)
+        parse(content)
     except RemoteError as error:
         return f"cannot be read: {error}"
     return None
@@ -102,10 +109,6 @@ def _at_a_glance(path: Path) -> str | None:
     if (end := data_end(path, size)) < size:
         return f"cannot be read: from byte {end} on there are only zeros"
     return None
-
-
-def _parse_any(content: bytes) -> object:
-    return parse_json(content, max_bytes=MAX_FILE_BYTES, max_lenient_bytes=MAX_FILE_BYTES)
 
 
 def _tell(findings: Findings, path: Path, what: str, remedy: str) -> None:

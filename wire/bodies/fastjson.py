@@ -17,9 +17,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from itertools import repeat
 from json.encoder import encode_basestring
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -35,6 +36,12 @@ MAX_LENIENT_BYTES = 2_097_152
 """The largest text that is read although it is no strict JSON or has references. It is read in Python, one
 to two seconds for this much, and nothing else happens meanwhile; files are read at start and say how large
 they may be.
+"""
+MAX_REFERENCED_CHARS = 65_536
+"""What the references of a text stand for, as far as it is longer than they are themselves. A body of 60 KB could
+otherwise be millions of values, and every one is converted: a second in which nothing else happens. This much takes
+some ten milliseconds and is a thousand subscriptions that a heartbeat names a second time. What is no longer than its
+reference counts nothing: brokers with fastjson 1 name one empty map of attributes once for each topic.
 """
 MAX_NUMBER_CHARS = 64
 
@@ -54,12 +61,18 @@ class PreparedText(str):
 
 
 def parse_json(
-    raw: Readable | str, *, max_bytes: int = MAX_JSON_BYTES, max_lenient_bytes: int = MAX_LENIENT_BYTES
+    raw: Readable | str,
+    *,
+    max_bytes: int = MAX_JSON_BYTES,
+    max_lenient_bytes: int = MAX_LENIENT_BYTES,
+    max_referenced_chars: int = MAX_REFERENCED_CHARS,
 ) -> Any:
     """The value of a JSON text in fastjson's dialect.
 
-    :param max_bytes: of the text, and of what it would be if every ``$ref`` were a copy: thirty objects that name each
-        other twice in turn would be a thousand million.
+    :param max_bytes: of the text.
+    :param max_lenient_bytes: of one that is no strict JSON or has references.
+    :param max_referenced_chars: by which the text would be longer if each ``$ref`` were a copy of what it names: thirty
+        objects that name each other twice in turn would be a thousand million.
     :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one object.
     :raises BodyError: not readable, deeper than ``MAX_DEPTH``, longer than a limit, a ``$ref`` to nowhere or to what
         it lies in.
@@ -81,7 +94,7 @@ def parse_json(
         _check_depth(raw, value)
     if has_references:
         _check_size(raw, max_lenient_bytes, "JSON text with references")
-        value = _Resolution(value, max_bytes).resolve()
+        value = _Resolution(value, max_referenced_chars).resolve()
     return value
 
 
@@ -243,17 +256,30 @@ def _unescape(content: str) -> str:
 _PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]", re.DOTALL)
 
 
+_LENGTH_AROUND_PATH = len('{"$ref":""}')
+
+
+class _Reference(NamedTuple):
+    """A ``$ref`` and where it stands: ``container[place]``, with ``depth`` objects and arrays around it."""
+
+    container: Any
+    place: Any
+    path: str
+    depth: int
+
+
 class _Resolution:
     """Replaces every ``{"$ref":…}`` of a document by the object it names.
 
     ``@`` is the object or array that holds the reference, ``..`` the one around that, ``$`` the whole
     document; any other is a path from ``$``, special characters of names escaped by a backslash (fastjson
-    ``SerialContext``).
+    ``SerialContext``). Paths are those of the text: none leads through another reference.
     """
 
     def __init__(self, root: Any, limit: int) -> None:
         self._root = root
         self._limit = limit
+        self._excess = 0
         self._measured: dict[int, tuple[int, int]] = {}
 
     def resolve(self) -> Any:
@@ -261,35 +287,65 @@ class _Resolution:
             return self._root
         if _reference(self._root) is not None:
             raise BodyError("the document is nothing but a $ref")
-        pending: list[Any] = [self._root]
-        while pending:
-            container = pending.pop()
-            places: Iterable[Any] = list(container) if isinstance(container, dict) else range(len(container))
-            for place in places:
-                child = container[place]
-                path = _reference(child)
-                if path is not None:
-                    container[place] = self._target(path)
-                elif isinstance(child, dict | list):
-                    pending.append(child)
-        length, _ = self._measure(self._root, 0)
-        if length > self._limit:
-            raise BodyError(f"JSON text is by its references {length} characters long, the limit is {self._limit}")
+        references = self._references()
+        targets = [self._target(reference.path) for reference in references]
+        for reference, target in zip(references, targets, strict=True):
+            reference.container[reference.place] = target
+        for reference, target in zip(references, targets, strict=True):
+            length, _ = self._measure(target, reference.depth)
+            self._add(length - _LENGTH_AROUND_PATH - len(reference.path), reference.path)
         return self._root
 
+    def _references(self) -> list[_Reference]:
+        """Those of the document, from the outside to the inside."""
+        references: list[_Reference] = []
+        level: list[Any] = [self._root]
+        depth = 0
+        while level:
+            depth += 1
+            children: list[Any] = []
+            for container in level:
+                for place, child in container.items() if isinstance(container, dict) else enumerate(container):
+                    path = _reference(child)
+                    if path is not None:
+                        references.append(_Reference(container, place, path, depth))
+                    elif child and isinstance(child, dict | list):
+                        children.append(child)
+            level = children
+        return references
+
+    def _add(self, excess: int, path: str) -> None:
+        """Count by how much a copy is longer than its reference.
+
+        :raises BodyError: with it the copies are over the limit.
+        """
+        self._excess += max(excess, 0)
+        if self._excess > self._limit:
+            raise BodyError(
+                f"$ref {path[:64]!r}: with it the references of a JSON text stand for at least {self._excess} "
+                f"characters more than they have themselves, the limit is {self._limit}"
+            )
+
     def _measure(self, node: Any, around: int) -> tuple[int, int]:
-        """How many characters this is at least, and how deep, where every reference is a copy of what it names."""
-        measured = self._measured.get(id(node))
+        """How many characters this is at least, and how deep, where every reference is a copy of what it names.
+
+        What is over the limit is not looked at any further.
+        """
+        if not isinstance(node, dict | list):
+            return _scalar_length(node), 0
+        measured = self._measured.get(id(node)) if node else (2, 0)
         if measured is None and around <= MAX_DEPTH:
+            self._measured[id(node)] = 0, MAX_DEPTH + 1  # for as long as it could be found within itself
             length, depth = 2 + len(node), 0
-            if isinstance(node, dict):
-                length += sum(map(len, node))
-            for child in node.values() if isinstance(node, dict) else node:
+            for name, child in node.items() if isinstance(node, dict) else zip(repeat(""), node, strict=False):
+                length += len(name)
+                if length > self._limit:
+                    break
                 if isinstance(child, dict | list):
                     more, below = self._measure(child, around + 1)
                     length, depth = length + more, max(depth, below + 1)
                 else:
-                    length += len(child) if isinstance(child, str) else 1
+                    length += _scalar_length(child)
             measured = self._measured[id(node)] = length, depth
         if measured is None or around + measured[1] > MAX_DEPTH:
             raise BodyError(f"JSON text is by its references nested deeper than {MAX_DEPTH}, or contains itself")
@@ -313,6 +369,10 @@ class _Resolution:
         return node
 
 
+def _scalar_length(value: Any) -> int:
+    return len(value) if isinstance(value, str) else 1
+
+
 def _reference(node: Any) -> str | None:
     if isinstance(node, dict) and len(node) == 1:
         path = node.get("$ref")
@@ -328,7 +388,7 @@ def _step(node: Any, step: re.Match[str], path: str) -> Any:
             return node[int(index)] if index is not None and len(index) < 10 else node[len(node)]
         if isinstance(node, dict):
             if name is not None:
-                return node[re.sub(r"\\(.)", r"\1", name, flags=re.DOTALL)]
+                return node[re.sub(r"\\(.)", r"\1", name, flags=re.DOTALL) if "\\" in name else name]
             return node[next(part for part in (index, single, double) if part is not None)]
     except LookupError as error:
         raise BodyError(f"$ref {path[:64]!r} leads nowhere") from error

@@ -24,6 +24,16 @@ MAX_FILE_BYTES = 1_073_741_824
 """A larger file is refused; 1 GiB holds the offsets of a million queues many times over."""
 
 
+def parse_config(raw: Readable | str) -> Any:
+    """The value of a file's JSON text: nothing waits while it is read, so only its size has a limit.
+
+    :raises BodyError: as ``parse_json`` does.
+    """
+    return parse_json(
+        raw, max_bytes=MAX_FILE_BYTES, max_lenient_bytes=MAX_FILE_BYTES, max_referenced_chars=MAX_FILE_BYTES
+    )
+
+
 class ConfigFile(JsonObject):
     """What the classes of files share."""
 
@@ -34,7 +44,7 @@ class ConfigFile(JsonObject):
         :raises LayoutError: unreadable, or a member is not of its type.
         """
         try:
-            return cls.from_json(parse_json(raw, max_bytes=MAX_FILE_BYTES, max_lenient_bytes=MAX_FILE_BYTES))
+            return cls.from_json(parse_config(raw))
         except BodyError as error:
             raise LayoutError(str(error)) from error
 

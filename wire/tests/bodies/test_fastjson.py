@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,12 +12,15 @@ from hypothesis import strategies as st
 from wire.bodies.fastjson import (
     MAX_DEPTH,
     MAX_NUMBER_CHARS,
+    MAX_REFERENCED_CHARS,
     ObjectKey,
     build_json,
     build_pretty_json,
     object_key,
     parse_json,
 )
+from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.subscriptions import subscription_to_tags
 from wire.errors import BodyError, LocalError
 from wire.tests.bodies.strategies import json_values, texts
 from wire.tests.message.strategies import QUICK
@@ -185,9 +190,21 @@ def test_references_are_no_way_around_the_depth() -> None:
         return json.dumps({"a0": [], **links})
 
     assert parse_json(chain(MAX_DEPTH - 2))
-    for length in (MAX_DEPTH, 5_000):
+    for length in (MAX_DEPTH, 1_000):
         with pytest.raises(BodyError, match="by its references nested deeper than 64"):
             parse_json(chain(length))
+
+
+def test_the_depth_is_that_around_the_reference_and_that_of_what_it_names() -> None:
+    def crossed(around: int, below: int) -> str:
+        reference: Any = {"$ref": "$.a"}
+        for _ in range(around):
+            reference = [reference]
+        return json.dumps({"a": json.loads("[" * below + "]" * below), "b": reference})
+
+    assert parse_json(crossed(MAX_DEPTH - 32, 32))
+    with pytest.raises(BodyError, match="by its references nested deeper than 64"):
+        parse_json(crossed(MAX_DEPTH - 31, 32))
 
 
 def test_references_are_no_way_around_the_size() -> None:
@@ -199,12 +216,119 @@ def test_references_are_no_way_around_the_size() -> None:
         return json.dumps({"a": ["x" * 1_000], "b": [{"$ref": "$.a"}] * times})
 
     assert parse_json(doubled(10))["a10"][1][1] == parse_json(doubled(8))["a8"]
-    assert parse_json(repeated(1_000))
-    for text in (doubled(40), repeated(20_000)):
-        with pytest.raises(BodyError, match=r"by its references .* characters long, the limit is 16777216"):
+    assert parse_json(repeated(60))["b"][59] == ["x" * 1_000]
+    for text, path in ((doubled(40), r"\$\.a\d+"), (repeated(70), r"\$\.a"), (repeated(20_000), r"\$\.a")):
+        reason = rf"\$ref '{path}': with it .* at least \d+ characters more .*, the limit is {MAX_REFERENCED_CHARS}"
+        with pytest.raises(BodyError, match=reason):
             parse_json(text)
-    with pytest.raises(BodyError, match="the limit is 100000"):
-        parse_json(repeated(1_000), max_bytes=100_000)
+    assert parse_json(repeated(1_000), max_referenced_chars=2_000_000)
+
+
+def test_copies_count_as_far_as_they_are_longer_than_their_references() -> None:
+    text = json.dumps({"name": "x" * 100, "b": [{"$ref": "$.name"}] * 3})
+    added = 3 * (100 - len('{"$ref":"$.name"}'))
+    assert parse_json(text, max_referenced_chars=added)["b"] == ["x" * 100] * 3
+    with pytest.raises(BodyError, match=rf"at least {added} characters more .*, the limit is {added - 1}"):
+        parse_json(text, max_referenced_chars=added - 1)
+
+
+def test_as_many_references_as_a_text_can_hold_may_name_what_is_no_longer_than_they_are() -> None:
+    topics = {f"topic-{n}": {"attributes": {"$ref": "$.table.topic.attributes"}} for n in range(20_000)}
+    value = parse_json(json.dumps({"table": {"topic": {"attributes": {}}, **topics}}), max_referenced_chars=0)
+    assert value["table"]["topic-19999"] == {"attributes": {}}
+
+
+def test_a_text_may_be_longer_than_its_references() -> None:
+    text = json.dumps({"a": [{"n": 1}, {"$ref": "$.a[0]"}], "b": ["x" * 50] * 20_000})
+    assert len(text) > MAX_REFERENCED_CHARS
+    assert parse_json(text)["a"][1] == {"n": 1}
+
+
+def test_a_client_may_name_hundreds_of_subscriptions_a_second_time() -> None:
+    first = [json.loads(subscription_to_tags(f"%RETRY%orders-of-{n:03}", "*", 17).build()) for n in range(300)]
+    second = [{"$ref": f"$.consumerDataSet[0].subscriptionDataSet[{n}]"} for n in range(300)]
+    groups = [{"groupName": "g", "subscriptionDataSet": part} for part in (first, second)]
+    heartbeat = HeartbeatData.parse(json.dumps({"clientID": "c", "consumerDataSet": groups}))
+    assert heartbeat.consumers[0].subscriptions == heartbeat.consumers[1].subscriptions
+
+
+def values_of(value: Any) -> int:
+    """How many values this is, itself with them."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(values_of, inner))
+
+
+lists_and_references = st.lists(
+    st.lists(st.integers(0, 9) | st.integers(0, 9).map(lambda n: {"$ref": f"$.a{n}"}), max_size=5),
+    min_size=1,
+    max_size=9,
+)
+
+
+@QUICK
+@given(lists_and_references, st.integers(0, 1_000))
+def test_references_are_copies_and_a_body_has_no_more_values_than_its_text_and_the_limit_have_characters(
+    lists: list[list[Any]], limit: int
+) -> None:
+    def copied(item: Any) -> Any:
+        return resolved[int(item["$ref"][3:])] if isinstance(item, dict) else item
+
+    earlier = [
+        [item for item in items if isinstance(item, int) or int(item["$ref"][3:]) < n] for n, items in enumerate(lists)
+    ]
+    resolved: list[list[Any]] = []
+    for items in earlier:
+        resolved.append([copied(item) for item in items])
+    document = {f"a{n}": items for n, items in enumerate(earlier)}
+    whole = {f"a{n}": items for n, items in enumerate(resolved)}
+    text = json.dumps(document)
+    assert parse_json(text, max_referenced_chars=1 << 30) == whole
+    try:
+        value = parse_json(text, max_referenced_chars=limit)
+    except BodyError:
+        assert len(json.dumps(whole)) + text.count("$ref") > limit
+    else:
+        assert value == whole
+        assert values_of(whole) <= len(text) + limit
+
+
+def calls_during(action: Callable[[], object]) -> int:
+    """How many functions are called in it, those of C among them."""
+    calls = 0
+
+    def count(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        action()
+    except BodyError:
+        pass
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize(
+    "large",
+    [[0] * 100_000, [[""] * 10] * 10_000, {f"k{n}": 0 for n in range(100_000)}],
+    ids=["list", "list of lists", "object"],
+)
+def test_what_is_over_the_limit_is_looked_at_no_further(large: Any) -> None:
+    def calls(path: str) -> int:
+        text = json.dumps({"large": large, "small": 0, "b": {"$ref": path}})
+        return calls_during(lambda: parse_json(text, max_referenced_chars=1_000))
+
+    assert calls("$.large") < calls("$.small") + 3_000
+
+
+def test_what_contains_itself_is_gone_through_once() -> None:
+    document = {"a": [[0] * 1_000, *["x"] * 10_000, {"$ref": "$.a"}]}
+    text = json.dumps(document)
+    with pytest.raises(BodyError, match="contains itself"):
+        parse_json(text)
+    assert calls_during(lambda: parse_json(text)) < 20 * values_of(document)
 
 
 @pytest.mark.parametrize(
@@ -217,6 +341,8 @@ def test_references_are_no_way_around_the_size() -> None:
         ("$.n.deeper", "leads nowhere"),
         ("$.c", "leads to another"),
         ("$.d", "leads to another"),
+        ("$.c.deeper", "leads nowhere"),
+        ("$.e[0]", "leads nowhere"),
         ("elsewhere", "is no"),
         ("$!", "is not a path"),
         ("$.", "is not a path"),
@@ -224,7 +350,7 @@ def test_references_are_no_way_around_the_size() -> None:
     ],
 )
 def test_a_reference_to_nowhere_is_refused(path: str, reason: str) -> None:
-    text = json.dumps({"a": [1], "n": 5, "c": {"$ref": path}, "d": {"$ref": path}})
+    text = json.dumps({"a": [1], "n": 5, "c": {"$ref": path}, "d": {"$ref": path}, "e": {"$ref": "$.a"}})
     with pytest.raises(BodyError, match=reason):
         parse_json(text)
 

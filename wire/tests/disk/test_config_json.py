@@ -143,3 +143,10 @@ def test_a_file_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config_json, "MAX_FILE_BYTES", 10)
     with pytest.raises(LayoutError, match="over the limit of 10"):
         parse_kv_config('{"configTable":{}}')
+
+
+def test_the_references_of_a_file_may_stand_for_as_much_as_a_file_may_hold() -> None:
+    attributes = ",".join(f'"+a{n}":"{n}"' for n in range(1_000))
+    groups = ",".join(f'"g{n}":{{"groupName":"g{n}","attributes":{{"$ref":"$.attributes"}}}}' for n in range(100))
+    file = GroupsFile.parse(f'{{"attributes":{{{attributes}}},"subscriptionGroupTable":{{{groups}}}}}')
+    assert file.configs["g99"].attributes["+a999"] == "999"

@@ -13,6 +13,7 @@ from gateway.membership.heartbeats import Heartbeats
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.consumers import CheckClientRequest
+from wire.bodies.fastjson import MAX_REFERENCED_CHARS
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
 from wire.codes import RequestCode, ResponseCode
@@ -51,6 +52,23 @@ def test_a_heartbeat_is_taken_and_answered_with_a_version_that_allows_every_filt
     assert subscription is not None
     assert subscription.code_set == {65}
     assert broker.topics.get("%RETRY%g") is not None
+
+
+def test_a_heartbeat_whose_references_stand_for_millions_of_values_is_refused_and_the_next_is_taken(
+    broker: SmallBroker,
+) -> None:
+    peer = broker.connect()
+    subscriptions = ",".join(['{"topic":"t"}'] * 1_000)
+    again = ",".join(['{"$ref":"$.consumerDataSet[0]"}'] * 1_000)
+    answer = beat(
+        peer,
+        f'{{"clientID":"c1","consumerDataSet":[{{"groupName":"g","subscriptionDataSet":[{subscriptions}]}},{again}]}}'.encode(),
+    )
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "$ref '$.consumerDataSet[0]'" in (answer.remark or "")
+    assert f"the limit is {MAX_REFERENCED_CHARS}" in (answer.remark or "")
+    assert beat(peer, HEARTBEAT.build()).code == ResponseCode.SUCCESS
+    assert broker.consumers.client_ids("g") == ["c1"]
 
 
 def test_a_heartbeat_with_a_fingerprint_is_told_whether_to_send_everything(broker: SmallBroker) -> None:
