@@ -4,7 +4,7 @@ Reading tries strict JSON first (msgspec); what that refuses goes to a tolerant 
 keys (``{0:"a:1"}``), objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes,
 comments and stray commas. ``{"$ref":"$.path"}``, fastjson's way to write an object a second time, is
 resolved in both, and refused where something would contain itself. Keys are always text: a bare 0 becomes "0", an
-object its canonical JSON (``ObjectKey``).
+object its canonical JSON (``ObjectKey``), in which no key is an object again.
 Malformed UTF-8 and unpaired surrogates become U+FFFD, as in Java.
 
 Writing has two forms: the Java form with bare integer keys and object keys, which is not JSON, and strict
@@ -147,6 +147,7 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        self._within_key = False
 
     def read(self) -> Any:
         self._skip()
@@ -198,12 +199,20 @@ class _Reader:
         if character in ('"', "'"):
             return self._string()
         if character == "{":
-            return object_key(self._value(depth + 1))
+            return self._object_key(depth)
         match = _BARE_KEY.match(self._text, self._at)
         if match is None:
             raise self._error("a member name")
         self._at = match.end()
         return match.group()
+
+    def _object_key(self, depth: int) -> ObjectKey:
+        if self._within_key:  # each would double the backslashes of the one inside it
+            raise self._error("a member name that is no object, within one that is")
+        self._within_key = True
+        key = object_key(self._value(depth + 1))
+        self._within_key = False
+        return key
 
     def _array(self, depth: int) -> list[Any]:
         self._at += 1

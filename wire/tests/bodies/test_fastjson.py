@@ -127,7 +127,17 @@ def test_brackets_within_a_text_are_not_nesting() -> None:
 
 def test_objects_as_keys_count_as_nesting() -> None:
     with pytest.raises(BodyError, match="deeper than 64"):
-        parse_json("{" * 5_000)
+        parse_json("{" + '{"a":' * 5_000)
+
+
+@pytest.mark.parametrize("inner", ["{{1:2}:3}", '{"a":[{{}:1}]}', "{" * 5_000])
+def test_no_key_of_an_object_that_is_a_key_is_an_object(inner: str) -> None:
+    with pytest.raises(BodyError, match=r"character \d+: expected a member name that is no object.*, found '{"):
+        parse_json("{" + inner + ":5}")
+
+
+def test_an_object_that_is_no_key_may_have_objects_as_keys() -> None:
+    assert parse_json("{" + QUEUE + ":{" + QUEUE + ":{" + QUEUE + ":5}}}") == {QUEUE: {QUEUE: {QUEUE: 5}}}
 
 
 def test_the_size_has_a_limit() -> None:
