@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,12 +75,8 @@ def produce(
         settings = ProducerSettings.from_env(namesrv=nameserver)
         with Producer(group, settings) as producer:
             sending = _Sending(producer, progress, quiet=quiet)
-            for number, line in enumerate(lines, start=1):
-                text = line.rstrip(b"\r\n")
-                if text:
-                    sending.send(number, text, topic, form, more)
-                    if rate is not None:
-                        _wait_for_turn(sending.count, rate, sending.begun)
+            for number, text in _paced(_numbered(lines), rate):
+                sending.send(number, text, topic, form, more)
             sending.finish()
     if sys.stderr.isatty():
         progress.end()
@@ -131,7 +127,6 @@ class _Sending:
         self._progress = progress
         self._quiet = quiet
         self._under_way: deque[tuple[int, Future[SendResult]]] = deque()
-        self.begun = time.monotonic()
         self.count = 0
         self.failures = 0
 
@@ -205,8 +200,24 @@ def _blocks(lines: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def _wait_for_turn(count: int, rate: float, begun: float) -> None:
-    """Wait until the next message is due."""
-    due_in = begun + count / rate - time.monotonic()
+def _numbered(lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not empty, without their ends, each with its number in the file."""
+    for number, line in enumerate(lines, start=1):
+        text = line.rstrip(b"\r\n")
+        if text:
+            yield number, text
+
+
+def _paced(lines: Iterable[tuple[int, bytes]], rate: float | None) -> Iterator[tuple[int, bytes]]:
+    """The same lines, at most ``rate`` of them a second; None is as fast as they are taken."""
+    begun = time.monotonic()
+    for count, line in enumerate(lines, start=1):
+        yield line
+        if rate is not None:
+            _wait_until(begun + count / rate)
+
+
+def _wait_until(due: float) -> None:
+    due_in = due - time.monotonic()
     if due_in > 0:
         threading.Event().wait(due_in)

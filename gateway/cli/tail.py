@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
@@ -69,7 +71,6 @@ def tail(
     pattern: str | None,
 ) -> None:
     """Print messages of TOPIC as they come, or those that are there."""
-    from gateway.cli.json_messages import message_line
     from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
     from gateway.client.aio.admin_messages import TOOLS_GROUP
 
@@ -79,27 +80,13 @@ def tail(
         with AdminClient(namesrv=nameserver) as admin:
             spans = _spans(admin, topic, begin, last)
         with LitePullConsumer(TOOLS_GROUP, settings) as consumer:
-            consumer.assign(spans)
-            for queue, span in spans.items():
-                consumer.seek(queue, span.start)
+            _seek(consumer, spans)
             progress = LiveRate(
-                time.monotonic,
-                sys.stderr,
-                "messages read",
-                total=sum(span.end - span.start for span in spans.values()) if no_follow else None,
+                time.monotonic, sys.stderr, "messages read", total=_messages_of(spans) if no_follow else None
             )
-            printed = 0
-            try:
-                for message in _messages(consumer, spans, no_follow):
-                    if wanted.takes(message):
-                        click.echo(message_line(message, all_properties=all_properties))
-                        printed += 1
-                        if printed == count:
-                            break
-                    if shows_progress():
-                        progress.add()
-            except KeyboardInterrupt:  # how following ends
-                pass
+            messages = _counted(_messages(consumer, spans, no_follow), progress)
+            with suppress(KeyboardInterrupt):  # how following ends
+                _print(islice(filter(wanted.takes, messages), count), all_properties)
             if shows_progress():
                 progress.end()
 
@@ -117,6 +104,18 @@ def _spans(admin: AdminClient, topic: str, begin: str | datetime, last: int | No
     return spans
 
 
+def _messages_of(spans: Mapping[MessageQueue, Span]) -> int:
+    """How many messages are to be read when nothing is followed."""
+    return sum(span.end - span.start for span in spans.values())
+
+
+def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span]) -> None:
+    """Make a consumer begin at the starts."""
+    consumer.assign(spans)
+    for queue, span in spans.items():
+        consumer.seek(queue, span.start)
+
+
 def _messages(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span], stops: bool) -> Iterator[ReceivedMessage]:
     """The messages of all queues; ``stops`` at the ends."""
     left = {queue for queue, span in spans.items() if span.start < span.end}
@@ -129,3 +128,18 @@ def _messages(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span], st
             yield message
             if message.queue_offset == spans[queue].end - 1:
                 left.discard(queue)
+
+
+def _counted(messages: Iterable[ReceivedMessage], progress: LiveRate) -> Iterator[ReceivedMessage]:
+    """The same messages, each shown as read once the next is asked for."""
+    for message in messages:
+        yield message
+        if shows_progress():
+            progress.add()
+
+
+def _print(messages: Iterable[ReceivedMessage], all_properties: bool) -> None:
+    from gateway.cli.json_messages import message_line
+
+    for message in messages:
+        click.echo(message_line(message, all_properties=all_properties))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,14 @@ def test_text_lines_and_options_make_messages(gateway: GatewayForTest, topic: st
     assert {(line["body"], line["tags"], str(line["keys"]), str(line["properties"])) for line in read} == {
         (body, "t", "['k']", "{'host': 'web1'}") for body in ("one", "two")
     }
+
+
+def test_a_rate_spaces_the_messages_out(gateway: GatewayForTest, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    due: list[float] = []
+    monkeypatch.setattr(importlib.import_module("gateway.cli.produce"), "_wait_until", due.append)
+    sent = lines(run(gateway, "produce", topic, "--format", "text", "--rate", "4", text="one\n\ntwo\nthree\n"))
+    assert len(sent) == 3
+    assert [after - before for before, after in pairwise(due)] == pytest.approx([0.25, 0.25])
 
 
 def test_a_line_that_fails_is_named_and_the_others_are_sent(gateway: GatewayForTest, topic: str) -> None:
