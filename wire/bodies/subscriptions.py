@@ -9,7 +9,7 @@ from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92 as EXPRESSION_TYPE_S
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG as EXPRESSION_TYPE_TAG
 from wire.bodies.declare import Body, Rest, field
 from wire.bodies.topics import DataVersion
-from wire.message.tags import MATCH_ALL, parse_tag_expression
+from wire.message.tags import MATCH_ALL
 
 
 class SubscriptionData(Body):
@@ -28,16 +28,6 @@ class RunningSubscriptions(Body):
     """Of what a client tells of itself (upstream's ``ConsumerRunningInfo``), the subscriptions of the group."""
 
     subscriptions: Sequence[SubscriptionData] = field(default=(), name="subscriptionSet")
-
-
-def subscription_to_tags(topic: str, expression: str | None, sub_version: int = 0) -> SubscriptionData:
-    """The subscription a client makes of a tag expression (upstream ``FilterAPI.buildSubscriptionData``).
-
-    :raises BodyError: the expression is nothing but separators.
-    """
-    parsed = parse_tag_expression(expression)
-    sub_string = MATCH_ALL if parsed.match_all or expression is None else expression
-    return SubscriptionData(topic, sub_string, parsed.tags, parsed.codes, sub_version)
 
 
 def _default_retry_policy() -> dict[str, Any]:

@@ -13,11 +13,12 @@ import pytest
 
 from gateway.tests.broker.popping import ACK, CHANGE, bodies, filled, pop, popping
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending
+from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse
 from wire.bodies.message_queue import MessageQueue
-from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import UnregisterClientRequest
 from wire.headers.offsets import ResetOffsetRequest
@@ -200,7 +201,7 @@ def locked(broker: WholeBroker, client_id: str) -> tuple[MessageQueue, ...]:
 def test_the_lock_of_a_member_that_left_holds_until_it_runs_out(broker: WholeBroker, says_goodbye: bool) -> None:
     """It believes in its lock for half a minute, and may have a message in hand."""
     member = broker.connect()
-    wanted = subscription_to_tags("orders", "*", 1)
+    wanted = subscription("orders")
     data = HeartbeatData("gone", consumers=(ConsumerData("group", subscriptions=(wanted,)),))
     broker.ask_all(member, RequestCode.HEART_BEAT, body=data.build())
     assert locked(broker, "gone") == QUEUES

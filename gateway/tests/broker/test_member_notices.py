@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import subscription_to_tags
 from wire.codes import RequestCode, ResponseCode
 
 NOTICE = (False, int(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED))
@@ -23,7 +23,7 @@ def broker(tmp_path: Path) -> WholeBroker:
 
 def beat(broker: WholeBroker, member: Peer, client_id: str, *groups: str) -> list[tuple[bool, int]]:
     """Send a heartbeat; what came to its client, in order: (whether it is an answer, code)."""
-    wanted = (subscription_to_tags("orders", "*", 1),)
+    wanted = (subscription("orders"),)
     data = HeartbeatData(client_id, consumers=tuple(ConsumerData(group, subscriptions=wanted) for group in groups))
     return [
         (command.is_response, command.code)

@@ -19,9 +19,9 @@ from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.settings import Settings
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import subscription_to_tags
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.headers.pull import PullMessageRequest
@@ -149,8 +149,8 @@ class WholeBroker:
 
     def subscribe(self, peer: Peer, group: str = "group", topic: str = "orders", expression: str = "*") -> None:
         """Send a consumer's heartbeat."""
-        subscription = subscription_to_tags(topic, expression, 1)
-        data = HeartbeatData("client-1", consumers=(ConsumerData(group, subscriptions=(subscription,)),))
+        wanted = subscription(topic, expression=expression)
+        data = HeartbeatData("client-1", consumers=(ConsumerData(group, subscriptions=(wanted,)),))
         self.ask_all(peer, RequestCode.HEART_BEAT, body=data.build())
 
     def messages(self, topic: str, queue_id: int = 0, offset: int = 0) -> list[StoredMessage]:

@@ -12,9 +12,9 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
 from gateway.settings import BrokerSettings
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
 from wire.codes import RequestCode
 
 JAVA = 0
@@ -92,8 +92,3 @@ class Member:
 def consumer(group: str, *topics: str, sub_version: int = 1, **rest: Any) -> ConsumerData:
     """A consumer of topics without a filter."""
     return ConsumerData(group, subscriptions=[subscription(topic, sub_version) for topic in topics], **rest)
-
-
-def subscription(topic: str, sub_version: int = 1, expression: str = "*") -> SubscriptionData:
-    """A subscription as a client makes it."""
-    return subscription_to_tags(topic, expression, sub_version)

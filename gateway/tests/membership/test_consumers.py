@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
 from gateway.membership.consumers import MAX_SUBSCRIPTIONS_PER_GROUP, ConsumerGroup
-from gateway.tests.membership.connected import Member, Members, consumer, subscription
+from gateway.tests.membership.connected import Member, Members, consumer
+from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, HeartbeatData, MessageModel
-from wire.bodies.subscriptions import subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
 from wire.tests.bodies.test_subscriptions import subscriptions
@@ -24,7 +24,7 @@ JAVA_TEXT = (
     b'"heartbeatFingerprint":17,"producerDataSet":[{"groupName":"CLIENT_INNER_PRODUCER"},{"groupName":"p"}],'
     b'"withoutSub":false}'
 )
-SUBSCRIPTION = subscription_to_tags("t", "TagA", 1_700_000_000_000)
+SUBSCRIPTION = SubscriptionData("t", "TagA", frozenset({"TagA"}), frozenset({2598919}), 1_700_000_000_000)
 PARSED = HeartbeatData(
     client_id="192.168.1.2@4711",
     producers=("CLIENT_INNER_PRODUCER", "p"),

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies.queue_units import QueueUnit, QueueUnits
-from wire.bodies.subscriptions import subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData
 from wire.tests.bodies.strategies import assert_comes_back, int32s, texts
 from wire.tests.message.strategies import QUICK
 
@@ -20,4 +20,6 @@ def test_the_answer_has_the_members_of_a_java_broker() -> None:
 @given(int32s, int32s, int32s, st.booleans(), texts)
 def test_units_come_back(position: int, size: int, tags_code: int, accepted: bool, text: str) -> None:
     unit = QueueUnit(position, size, tags_code, is_accepted=accepted, text=text)
-    assert_comes_back(QueueUnits((unit,), 1, 2, subscription_to_tags("t", "a || b"), text))
+    assert_comes_back(
+        QueueUnits((unit,), 1, 2, SubscriptionData("t", "a || b", frozenset({"a", "b"}), frozenset({97, 98})), text)
+    )

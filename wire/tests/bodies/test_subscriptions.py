@@ -11,7 +11,6 @@ from wire.bodies.subscriptions import (
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupTable,
-    subscription_to_tags,
 )
 from wire.bodies.topics import DataVersion
 from wire.errors import BodyError
@@ -44,17 +43,9 @@ def test_a_subscription_of_a_java_client_is_read() -> None:
         '{"classFilterMode":false,"codeSet":[2598919,2598920],"expressionType":"TAG",'
         '"subString":"TagA || TagB","subVersion":1700000000000,"tagsSet":["TagA","TagB"],"topic":"t"}'
     )
-    assert SubscriptionData.parse(text) == subscription_to_tags("t", "TagA || TagB", 1_700_000_000_000)
-
-
-@pytest.mark.parametrize("expression", [None, "", "*"])
-def test_everything_is_an_asterisk_without_tags(expression: str | None) -> None:
-    assert subscription_to_tags("t", expression) == SubscriptionData("t", "*")
-
-
-def test_an_expression_without_a_tag_makes_no_subscription() -> None:
-    with pytest.raises(BodyError):
-        subscription_to_tags("t", "||")
+    assert SubscriptionData.parse(text) == SubscriptionData(
+        "t", "TagA || TagB", frozenset({"TagA", "TagB"}), frozenset({2598919, 2598920}), 1_700_000_000_000
+    )
 
 
 def test_a_new_group_is_written_with_upstreams_defaults() -> None:

@@ -28,9 +28,9 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
 from gateway.settings import BrokerSettings
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import subscription_to_tags
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class SmallBroker:
     def consumer(self, client_id: str, group: str, *topics: str) -> Peer:
         """A client that has said that it consumes these topics."""
         peer = self.connect()
-        subscriptions = [subscription_to_tags(topic, "*", 1) for topic in topics]
+        subscriptions = [subscription(topic) for topic in topics]
         data = HeartbeatData(client_id, consumers=(ConsumerData(group, subscriptions=subscriptions),))
         peer.ask_all(RequestCode.HEART_BEAT, body=data.build())
         return peer

@@ -11,15 +11,16 @@ from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.membership.heartbeats import Heartbeats
 from gateway.tests.broker.requests.small_broker import SmallBroker
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.fastjson import MAX_REFERENCED_CHARS
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 
-CONSUMER = ConsumerData("g", subscriptions=[subscription_to_tags("t", "A || B", 5)])
+CONSUMER = ConsumerData("g", subscriptions=[subscription("t", 5, "A || B")])
 HEARTBEAT = HeartbeatData("c1", producers=("p",), consumers=(CONSUMER,))
 
 JAVA_HEARTBEAT = (

@@ -12,9 +12,10 @@ from gateway.broker.newer_subscriptions import REPEAT_MS
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
-from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig, subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -211,7 +212,7 @@ def test_a_client_with_newer_tags_than_its_heartbeats_told_gets_everything_until
     assert (asked.ext_fields["consumerGroup"], asked.ext_fields["jstackEnable"]) == ("group", "false")
     assert bodies(answer) == [b"a", b"b", b"c"]
     assert bodies(broker.ask(client, PULL, newer)) == [b"a", b"b", b"c"]  # it is not asked twice
-    client.send(asked.response(ResponseCode.SUCCESS, body=running_info(subscription_to_tags("orders", "c", 2))))
+    client.send(asked.response(ResponseCode.SUCCESS, body=running_info(subscription("orders", 2, "c"))))
     broker.turn()
     assert bodies(broker.ask(client, PULL, newer)) == [b"c"]
 
@@ -236,7 +237,7 @@ def test_a_newer_expression_waits_until_the_client_has_told_it(broker: WholeBrok
     assert answer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
     wanted = SubscriptionData("orders", "TAGS = 'a'", sub_version=2, expression_type="SQL92")
     if newer == "TAG":
-        wanted = subscription_to_tags("orders", "a", 2)
+        wanted = subscription("orders", 2, "a")
     client.send(asked.response(ResponseCode.SUCCESS, body=running_info(wanted)))
     broker.turn()
     assert bodies(broker.ask(client, PULL, pull)) == [b"a"]
@@ -265,8 +266,7 @@ def test_a_client_that_does_not_tell_its_subscriptions_is_asked_again_later(
 def test_broadcasting_is_refused_to_groups_that_may_not(broker: WholeBroker) -> None:
     client = filled(broker, "a")
     broker.parts.groups.put(SubscriptionGroupConfig("group", consume_broadcast_enable=False))
-    subscription = subscription_to_tags("orders", "*", 1)
-    data = ConsumerData("group", message_model="BROADCASTING", subscriptions=(subscription,))
+    data = ConsumerData("group", message_model="BROADCASTING", subscriptions=(subscription("orders"),))
     broker.ask(client, RequestCode.HEART_BEAT, body=HeartbeatData("c", consumers=(data,)).build())
     assert broker.ask(client, PULL, pulling(sys_flag=0)).code == ResponseCode.NO_PERMISSION
 

@@ -9,7 +9,8 @@ from gateway.delivery.filters import subscribed
 from gateway.delivery.filters.sql92 import ExpressionError
 from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
 from gateway.errors import RequestRefused
-from wire.bodies.subscriptions import SubscriptionData, subscription_to_tags
+from gateway.tests.membership.subscriptions import subscription
+from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import ResponseCode
 
 GOOD = SubscriptionData("orders", "a = 5", sub_version=10, expression_type="SQL92")
@@ -24,7 +25,7 @@ def refusal(filters: SubscribedFilters, subscription: SubscriptionData, version:
 
 def test_a_pull_finds_what_the_heartbeat_brought() -> None:
     filters = SubscribedFilters()
-    filters.register("g", [subscription_to_tags("%RETRY%g", "*"), GOOD])
+    filters.register("g", [subscription("%RETRY%g"), GOOD])
     assert len(filters) == 1
     accepts = filters.find("g", GOOD, 10).matches
     assert accepts({"a": "5"})

@@ -7,11 +7,11 @@ from typing import Any
 
 from gateway.tests.broker.requests.admin.conftest import whole_broker
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
+from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
-from wire.bodies.subscriptions import subscription_to_tags
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import parse_header
@@ -122,7 +122,7 @@ def old_broker(tmp_path: Path) -> WholeBroker:
 
 def heartbeat(broker: WholeBroker, client_id: str, language: int, version: int = 400) -> Peer:
     peer = broker.connect()
-    wanted = subscription_to_tags("orders", "*")
+    wanted = subscription("orders")
     data = HeartbeatData(client_id, consumers=(ConsumerData("group", subscriptions=(wanted,)),))
     command = RemotingCommand(RequestCode.HEART_BEAT, opaque=1, language=language, version=version, body=data.build())
     peer.send(command)
