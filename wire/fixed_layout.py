@@ -99,10 +99,6 @@ class FixedLayout:
         """Write all fields at ``offset`` of a writable buffer."""
         self._struct.pack_into(buffer, offset, *values)
 
-    def as_dict(self, buffer: Readable, offset: int = 0) -> dict[str, int | bytes]:
-        """All fields by name, for tests and for tools that print."""
-        return dict(zip(self.names, self.unpack_from(buffer, offset), strict=True))
-
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
 

@@ -10,7 +10,6 @@ applications see. Nothing in an id tells which of the two it is.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Final
@@ -36,8 +35,8 @@ MAX_CACHED_HOSTS: Final = 64
 """Brokers whose part of an id is remembered; the cache is emptied when it is full."""
 
 _host_texts: Final[dict[bytes, str]] = {}
-_offset: Final = struct.Struct(">q")
-_port: Final = struct.Struct(">i")
+_offset: Final = PORT_AND_OFFSET.packer("commit_log_offset")
+_port: Final = PORT_AND_OFFSET.packer("port")
 
 
 def pack_host(ip: str, port: int) -> bytes:

@@ -226,6 +226,12 @@ def test_a_damaged_binary_header_is_a_header_error(header: bytes, problem: str) 
         read(frame)
 
 
+def test_the_language_of_a_binary_header_is_an_unsigned_byte() -> None:
+    header = patched(2, b"\xff")
+
+    assert read((1 << 24 | len(header)).to_bytes(4, "big") + header).language == 255
+
+
 def test_empty_binary_text_counts_as_absent_as_in_java() -> None:
     fields = {"": "no key", "noValue": "", "kept": "v"}
     frame = build_frame(RemotingCommand(1, remark="", ext_fields=fields, serialize_type=1))
