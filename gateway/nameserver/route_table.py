@@ -156,11 +156,6 @@ class RouteTable:
         live = self._live.get(address)
         return None if live is None else live.data_version
 
-    @property
-    def live_brokers(self) -> list[LiveBroker]:
-        """All living brokers, in the order in which they first registered."""
-        return list(self._live.values())
-
     # What clients ask
 
     def route(self, topic: str, reached_at: str) -> TopicRouteData | None:

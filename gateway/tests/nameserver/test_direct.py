@@ -52,4 +52,4 @@ def test_it_can_leave() -> None:
     for broker in (Broker(), Broker(Advertised("mq.example.org", None))):
         routes = registered(broker)
         assert outcome(DirectRegistration(routes, lambda: 0).unregister(broker)) == [None]
-        assert routes.live_brokers == []
+        assert routes.cluster_info(CLIENT_SEES).broker_addr_table == {}

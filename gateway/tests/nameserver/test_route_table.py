@@ -139,7 +139,8 @@ def test_another_address_takes_over_an_id_and_the_old_one_is_forgotten() -> None
     table = table_of(registration("orders"))
     table.register(registration("orders", address="192.0.2.50:10911"), 5)
     assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.50:10911"}
-    assert [live.address for live in table.live_brokers] == ["192.0.2.50:10911"]
+    assert not table.heartbeat("192.0.2.1:10911", 6)
+    assert table.heartbeat("192.0.2.50:10911", 6)
 
 
 def test_an_address_with_an_older_state_version_does_not_take_over() -> None:
@@ -154,7 +155,7 @@ def test_a_broker_that_tells_of_one_topic_only_has_to_be_known() -> None:
     one = {"orders": topics("orders")["orders"]}
     table = RouteTable()
     assert "tells of one topic only" in (table.register(registration(topics=one), 0).refusal or "")
-    assert table.live_brokers == []
+    assert not table.heartbeat("192.0.2.1:10911", 0)
     assert table.cluster_info(HERE).broker_addr_table == {}
     table.register(registration(), 0)
     assert table.register(registration(topics=one, counter=2), 0).refusal is None
@@ -216,7 +217,8 @@ def test_a_slave_that_leaves_takes_nothing_but_itself() -> None:
 def test_an_unregistration_of_another_id_changes_nothing() -> None:
     table = table_of(registration("orders"))
     assert not table.unregister("broker-a", 1, "192.0.2.1:10911")
-    assert len(table.live_brokers) == 1
+    assert table.group_addresses(CLUSTER, "broker-a", HERE) == {0: "192.0.2.1:10911"}
+    assert table.heartbeat("192.0.2.1:10911", 0)
 
 
 @pytest.mark.parametrize("change", [{"broker_name": "broker-b"}, {"cluster": "Other"}])
@@ -224,8 +226,7 @@ def test_an_address_with_another_name_or_cluster_is_another_broker(change: dict[
     table = table_of(registration("orders"), registration("bills", **change))
     assert table.route("orders", HERE) is None
     assert table.route("bills", HERE) is not None
-    assert len(table.live_brokers) == 1
-    table.expire(DEFAULT_BROKER_TIMEOUT_MS + 1)
+    assert len(table.expire(DEFAULT_BROKER_TIMEOUT_MS + 1)) == 1
     assert table.cluster_info(HERE).broker_addr_table == {}
 
 
@@ -400,11 +401,12 @@ def test_whatever_happens_the_tables_agree_with_each_other(
             table.wipe_write_permission(name)
         else:
             table.delete_topic(f"topic-{number}")
-        check(table, now_ms)
+        check(table)
+    check_that_all_expire(table, now_ms)
 
 
-def check(table: RouteTable, now_ms: int) -> None:
-    """Every route leads to known brokers, and no broker is known without an address or kept for ever."""
+def check(table: RouteTable) -> None:
+    """Every route leads to known brokers, and no broker is known without an address."""
     info = table.cluster_info(HERE)
     known = info.broker_addr_table
     assert sorted(name for names in info.cluster_addr_table.values() for name in names) == sorted(known)
@@ -416,6 +418,13 @@ def check(table: RouteTable, now_ms: int) -> None:
         assert set(names) <= set(known)
         for queue, data in zip(route.queue_datas, route.broker_datas, strict=True):
             assert 0 in data.broker_addrs or not queue.perm & Permission.WRITE
+
+
+def check_that_all_expire(table: RouteTable, now_ms: int) -> None:
+    """Each address that is known has its time, and nothing else has one."""
+    known = table.cluster_info(HERE).broker_addr_table
     placed = sorted(address for data in known.values() for address in data.broker_addrs.values())
-    assert placed == sorted(str(live.address) for live in table.live_brokers)
-    assert all(live.seen_at_ms <= now_ms for live in table.live_brokers)
+    late_ms = now_ms + DEFAULT_BROKER_TIMEOUT_MS + 1
+    assert sorted(str(lost.address) for lost in table.expire(late_ms)) == placed
+    assert table.expire(late_ms) == []
+    assert table.cluster_info(HERE).broker_addr_table == {}

@@ -51,7 +51,8 @@ def test_a_broker_of_this_process_that_stops_registering_expires_too(server: Run
     outcome(server.service.direct_registration().register(Broker()))
     for _ in range(25):
         server.advance(5)
-    assert server.service.routes.live_brokers == []
+    answer = server.connect().ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="orders"))
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
 
 
 def test_a_stop_closes_everything(server: RunningNameServer) -> None:
