@@ -91,11 +91,6 @@ class Outcomes:
         """Nothing was put at this offset or behind it."""
         return self._end
 
-    @property
-    def page_count(self) -> int:
-        """Pages in memory: open and compressed ones."""
-        return len(self._pages) + len(self._sealed)
-
     def _unsealed(self, number: int) -> bytearray:
         sealed = self._sealed.pop(number, None)
         page = self._pages[number] = bytearray(PAGE) if sealed is None else bytearray(zlib.decompress(sealed))

@@ -35,14 +35,6 @@ class RecentHalves:
         # Ordered: a plain dictionary looks for its first entry past all that were taken out, 10 µs when it is full.
         self._kept: OrderedDict[int, Dispatched | StoredMessage] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
-    @property
-    def kept_bytes(self) -> int:
-        """What the limit is compared with."""
-        return self._bytes
-
     def keep(self, stored: Dispatched) -> None:
         """A half message was stored."""
         size = stored.size
