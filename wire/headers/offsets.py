@@ -123,10 +123,3 @@ class QueryCorrectionOffsetRequest(Header):
     filter_groups: str | None = None
     compare_group: str
     topic: str
-
-
-class InitConsumerOffsetRequest(Header):
-    """Where a group starts; no public code carries it."""
-
-    topic: str | None = None
-    init_mode: Int32 = 0

@@ -108,13 +108,3 @@ class PollingInfoResponse(Header):
     """How many pops wait for a queue (200055)."""
 
     polling_num: Int32 = 0
-
-
-class StatisticsMessagesRequest(Header):
-    """How many messages wait for a group; no public code carries it."""
-
-    consumer_group: str
-    topic: str
-    queue_id: Int32 = 0
-    from_time: Int64 = 0
-    to_time: Int64 = 0

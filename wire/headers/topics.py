@@ -88,10 +88,3 @@ class QueryConsumeTimeSpanRequest(Header):
 
     topic: str
     group: str
-
-
-class RegisterOrderTopicRequest(Header):
-    """Of upstream's class list; no code carries it."""
-
-    topic: str
-    order_topic_string: str

@@ -42,15 +42,6 @@ class CheckTransactionStateRequest(Header):
     bname: str | None = None
 
 
-class CheckTransactionStateResponse(Header):
-    """Of upstream's class list; producers answer a check with END_TRANSACTION instead."""
-
-    producer_group: str
-    tran_state_table_offset: Int64
-    commit_log_offset: Int64
-    commit_or_rollback: Int32
-
-
 class ResumeCheckHalfMessageRequest(Header):
     """Check a half message again that was given up (323). ``msg_id`` is its offset message id."""
 
