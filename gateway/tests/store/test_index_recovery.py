@@ -10,9 +10,13 @@ import pytest
 
 from gateway.store.checkpoint import MARKS_AT
 from gateway.store.errors import StoreError
+from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import bodies_with_key, check, fill
 from gateway.tests.store.small_store import SMALL, Disk, Executor, killed, message, opened, overwrite, put
 from wire.disk.index_file import ENTRY, IndexHead, IndexShape
+
+ONE_FILE = replace(SMALL, max_hash_slot_num=3000, max_index_num=2000)
+"""An index file takes all keys of a test."""
 
 
 @pytest.mark.parametrize("kill", [False, True])
@@ -100,16 +104,34 @@ def test_an_index_header_without_its_slots_is_not_believed_after_a_kill(tmp_path
     check(opened(killed(directory)), 6)
 
 
+def flushed_before_the_last_30(directory: Path, disk: Disk) -> MessageStore:
+    """A store of 130 messages in one index file, flushed when it had 100."""
+    store = opened(directory, ONE_FILE, disk=disk)
+    fill(store, 100)
+    store.flush()
+    fill(store, 30, 100)
+    return store
+
+
+def check_all_130_are_found_and_more_follow(directory: Path) -> None:
+    """In the next life, and after an orderly restart with nothing left to read again."""
+    store = opened(directory, ONE_FILE)
+    check(store, 130)
+    fill(store, 100, 130)
+    store.close()
+    store = opened(directory, ONE_FILE)
+    assert not store._index.backlog
+    check(store, 230)
+    fill(store, 50, 230)
+    check(store, 280)
+
+
 @pytest.mark.parametrize("torn", [1, 10, 89, 90])
 def test_entries_that_a_power_failure_took_are_not_missed(tmp_path: Path, torn: int) -> None:
     """The header reached the disk, and not all of the 90 entries it tells of; slots come later, so none did."""
     directory = tmp_path / "s"
-    settings = replace(SMALL, max_hash_slot_num=3000, max_index_num=2000)
     disk = Disk()
-    store = opened(directory, settings, disk=disk)
-    fill(store, 100)
-    store.flush()
-    fill(store, 30, 100)
+    store = flushed_before_the_last_30(directory, disk)
     disk.fail("sync", "/index/", errno.ENOSPC)
     assert not store.flush()
     image = killed(directory)
@@ -117,24 +139,14 @@ def test_entries_that_a_power_failure_took_are_not_missed(tmp_path: Path, torn: 
     end = IndexHead.parse(path.read_bytes()).next_entry
     assert end == 1 + 130 * 3
     overwrite(path, IndexShape(3000, 2000).entry_position(end - torn), bytes(ENTRY.size * torn))
-    store = opened(image, settings)
-    check(store, 130)
-    fill(store, 100, 130)
-    store.close()
-    store = opened(image, settings)
-    assert not store._index.backlog
-    check(store, 230)
+    check_all_130_are_found_and_more_follow(image)
 
 
 @pytest.mark.parametrize("write", range(1, 8))
 def test_a_flush_cut_short_anywhere_costs_only_what_came_since_the_one_before(tmp_path: Path, write: int) -> None:
     directory = tmp_path / "s"
-    settings = replace(SMALL, max_hash_slot_num=3000, max_index_num=2000)
     disk = Disk()
-    store = opened(directory, settings, disk=disk)
-    fill(store, 100)
-    store.flush()
-    fill(store, 30, 100)
+    store = flushed_before_the_last_30(directory, disk)
     writes: list[int] = []
 
     def kill(operation: str, path: Path) -> None:
@@ -147,28 +159,16 @@ def test_a_flush_cut_short_anywhere_costs_only_what_came_since_the_one_before(tm
     store.flush()
     image = killed(directory)
     if len(writes) >= write:
-        idle = opened(killed(directory, 1), settings, soon=Executor().soon)
+        idle = opened(killed(directory, 1), ONE_FILE, soon=Executor().soon)
         assert len(list(idle._index._read_from(idle._index.scanned))) in (0, 30)
-    store = opened(image, settings)
-    check(store, 130)
-    fill(store, 100, 130)
-    store.close()
-    store = opened(image, settings)
-    assert not store._index.backlog
-    check(store, 230)
-    fill(store, 50, 230)
-    check(store, 280)
+    check_all_130_are_found_and_more_follow(image)
 
 
 @pytest.mark.parametrize("write", range(1, 5))
 def test_a_roll_back_cut_short_anywhere_is_made_once_more(tmp_path: Path, write: int) -> None:
     directory = tmp_path / "s"
-    settings = replace(SMALL, max_hash_slot_num=3000, max_index_num=2000)
     disk = Disk()
-    store = opened(directory, settings, disk=disk)
-    fill(store, 100)
-    store.flush()
-    fill(store, 30, 100)
+    store = flushed_before_the_last_30(directory, disk)
     disk.fail("write", "/checkpoint", errno.ENOSPC)
     assert not store.flush(), "the index is written, and the mark that tells of it is not"
     image = killed(directory)
@@ -183,9 +183,9 @@ def test_a_roll_back_cut_short_anywhere_is_made_once_more(tmp_path: Path, write:
 
     disk.fault = kill
     with pytest.raises(StoreError):
-        opened(image, settings, disk=disk)
+        opened(image, ONE_FILE, disk=disk)
     assert writes == ["write", "sync", "write", "sync"][:write]
-    check(opened(killed(image), settings), 130)
+    check(opened(killed(image), ONE_FILE), 130)
 
 
 def test_files_made_for_entries_that_a_kill_took_cost_only_what_came_since_the_last_flush(tmp_path: Path) -> None:

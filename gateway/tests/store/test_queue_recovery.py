@@ -19,34 +19,39 @@ def test_lost_consume_queues_are_rebuilt(tmp_path: Path, settings: StoreSettings
     assert bodies(store) == expected(30)
 
 
-def test_one_lost_queue_among_others_is_rebuilt(tmp_path: Path) -> None:
-    directory = tmp_path / "s"
+def fill_two_topics(directory: Path) -> None:
+    """Topics A and B, 15 messages each, in turn."""
     store = opened(directory)
     for number in range(15):
-        put(store, message(b"a%d" % number, topic="A"))
-        put(store, message(b"b%d" % number, topic="B"))
+        for topic in ("A", "B"):
+            put(store, message(b"%s%d" % (topic.encode(), number), topic=topic))
     store.close()
+
+
+def expected_of(topic: str) -> list[bytes]:
+    return [b"%s%d" % (topic.encode(), number) for number in range(15)]
+
+
+def test_one_lost_queue_among_others_is_rebuilt(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    fill_two_topics(directory)
     shutil.rmtree(directory / "consumequeue" / "A")
     store = small_store(directory)
     report = store.open()
     assert report.rebuilt_queues == 1
-    assert bodies(store, "A") == [b"a%d" % number for number in range(15)]
+    assert bodies(store, "A") == expected_of("A")
     assert put(store, message(b"next", topic="A")).queue_offset == 15
-    assert bodies(store, "B") == [b"b%d" % number for number in range(15)]
+    assert bodies(store, "B") == expected_of("B")
 
 
 def test_a_queue_with_a_truncated_file_is_rebuilt_and_its_neighbours_keep_their_size(tmp_path: Path) -> None:
     directory = tmp_path / "s"
-    store = opened(directory)
-    for number in range(15):
-        put(store, message(b"a%d" % number, topic="A"))
-        put(store, message(b"b%d" % number, topic="B"))
-    store.close()
+    fill_two_topics(directory)
     path = directory / "consumequeue" / "A" / "0" / f"{0:020d}"
     path.write_bytes(path.read_bytes()[:40])
     store = opened(directory)
-    assert bodies(store, "A") == [b"a%d" % number for number in range(15)]
-    assert bodies(store, "B") == [b"b%d" % number for number in range(15)]
+    assert bodies(store, "A") == expected_of("A")
+    assert bodies(store, "B") == expected_of("B")
     assert path.stat().st_size == 200
 
 
