@@ -20,6 +20,7 @@ from gateway.tests.crash.small_broker import START_MS, TIMERS, Clock, SmallBroke
 from gateway.tests.crash.workload import WORKLOADS
 from wire.disk.timer_log import ENTRY_BYTES, NONE
 from wire.message.properties import PropertyName
+from wire.message.record import OutgoingMessage
 
 WORKLOAD = WORKLOADS["timer-async"]
 QUEUE = ("A", 0)
@@ -39,13 +40,16 @@ def _save(broker: SmallBroker) -> None:
     broker.threads.run()
 
 
-def _append(broker: SmallBroker, number: int, delay_ms: int) -> None:
+def _append(broker: SmallBroker, timed: OutgoingMessage) -> None:
+    placed = placed_timed(timed, broker.clock(), TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0)
+    broker.store.append(placed, lambda _: None)
+
+
+def _timed(broker: SmallBroker, number: int, delay_ms: int) -> OutgoingMessage:
     now_ms = broker.clock()
     timed = message(WORKLOAD, QUEUE, number, now_ms, Random(number))
     timed.property_map = {**timed.property_map, PropertyName.TIMER_DELIVER_MS: str(now_ms + delay_ms)}
-    broker.store.append(
-        placed_timed(timed, now_ms, TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0), lambda _: None
-    )
+    return timed
 
 
 def _take_back(broker: SmallBroker, number: int, due_ms: int) -> None:
@@ -55,15 +59,17 @@ def _take_back(broker: SmallBroker, number: int, due_ms: int) -> None:
         PropertyName.TIMER_DEL_UNIQKEY: f"u{number:05d}",
         PropertyName.TIMER_DELIVER_MS: str(slot_ms(due_ms, TIMERS.precision_ms) + 1),
     }
-    broker.store.append(
-        placed_timed(marker, broker.clock(), TIMERS, waiting_in=lambda _: 0, random_below=lambda _: 0), lambda _: None
-    )
+    _append(broker, marker)
     broker.threads.run()
 
 
 def _send(broker: SmallBroker, number: int, delay_ms: int) -> None:
-    _append(broker, number, delay_ms)
+    _append(broker, _timed(broker, number, delay_ms))
     broker.threads.run()
+
+
+def _delivered(broker: SmallBroker) -> int:
+    return broker.store.max_offset(*QUEUE)
 
 
 def _pass(broker: SmallBroker, milliseconds: int) -> None:
@@ -84,20 +90,25 @@ def _after_power_failure(broker: SmallBroker, files: RecordingFiles) -> SmallBro
     return recover(image, broker.clock(), WORKLOAD.settings).broker
 
 
+def _check_it_comes_after_power_failure(broker: SmallBroker, files: RecordingFiles, milliseconds: int) -> None:
+    """The one message is not in its queue when the next life begins, and is there in time."""
+    again = _after_power_failure(broker, files)
+    assert _delivered(again) == 0, "a message delivered before is lost"
+    again.start()
+    _pass(again, milliseconds)
+    assert _delivered(again) == 1
+
+
 def test_the_last_message_that_waits_comes_again_when_a_power_failure_took_its_delivery() -> None:
     """Its second is not over, so its entry has to be found again, however often the files were saved meanwhile."""
     broker, files = _started()
     _send(broker, 1, 1_100)
     broker.store.flush()
     _pass(broker, 1_150)
-    assert broker.store.max_offset(*QUEUE) == 1
+    assert _delivered(broker) == 1
     for _ in range(3):
         _save(broker)
-    again = _after_power_failure(broker, files)
-    assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
-    again.start()
-    _pass(again, 2_000)
-    assert again.store.max_offset(*QUEUE) == 1
+    _check_it_comes_after_power_failure(broker, files, 2_000)
 
 
 def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pytest.LogCaptureFixture) -> None:
@@ -105,14 +116,10 @@ def test_a_stop_whose_flush_fails_notes_no_delivery_that_may_be_lost(caplog: pyt
     _send(broker, 1, 500)
     broker.store.flush()
     _pass(broker, 2_500)
-    assert broker.store.max_offset(*QUEUE) == 1
+    assert _delivered(broker) == 1
     files.fault = Fault("fdatasync", "/commitlog/")
     broker.close()
-    again = _after_power_failure(broker, files)
-    assert again.store.max_offset(*QUEUE) == 0, "the delivered message is lost"
-    again.start()
-    _pass(again, 1_000)
-    assert again.store.max_offset(*QUEUE) == 1
+    _check_it_comes_after_power_failure(broker, files, 1_000)
     assert "timer files not saved" in caplog.text
 
 
@@ -127,10 +134,7 @@ def test_after_a_sync_of_the_timer_log_that_failed_no_later_one_counts(caplog: p
     assert "timer files not saved" in caplog.text
     with pytest.raises(OSError, match="sync of the timer log"):
         broker.timers.persist_now()
-    again = _after_power_failure(broker, files)
-    again.start()
-    _pass(again, 6_000)
-    assert again.store.max_offset(*QUEUE) == 1
+    _check_it_comes_after_power_failure(broker, files, 6_000)
 
 
 def test_after_a_sync_of_the_timer_log_that_failed_the_commit_log_is_not_kept_for_ever() -> None:
@@ -151,7 +155,7 @@ def test_after_a_sync_of_the_timer_log_that_failed_the_commit_log_is_not_kept_fo
 def test_a_message_of_a_second_that_opens_while_the_first_file_is_made_is_delivered() -> None:
     broker, _ = _started()
     threads = broker.threads
-    _append(broker, 1, 2_500)
+    _append(broker, _timed(broker, 1, 2_500))
     threads.turn()
     broker.clock.now_ms += 1_000
     broker.reactor.advance(1)
@@ -159,7 +163,7 @@ def test_a_message_of_a_second_that_opens_while_the_first_file_is_made_is_delive
     threads._done.extend([threads._pool.popleft()() for _ in range(2)])
     threads.run()
     _pass(broker, 2_000)
-    assert broker.store.max_offset(*QUEUE) == 1
+    assert _delivered(broker) == 1
 
 
 def test_an_entry_that_is_not_written_yet_is_no_damage(caplog: pytest.LogCaptureFixture) -> None:
@@ -183,15 +187,17 @@ def test_a_message_is_not_delivered_before_it_is_known_what_its_second_takes_bac
     read = threads._pool.popleft()
     _send(broker, 2, 1_100)
     _pass(broker, 2_000)
-    assert broker.store.max_offset(*QUEUE) == 0
+    assert _delivered(broker) == 0
     threads._done.append(read())
     _pass(broker, 100)
-    assert broker.store.max_offset(*QUEUE) == 2
+    assert _delivered(broker) == 2
 
 
-def test_a_message_stored_anew_on_its_way_does_not_overtake_what_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a day in which nothing ran both are overdue, and each is stored once more before it counts."""
-    monkeypatch.setattr(timer_service, "BATCH_COUNT", 1)
+def _a_day_after_it_was_taken_back() -> tuple[SmallBroker, RecordingFiles]:
+    """The next life of a broker in which a message waited, and what takes it back; not started yet.
+
+    Nothing ran for a day: both are overdue, and each is stored once more before it counts.
+    """
     broker, files = _started()
     _send(broker, 1, 9_000)
     _pass(broker, 1_000)
@@ -200,26 +206,25 @@ def test_a_message_stored_anew_on_its_way_does_not_overtake_what_takes_it_back(m
     broker.clock.now_ms += 86_400_000
     again = SmallBroker(files, broker.clock, WORKLOAD.settings)
     again.open()
+    return again, files
+
+
+def test_a_message_stored_anew_on_its_way_does_not_overtake_what_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timer_service, "BATCH_COUNT", 1)
+    again, _ = _a_day_after_it_was_taken_back()
     again.start()
     again.threads.run()
     again.reactor.advance(0)
     _pass(again, 1_000)
     assert again.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 4
-    assert again.store.max_offset(*QUEUE) == 0
+    assert _delivered(again) == 0
 
 
 def test_nothing_overtakes_what_takes_a_message_back_when_that_could_not_be_stored_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    broker, files = _started()
-    _send(broker, 1, 9_000)
-    _pass(broker, 1_000)
-    _take_back(broker, 1, broker.clock() + 8_000)
-    broker.close()
-    broker.clock.now_ms += 86_400_000
-    again = SmallBroker(files, broker.clock, WORKLOAD.settings)
-    again.open()
     monkeypatch.setattr(timer_service, "BATCH_COUNT", 1)
+    again, files = _a_day_after_it_was_taken_back()
     again.start()
     again.threads.run()
     files.fault = Fault("pwrite", "/commitlog/", errno.ENOSPC)
@@ -229,7 +234,7 @@ def test_nothing_overtakes_what_takes_a_message_back_when_that_could_not_be_stor
     again.store.look_at_space(files.space)
     _pass(again, 12_000)
     assert again.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 4
-    assert again.store.max_offset(*QUEUE) == 0
+    assert _delivered(again) == 0
 
 
 def test_what_could_not_be_written_is_told_once_and_written_with_a_save(caplog: pytest.LogCaptureFixture) -> None:
@@ -249,7 +254,7 @@ def test_what_could_not_be_written_is_told_once_and_written_with_a_save(caplog: 
     _save(broker)
     assert log.end == log.written
     _pass(broker, 6_000)
-    assert broker.store.max_offset(*QUEUE) == 5
+    assert _delivered(broker) == 5
 
 
 def test_while_the_timer_log_takes_no_entries_what_is_far_is_not_stored_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +265,7 @@ def test_while_the_timer_log_takes_no_entries_what_is_far_is_not_stored_anew(mon
     assert broker.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 1
     monkeypatch.undo()
     _pass(broker, 12_000)
-    assert broker.store.max_offset(*QUEUE) == 1
+    assert _delivered(broker) == 1
 
 
 def test_a_start_that_makes_the_timer_log_anew_writes_it_as_it_goes(monkeypatch: pytest.MonkeyPatch) -> None:
