@@ -20,7 +20,7 @@ from wire.bodies.fastjson import (
     parse_json,
 )
 from wire.bodies.heartbeat import HeartbeatData
-from wire.bodies.subscriptions import subscription_to_tags
+from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError, LocalError
 from wire.tests.bodies.strategies import json_values, texts
 from wire.tests.message.strategies import QUICK
@@ -255,7 +255,7 @@ def test_a_text_may_be_longer_than_its_references() -> None:
 
 
 def test_a_client_may_name_hundreds_of_subscriptions_a_second_time() -> None:
-    first = [json.loads(subscription_to_tags(f"%RETRY%orders-of-{n:03}", "*", 17).build()) for n in range(300)]
+    first = [json.loads(SubscriptionData(f"%RETRY%orders-of-{n:03}", sub_version=17).build()) for n in range(300)]
     second = [{"$ref": f"$.consumerDataSet[0].subscriptionDataSet[{n}]"} for n in range(300)]
     groups = [{"groupName": "g", "subscriptionDataSet": part} for part in (first, second)]
     heartbeat = HeartbeatData.parse(json.dumps({"clientID": "c", "consumerDataSet": groups}))
