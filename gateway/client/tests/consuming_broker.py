@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Awaitable
 
 from gateway.client.message import MessageQueue
 from gateway.client.tests.scripted_broker import Reply, ScriptedBroker
@@ -133,11 +134,14 @@ class ConsumingBroker(ScriptedBroker):
         self.offsets[header.consumer_group, header.topic, header.queue_id] = header.commit_offset
         return request.response(0)
 
-    async def _pull(self, request: RemotingCommand) -> Reply:
+    def _pull(self, request: RemotingCommand) -> Awaitable[Reply]:
         header = parse_header(PullMessageRequest, request.ext_fields)
+        if header.sys_flag & PullFlag.COMMIT_OFFSET:  # now: an update that came behind this pull must win
+            self.offsets[header.consumer_group, header.topic, header.queue_id] = header.commit_offset
+        return self._records_at(request, header)
+
+    async def _records_at(self, request: RemotingCommand, header: PullMessageRequest) -> Reply:
         key = header.topic, header.queue_id
-        if header.sys_flag & PullFlag.COMMIT_OFFSET:
-            self.offsets[header.consumer_group, *key] = header.commit_offset
         if header.queue_offset == self._end(*key) and header.sys_flag & PullFlag.SUSPEND:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._held.append((key, future))
