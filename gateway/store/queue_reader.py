@@ -57,7 +57,8 @@ BLOCK_BYTES = BLOCK_UNITS * UNIT.size
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
 LEAST_EXAMINED_NOW = 1600
-"""The same of a read that does not wait: a millisecond, and half as many requests of a consumer that wants few."""
+"""The same of a read that does not wait: a millisecond, and half as many requests of a consumer that wants few. Not
+more: Java's consumers stop for 50 ms when what they hold spans over 2,000 offsets (``consumeConcurrentlyMaxSpan``)."""
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
 _FIELDS = len(UNIT.names)
