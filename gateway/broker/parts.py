@@ -31,6 +31,7 @@ from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
 from gateway.delivery.pop.pops import Pops
 from gateway.errors import GatewayError, RequestRefused
+from gateway.in_thread import InThread
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.producers import Producers
@@ -98,8 +99,8 @@ class BrokerParts:
         clock: Milliseconds,
         *,
         soon: Callable[[Callable[[], None]], None],
-        in_log_thread: Callable[[Callable[[], object], Callable[[Any], None]], None],
-        in_thread: Callable[[Callable[[], Any], Callable[[Any], None]], None],
+        in_log_thread: InThread,
+        in_thread: InThread,
         listen_port: Callable[[], int],
         read_queues: QueuesOf = no_name_server,
         files: FileLayer | None = None,

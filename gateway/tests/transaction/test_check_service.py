@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, Producer, World, in_thread
+from gateway.tests.transaction.world import COMMIT, LIMITS, UNKNOWN, Producer, World
 from gateway.transaction.check_journal import RECORD_BYTES
 from gateway.transaction.check_service import GATHER_MS
 from gateway.transaction.half_messages import DISCARD_REASON, half_of
@@ -221,7 +222,7 @@ class Threads:
     def run(self) -> None:
         waiting, self.waiting = self.waiting, []
         for work, done in waiting:
-            in_thread(work, done)
+            in_this_thread(work, done)
 
 
 @pytest.fixture

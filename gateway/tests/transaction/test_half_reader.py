@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.in_thread import in_this_thread
 from gateway.tests.transaction.world import World
 from gateway.transaction.half_reader import Found, HalfReader
 
@@ -27,13 +28,7 @@ class Reading:
         self.world.log.cold |= {self.places[number][0] for number in numbers}
 
     def run_thread(self) -> None:
-        work, done = self.waiting.pop(0)
-        result: object = None
-        try:
-            result = work()
-        except Exception as error:  # noqa: BLE001 - as the pool hands it over
-            result = error
-        done(result)
+        in_this_thread(*self.waiting.pop(0))
 
     def keys(self) -> list[str | None]:
         [found] = self.found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
@@ -109,16 +110,6 @@ class Offsets:
         return self.table.get(topic, -1)
 
 
-def in_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:
-    """Work that is done at once, with whatever it ends with, as the broker's pool does it."""
-    result: object
-    try:
-        result = work()
-    except Exception as error:  # noqa: BLE001 - handed over whole
-        result = error
-    done(result)
-
-
 class World:
     """Everything around one ``Transactions``; ``restart`` makes the next one from what is on disk."""
 
@@ -132,7 +123,7 @@ class World:
         clock: Clock | None = None,
         producers: ProducerTable | None = None,
         choice: StateChoice | None = None,
-        threads: Callable[[Callable[[], object], Callable[[Any], None]], None] = in_thread,
+        threads: InThread = in_this_thread,
     ) -> None:
         self.directory = directory
         self.choice = choice

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from twisted.internet.task import Clock
 
+from gateway.in_thread import in_this_thread
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled, StatesLost, StatesUnavailable
 from gateway.transaction.state_stores.follower import POSITION_STEP_BYTES, StateFollower
 from gateway.transaction.states import State
@@ -85,12 +86,7 @@ class Follower:
 
     def work(self) -> None:
         for work, done in [self.waiting.pop(0) for _ in self.waiting[:]]:
-            result: object
-            try:
-                result = work()
-            except Exception as error:  # noqa: BLE001 - handed over whole
-                result = error
-            done(result)
+            in_this_thread(work, done)
 
     def advance(self, seconds: float = 1.0) -> None:
         for _ in range(round(seconds * 10)):
