@@ -63,9 +63,47 @@ BINARY_HEAD: Final = FixedLayout(
 _KEY_LENGTH: Final = FixedLayout("ext field key", Struct("key_bytes" / Int16sb)).packer("key_bytes")
 _TEXT_LENGTH: Final = FixedLayout("ext field value", Struct("value_bytes" / Int32sb)).packer("value_bytes")
 
+_as_tuple: Final = astuple
+_LANGUAGES: Final[dict[str, int]] = {code.name: int(code) for code in LanguageCode}
+_LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
+
 Readable: TypeAlias = bytes | memoryview
-WholeHeaders: TypeAlias = "dict[bytes, Callable[[bytes], Any]]"
-"""By the first bytes of a JSON header, what reads it and its fields in one step (``headers.whole``)."""
+
+
+class WholeReader:
+    """Reads a JSON header and its fields in one step.
+
+    :param decode: gives a struct with the members of a header in alphabetical order, its fields one of them.
+    """
+
+    __slots__ = ("_decode",)
+
+    def __init__(self, decode: Callable[[bytes], Any]) -> None:
+        self._decode = decode
+
+    def read(self, header: bytes, body: bytes) -> RemotingCommand | None:
+        """The command; None when it has to be read step by step."""
+        try:
+            # All at once is quicker than one by one.
+            fields, code, flag, name, opaque, remark, _, version = _as_tuple(self._decode(header))
+            language = _LANGUAGES[name]
+        except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
+            return None
+        return RemotingCommand(
+            code,
+            opaque=opaque,
+            flag=flag,
+            language=language,
+            version=version,
+            remark=remark,
+            body=body,
+            header=fields,
+            header_json=header,
+        )
+
+
+WholeHeaders: TypeAlias = "dict[bytes, WholeReader]"
+"""By the first bytes of a JSON header, what reads it (``headers.whole``)."""
 
 
 def parse_frame(buffer: Readable, start: int, end: int) -> RemotingCommand:
@@ -92,9 +130,9 @@ def parse_marked_frame(buffer: bytes, mark: int, start: int, end: int, whole: Wh
         check_header_mark(mark, 4 + end - start)
     header = buffer[start:body_start]
     body = buffer[body_start:end]
-    decode = whole.get(header[:WHOLE_START_BYTES])
-    if decode is not None:
-        command = _parse_whole_header(decode, header, body)
+    reader = whole.get(header[:WHOLE_START_BYTES])
+    if reader is not None:
+        command = reader.read(header, body)
         if command is not None:
             return command
     return _parse_binary_header(header, body) if mark > MAX_HEADER_BYTES else _parse_json_header(header, body)
@@ -139,31 +177,7 @@ def build_frame_head(command: RemotingCommand, body_bytes: int) -> bytes:
 # --- JSON header --------------------------------------------------------------------------------------------
 
 
-_as_tuple: Final = astuple
-_LANGUAGES: Final[dict[str, int]] = {code.name: int(code) for code in LanguageCode}
-_LANGUAGE_NAMES: Final = tuple(code.name for code in LanguageCode)
-
 _OBJECT_START: Final = ord("{")
-
-
-def _parse_whole_header(decode: Callable[[bytes], Any], header: bytes, body: bytes) -> RemotingCommand | None:
-    """None when it has to be read step by step."""
-    try:
-        fields, code, flag, name, opaque, remark, _, version = _as_tuple(decode(header))  # quicker than one by one
-        language = _LANGUAGES[name]
-    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError, RecursionError):
-        return None
-    return RemotingCommand(
-        code,
-        opaque=opaque,
-        flag=flag,
-        language=language,
-        version=version,
-        remark=remark,
-        body=body,
-        header=fields,
-        header_json=header,
-    )
 
 
 def _parse_json_header(header: bytes, body: bytes) -> RemotingCommand:

@@ -14,9 +14,11 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from wire.codes import RequestCode
+from wire.frame import WholeReader
 from wire.headers.declare import Header
 from wire.headers.pull import PullMessageRequest
 from wire.headers.send import ShortSendMessageRequest
+from wire.headers.sent import SendReader
 from wire.headers.transaction import EndTransactionRequest
 from wire.json_header import NO_OPAQUE, WHOLE_START_BYTES, Int32
 
@@ -36,17 +38,18 @@ class WholeHeader(msgspec.Struct, Generic[H], forbid_unknown_fields=True, gc=Fal
     version: Int32 = 0
 
 
-def _decoder(header: type[Header]) -> Callable[[bytes], Any]:
+def decoder(header: type[Header]) -> Callable[[bytes], Any]:
+    """What reads a ``WholeHeader`` with fields of a class."""
     return msgspec.json.Decoder(WholeHeader[header], strict=False).decode  # type: ignore[valid-type]
 
 
-WHOLE_HEADERS: Final[dict[bytes, Callable[[bytes], Any]]] = {
-    f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): _decoder(header)
-    for code, header in (
-        (RequestCode.SEND_MESSAGE_V2, ShortSendMessageRequest),
-        (RequestCode.SEND_BATCH_MESSAGE, ShortSendMessageRequest),
-        (RequestCode.END_TRANSACTION, EndTransactionRequest),
-        (RequestCode.PULL_MESSAGE, PullMessageRequest),
+WHOLE_HEADERS: Final[dict[bytes, WholeReader]] = {
+    f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): reader
+    for code, reader in (
+        (RequestCode.SEND_MESSAGE_V2, SendReader(decoder(ShortSendMessageRequest))),
+        (RequestCode.SEND_BATCH_MESSAGE, WholeReader(decoder(ShortSendMessageRequest))),
+        (RequestCode.END_TRANSACTION, WholeReader(decoder(EndTransactionRequest))),
+        (RequestCode.PULL_MESSAGE, WholeReader(decoder(PullMessageRequest))),
     )
 }
 """By their first bytes: what reads them."""

@@ -34,7 +34,7 @@ class PlainProperties:
     :param takes: whether messages with the properties of an ending are such ones; all of them when left out.
     """
 
-    __slots__ = ("_added", "_known", "_last", "_marks", "_special", "_start", "_start_characters", "_takes")
+    __slots__ = ("_added", "_known", "_last", "_marks", "_special", "_takes", "start")
 
     def __init__(
         self,
@@ -47,8 +47,8 @@ class PlainProperties:
         self._added = dict(added)
         self._marks = {**parse_properties(mark), _UNIQ_KEY: ""}
         self._special = special
-        self._start = f"{mark}{_UNIQ_KEY}\x01"
-        self._start_characters = len(self._start)
+        self.start = f"{mark}{_UNIQ_KEY}\x01"
+        """What stands before the unique key."""
         self._takes = takes
         self._known: dict[str, dict[str, str]] = {}  # empty: not plain
         self._last = ""
@@ -58,20 +58,23 @@ class PlainProperties:
 
         ``text`` then ends with 0x02.
         """
-        start = self._start_characters
-        if not text.startswith(self._start):
+        start = len(self.start)
+        if not text.startswith(self.start):
             return None
         end = text.find("\x02", start)
         if end <= start:
             return None
-        ending = text[end + 1 :]
+        return self.of_key(text[start:end], text[end + 1 :])
+
+    def of_key(self, key: str, ending: str) -> dict[str, str] | None:
+        """The same of ``start``, a key, 0x02 and an ending."""
         known = self._known.get(ending)
         if known is None:
             known = self._learned(ending)
         if not known:
             return None
         properties = known.copy()
-        properties[_UNIQ_KEY] = text[start:end]
+        properties[_UNIQ_KEY] = key
         return properties
 
     def _learned(self, ending: str) -> dict[str, str]:

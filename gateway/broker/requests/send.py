@@ -39,6 +39,7 @@ from wire.answer_form import AnswerForm
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.headers.sent import SentHeader
 from wire.message.flags import Permission, SysFlag
 from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
@@ -223,8 +224,11 @@ class SendMessage:
         """Check, store, and answer once the store says that the message is durable."""
         command = request.command
         try:
-            if type(command.header) is ShortSendMessageRequest:  # read with the command
-                header = command.header
+            read = command.header  # with the command
+            if type(read) is SentHeader and self._send_known(request, read):
+                return
+            if type(read) is ShortSendMessageRequest:
+                header = read
             else:
                 form = SendMessageRequest if command.code == _LONG_NAMES else ShortSendMessageRequest
                 header = read_header(form, command)
@@ -274,6 +278,46 @@ class SendMessage:
 
     # -- single ---------------------------------------------------------------------------------------------
 
+    def _send_known(self, request: Request, header: SentHeader) -> bool:
+        """Store a message that is like others before it; False: it has to be looked at, and nothing was done."""
+        form, queue_id = header.form, header.queue_id
+        topic = form.topic
+        config = self._topics_by_name.get(topic)
+        if (
+            config is None
+            or config.order
+            or queue_id >= config.write_queue_nums
+            or len(request.command.body) > self._max_message_bytes
+            or topic in _NOT_ALLOWED
+            or topic.startswith(RETRY_TOPIC_PREFIX)
+        ):
+            return False
+        is_half = form.before == self._half.start
+        if not (self._takes_halves if is_half else form.before == self._plain.start):
+            return False
+        unique_key = header.unique_key.decode()
+        properties = (self._half if is_half else self._plain).of_key(unique_key, form.ending)
+        if properties is None:
+            return False
+        if self._checks_types and (config.attributes or is_half):  # plain ones are what topics take unasked
+            self._check_type(topic, properties)
+        raw = b"".join((form.raw_before, header.unique_key, form.raw_ending, self._added_raw))
+        message = self._message(
+            request,
+            topic,
+            queue_id,
+            form.message_flag,
+            form.sys_flag,
+            header.born_timestamp,
+            form.reconsume_times,
+            raw,
+            properties,
+        )
+        if is_half:
+            message = self._half_messages.half_of(message)
+        self._store_single(request, message, queue_id, properties)
+        return True
+
     def _send_single(
         self, request: Request, header: SendMessageRequest, fields: Fields, config: TopicConfig, queue_id: int
     ) -> None:
@@ -294,11 +338,35 @@ class SendMessage:
                 raw = self._into_lite_topic(topic, raw, properties)
             if PropertyName.PRIORITY in properties:
                 queue_id, raw = self._by_priority(topic, queue_id, raw, properties)
-        channel, command = request.channel, request.command
+        message = self._message(
+            request, topic, queue_id, flag, sys_flag, born_at_ms, reconsume_times or 0, raw, properties
+        )
+        if topic.startswith(RETRY_TOPIC_PREFIX):
+            group_name = topic[len(RETRY_TOPIC_PREFIX) :]
+            message = self._retried(message, group_name, header, request.command.version)
+        if half is not None and message.property_map is half:
+            message = self._half_messages.half_of(message)
+        elif plain is None and not PLACING.isdisjoint(properties):
+            message = self._placed(message)
+        self._store_single(request, message, queue_id, properties)
+
+    def _message(
+        self,
+        request: Request,
+        topic: str,
+        queue_id: int,
+        flag: int,
+        sys_flag: int,
+        born_at_ms: int,
+        reconsume_times: int,
+        raw: bytes,
+        properties: dict[str, str],
+    ) -> OutgoingMessage:
+        channel = request.channel
         born_host, store_host = channel.remote_host, self._store_host(channel)
         if sys_flag & BROKER_FLAGS or len(born_host) != PACKED_V4_BYTES or len(store_host) != PACKED_V4_BYTES:
             sys_flag = _sys_flag(sys_flag, born_host, store_host)
-        message = OutgoingMessage(
+        return OutgoingMessage(
             topic,
             queue_id,
             flag,
@@ -306,18 +374,17 @@ class SendMessage:
             born_at_ms,
             born_host,
             store_host,
-            reconsume_times or 0,
+            reconsume_times,
             0,
-            command.body,
+            request.command.body,
             raw,
             properties,
         )
-        if topic.startswith(RETRY_TOPIC_PREFIX):
-            message = self._retried(message, topic[len(RETRY_TOPIC_PREFIX) :], header, command.version)
-        if half is not None and message.property_map is half:
-            message = self._half_messages.half_of(message)
-        elif plain is None and not PLACING.isdisjoint(properties):
-            message = self._placed(message)
+
+    def _store_single(
+        self, request: Request, message: OutgoingMessage, queue_id: int, properties: dict[str, str]
+    ) -> None:
+        """:param queue_id: what the sender is told."""
         self._append(
             message,
             SendAnswer(self, request, queue_id, properties[PropertyName.UNIQ_KEY]),
