@@ -16,9 +16,10 @@ import msgspec
 from wire.codes import RequestCode
 from wire.frame import WholeReader
 from wire.headers.declare import Header
+from wire.headers.ended import end_reader
 from wire.headers.pull import PullMessageRequest
 from wire.headers.send import ShortSendMessageRequest
-from wire.headers.sent import SendReader
+from wire.headers.sent import send_reader
 from wire.headers.transaction import EndTransactionRequest
 from wire.json_header import NO_OPAQUE, WHOLE_START_BYTES, Int32
 
@@ -46,9 +47,9 @@ def decoder(header: type[Header]) -> Callable[[bytes], Any]:
 WHOLE_HEADERS: Final[dict[bytes, WholeReader]] = {
     f'{{"code":{code},"extFields"'[:WHOLE_START_BYTES].encode(): reader
     for code, reader in (
-        (RequestCode.SEND_MESSAGE_V2, SendReader(decoder(ShortSendMessageRequest))),
+        (RequestCode.SEND_MESSAGE_V2, send_reader(decoder(ShortSendMessageRequest))),
         (RequestCode.SEND_BATCH_MESSAGE, WholeReader(decoder(ShortSendMessageRequest))),
-        (RequestCode.END_TRANSACTION, WholeReader(decoder(EndTransactionRequest))),
+        (RequestCode.END_TRANSACTION, end_reader(decoder(EndTransactionRequest))),
         (RequestCode.PULL_MESSAGE, WholeReader(decoder(PullMessageRequest))),
     )
 }

@@ -21,6 +21,7 @@ from gateway.transaction.verdict import immunity_ms
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
 from wire.headers.declare import read_header
+from wire.headers.ended import EndedHeader, ended
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
 from wire.message.flags import SysFlag
 from wire.message.message_id import parse_offset_message_id
@@ -58,7 +59,8 @@ class EndTransaction:
         :raises RequestRefused: the request does not fit the half message it names, or its outcome is none.
         :raises FieldError: a header field is missing or malformed.
         """
-        header = read_header(EndTransactionRequest, request.command)
+        read = request.command.header  # with the command
+        header = read if type(read) is EndedHeader else ended(read_header(EndTransactionRequest, request.command))
         kind = header.commit_or_rollback
         if kind not in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK):
             self._unknown(header, request)
@@ -73,7 +75,7 @@ class EndTransaction:
         else:
             self._transactions.roll_back(half, source, answer)
 
-    def _unknown(self, header: EndTransactionRequest, request: Request) -> None:
+    def _unknown(self, header: EndedHeader, request: Request) -> None:
         """A producer does not know yet. What it names is looked up in memory only: one settled meanwhile is nothing."""
         kind, offset, group = header.commit_or_rollback, header.tran_state_table_offset, header.producer_group
         refused: RequestRefused | None = None
@@ -107,7 +109,7 @@ class EndTransaction:
             )
         self._transactions.resume(message, lambda reply: _answer(request, reply))
 
-    def _checked_half(self, header: EndTransactionRequest, request: Request) -> StoredMessage:
+    def _checked_half(self, header: EndedHeader, request: Request) -> StoredMessage:
         """The half message an outcome is for; a refusal is logged."""
         try:
             half = self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
@@ -122,7 +124,7 @@ class EndTransaction:
             raise
         return half
 
-    def _log_refusal(self, header: EndTransactionRequest, request: Request, refused: RequestRefused) -> None:
+    def _log_refusal(self, header: EndedHeader, request: Request, refused: RequestRefused) -> None:
         """One line for many refusals of a group: one-way senders never hear of them."""
         left_out = self._refusals.due((header.producer_group, refused.code))
         if left_out is not None:
@@ -157,7 +159,7 @@ class EndTransaction:
         return message
 
 
-def check_outcome(header: EndTransactionRequest, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:
+def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:
     """Whether an outcome fits the half message that was found at its place; pure.
 
     :raises RequestRefused: ILLEGAL_OPERATION, it comes after the immunity time without being asked for;

@@ -1,4 +1,4 @@
-"""Sends whose headers are recognised by their form are stored and answered as those that are parsed."""
+"""Requests whose headers are recognised by their form are carried out and answered as those that are parsed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from gateway.tests.broker.send_requests import short
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
+from wire.headers.ended import end_reader
+from wire.headers.known_forms import FormReader
 from wire.headers.send import ShortSendMessageRequest
-from wire.headers.sent import SendReader
+from wire.headers.sent import send_reader
+from wire.headers.transaction import EndTransactionRequest
 from wire.headers.whole import WHOLE_HEADERS, decoder
 from wire.message.flags import SysFlag
+from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import build_properties
 
 START = b'{"code":310,'
@@ -24,13 +28,13 @@ TOPICS = ("orders", "RMQ_SYS_TRANS_HALF_TOPIC", "SCHEDULE_TOPIC_XXXX", "%RETRY%g
 
 
 @pytest.fixture
-def learning(monkeypatch: pytest.MonkeyPatch) -> SendReader:
-    reader = SendReader(decoder(ShortSendMessageRequest), learns=True)
+def learning(monkeypatch: pytest.MonkeyPatch) -> FormReader:
+    reader = send_reader(decoder(ShortSendMessageRequest), learns=True)
     monkeypatch.setitem(WHOLE_HEADERS, START, reader)
     return reader
 
 
-def _has_recognised(reader: SendReader) -> bool:
+def _has_recognised(reader: FormReader) -> bool:
     return bool(reader._forms)  # those that were of use
 
 
@@ -82,21 +86,21 @@ def _sent(path: Path, changed: dict[str, Any], body: bytes) -> list[object]:
     ],
 )
 def test_a_send_of_known_form_is_stored_as_one_that_is_parsed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learning: SendReader, changed: dict[str, Any]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learning: FormReader, changed: dict[str, Any]
 ) -> None:
     known = _sent(tmp_path / "known", dict(changed), b"hello")
     assert _has_recognised(learning)
-    monkeypatch.setitem(WHOLE_HEADERS, START, SendReader(decoder(ShortSendMessageRequest), learns=False))
+    monkeypatch.setitem(WHOLE_HEADERS, START, send_reader(decoder(ShortSendMessageRequest), learns=False))
     assert known == _sent(tmp_path / "parsed", dict(changed), b"hello")
 
 
-def test_a_body_over_the_limit_is_refused_in_both(tmp_path: Path, learning: SendReader) -> None:
+def test_a_body_over_the_limit_is_refused_in_both(tmp_path: Path, learning: FormReader) -> None:
     answers = _sent(tmp_path / "store", {}, b"x" * (4 * 1024 * 1024 + 1))
     assert _has_recognised(learning)
     assert {answer[0] for answer in answers if isinstance(answer, tuple)} == {ResponseCode.MESSAGE_ILLEGAL}
 
 
-def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path, learning: SendReader) -> None:
+def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path, learning: FormReader) -> None:
     broker = WholeBroker(tmp_path / "store")
     producer = broker.connect()
     codes = []
@@ -108,3 +112,48 @@ def test_a_topic_whose_queues_are_taken_away_refuses_them(tmp_path: Path, learni
         codes.append(broker.ask(producer, RequestCode.SEND_MESSAGE_V2, header, b"x").code)
     assert _has_recognised(learning)
     assert codes == [ResponseCode.SUCCESS] * 4 + [ResponseCode.INVALID_PARAMETER] * 2
+
+
+COMMIT: dict[str, Any] = {"commit_or_rollback": SysFlag.TRANSACTION_COMMIT}
+ROLLBACK: dict[str, Any] = {"commit_or_rollback": SysFlag.TRANSACTION_ROLLBACK}
+WRONG: list[dict[str, Any]] = [{"producer_group": "others"}, {"tran_state_table_offset": 99}, {"commit_log_offset": 1}]
+
+
+def _ended(path: Path) -> list[object]:
+    """The answers to outcomes that fit and that do not, and what consumers see then."""
+    broker = WholeBroker(path)
+    producer = broker.connect()
+    seen: list[object] = []
+    for number, changed in enumerate([COMMIT, ROLLBACK] * 4 + [{**COMMIT, **wrong} for wrong in WRONG * 3]):
+        half = broker.send(
+            producer,
+            body=b"%d" % number,
+            sys_flag=SysFlag.TRANSACTION_PREPARED,
+            properties={**HALF, "UNIQ_KEY": f"0A{number:X}"},
+        ).ext_fields
+        values: dict[str, Any] = {
+            "topic": "orders",
+            "producer_group": "producers",
+            "tran_state_table_offset": int(half["queueOffset"]),
+            "commit_log_offset": parse_offset_message_id(half["msgId"])[1],
+            "msg_id": half["transactionId"],
+            "transaction_id": half["transactionId"],
+        }
+        header = EndTransactionRequest(**{**values, **changed})
+        answer = broker.ask(producer, RequestCode.END_TRANSACTION, header)
+        seen.append((answer.code, answer.remark))
+    return [*seen, *(message.body for message in broker.messages("orders"))]
+
+
+def test_an_outcome_of_known_form_is_applied_as_one_that_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = b'{"code":37,"'
+    assert start in WHOLE_HEADERS
+    reader = end_reader(decoder(EndTransactionRequest), learns=True)
+    monkeypatch.setitem(WHOLE_HEADERS, start, reader)
+    known = _ended(tmp_path / "known")
+    assert len(reader._forms) >= 2
+    monkeypatch.setitem(WHOLE_HEADERS, start, end_reader(decoder(EndTransactionRequest), learns=False))
+    assert known == _ended(tmp_path / "parsed")
+    assert known[-4:] == [b"0", b"2", b"4", b"6"]
