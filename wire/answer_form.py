@@ -1,53 +1,84 @@
-"""Frames of answers that differ in a few texts only, made by filling in a form.
+"""Frames of answers that differ in a few fields only, written from what is the same in all of them.
 
-The form is derived from what ``build_frame`` writes for a sample, so there is one declaration of a header. An
-answer to a sent message takes a fifth of the time this way, and every message sent has one.
+The form is derived from what ``build_frame`` writes for a sample, so there is one declaration of a header. The caller
+writes the values itself, and the gaps of the form between them: compiled, a number is one of the machine until it is
+digits, which takes a third of the time that filling in a text with blanks takes. Every message sent has an answer.
+
+    writer = form.begin()
+    writer.write(b"4711")  # the first field
+    writer.write(form.gaps[0])
+    write_decimal(writer, 3)  # the second field
+    frame = form.end(writer, request.opaque)
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
 from wire.command import RESPONSE_FLAG, RemotingCommand
+from wire.digits import write_decimal
+from wire.errors import LocalError
 from wire.frame import FRAME_HEAD, build_frame_head
 
+_HEAD_BYTES: Final = FRAME_HEAD.size
 _OPAQUE: Final = 1_234_567_890
-MAX_KEPT_HEAD: Final = 1024
-"""Longer headers than any of these answers has: their first bytes are not remembered."""
+_VALUE: Final = "?"
+_OCTETS: Final = bytes(range(256))
+MAX_HEADER_BYTES: Final = 0xFFFF
+"""Only an answer to a batch of thousands has a longer one; so two bytes of each length are filled in."""
 
 
 class AnswerForm:
-    """JSON frames without a body, of one response code, with fields whose values are filled in.
+    """JSON frames without a body, of one response code. For answers to requests whose header was JSON.
+
+    ``gaps[n]`` is what stands between the values of fields n and n + 1.
 
     :param constant: fields that are the same in every answer; they come first.
-    :param blanks: the fields to fill in, and how their values are written, as ``%`` has it: ``%s``, ``%d`` and
-        the like, one or more in each.
+    :param fields: names of the fields whose values are written: ASCII letters, digits and commas, which JSON writes
+        as they are.
     """
 
-    __slots__ = ("_heads", "_text")
+    __slots__ = ("_after_opaque", "_before_opaque", "_start", "gaps")
 
-    def __init__(self, code: int, constant: Mapping[str, str], blanks: Mapping[str, str]) -> None:
-        fields = {name: value.replace("%", "%%") for name, value in constant.items()}
-        fields.update(blanks)
-        sample = RemotingCommand(code, opaque=_OPAQUE, flag=RESPONSE_FLAG, ext_fields=fields)
-        text = build_frame_head(sample, 0)[FRAME_HEAD.size :].decode()
-        before, found, after = text.rpartition(f'"opaque":{_OPAQUE}')
-        assert found, "the header of a sample names its opaque"
-        self._text = f'{before}"opaque":%d{after}'
-        self._heads: dict[int, bytes] = {}
+    def __init__(self, code: int, constant: Mapping[str, str], fields: Sequence[str] = ()) -> None:
+        ext_fields = {**constant, **dict.fromkeys(fields, _VALUE)}
+        sample = RemotingCommand(code, opaque=_OPAQUE, flag=RESPONSE_FLAG, ext_fields=ext_fields)
+        before, _, self._after_opaque = build_frame_head(sample, 0).rpartition(str(_OPAQUE).encode())
+        gaps: list[bytes] = []
+        for name in reversed(fields):
+            before, found, gap = before.rpartition(f'"{name}":"{_VALUE}'.encode())
+            assert found, "the header of a sample names its fields"
+            before += found.removesuffix(_VALUE.encode())
+            gaps.insert(0, gap)
+        self._start = before
+        self._before_opaque = gaps.pop() if gaps else b""
+        self.gaps = tuple(gaps)
 
-    def build(self, request: RemotingCommand, values: tuple[object, ...] = ()) -> bytes:
-        """The frame that answers ``request``, whose header was JSON (``serialize_type`` 0).
+    def begin(self) -> BytesWriter:
+        """Where the answer is written, up to the value of the first field."""
+        writer = BytesWriter()
+        writer.write(self._start)
+        return writer
 
-        :param values: of the blanks, in their order: numbers, or texts of ASCII letters, digits and commas, which JSON
-            writes as they are.
+    def end(self, writer: BytesWriter, opaque: i64) -> bytes:
+        """The frame, once the value of the last field is written.
+
+        :param opaque: that of the request.
+        :raises LocalError: the header is longer than MAX_HEADER_BYTES.
         """
-        header = (self._text % (values + (request.opaque,))).encode()  # noqa: RUF005 - compiled, quicker than unpacking
-        length = len(header)
-        head = self._heads.get(length)
-        if head is None:
-            head = FRAME_HEAD.pack(length + 4, length)
-            if length < MAX_KEPT_HEAD:
-                self._heads[length] = head
-        return head + header
+        writer.write(self._before_opaque)
+        write_decimal(writer, opaque)
+        writer.write(self._after_opaque)
+        header_bytes: i64 = len(writer) - _HEAD_BYTES
+        if header_bytes > MAX_HEADER_BYTES - 4:
+            raise LocalError(f"a header of {header_bytes} bytes is too long for a form")
+        frame_bytes = header_bytes + 4
+        writer[2] = _OCTETS[frame_bytes >> 8]
+        writer[3] = _OCTETS[frame_bytes & 0xFF]
+        writer[6] = _OCTETS[header_bytes >> 8]
+        writer[7] = _OCTETS[header_bytes & 0xFF]
+        return writer.getvalue()

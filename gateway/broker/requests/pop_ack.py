@@ -48,7 +48,7 @@ MAX_INVISIBLE_MS: Final = 259_200_000
 """Three days: upstream's timers reach no further (timerMaxDelaySec)."""
 MAX_BATCH: Final = 10_000
 """Entries of one BATCH_ACK_MESSAGE."""
-SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {}, {})
+SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {})
 
 Done = Callable[[bool], None]
 
@@ -410,7 +410,7 @@ def _answer(request: Request, stored: bool) -> None:
 
 def _succeed(request: Request) -> None:
     if request.command.serialize_type == SerializeType.JSON:
-        request.send_frame(SUCCESS_FORM.build(request.command))
+        request.send_frame(SUCCESS_FORM.end(SUCCESS_FORM.begin(), request.command.opaque))
     else:
         request.answer(ResponseCode.SUCCESS)
 

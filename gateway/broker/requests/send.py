@@ -37,6 +37,7 @@ from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
 from wire.answer_form import AnswerForm
 from wire.codes import RequestCode, ResponseCode
+from wire.digits import write_decimal
 from wire.headers.declare import read_header
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.headers.sent import SentHeader
@@ -45,10 +46,9 @@ from wire.message.inner_batch import INNER_BATCH, is_inner_batch
 from wire.message.light_queues import MAX_NAME_CHARACTERS, is_light_queue
 from wire.message.lite_topics import lite_queue
 from wire.message.message_id import (
-    OFFSET_MESSAGE_ID,
     build_offset_message_id,
     build_offset_message_ids,
-    host_text,
+    write_offset_message_id,
 )
 from wire.message.message_run import MessageRun
 from wire.message.properties import PropertyName, append_properties, build_properties, parse_properties
@@ -71,6 +71,8 @@ PACKED_V4_BYTES: Final = 8
 """An IPv4 address and a port; IPv6 takes 20."""
 BROKER_FLAGS: Final = SysFlag.HOSTS_MASK | SysFlag.TRANSACTION_MASK | INNER_BATCH
 """Bits of ``sysFlag`` that are the broker's to set."""
+MAX_IDS_IN_FORM: Final = 1_000
+"""Answers to larger batches are not made from a form: their headers are too long for one."""
 RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
 
 PLACING: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES})
@@ -181,13 +183,9 @@ class SendMessage:
             PropertyName.TRACE_ON: "true" if limits.trace_on else "false",
         }
         self._answer_form = AnswerForm(
-            ResponseCode.SUCCESS,
-            self._answer_ext,
-            {"msgId": OFFSET_MESSAGE_ID, "queueId": "%d", "queueOffset": "%d", "transactionId": "%s"},
+            ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset", "transactionId")
         )
-        self._batch_form = AnswerForm(
-            ResponseCode.SUCCESS, self._answer_ext, {"msgId": "%s", "queueId": "%d", "queueOffset": "%d"}
-        )
+        self._batch_form = AnswerForm(ResponseCode.SUCCESS, self._answer_ext, ("msgId", "queueId", "queueOffset"))
         self._added = {**self._answer_ext, PropertyName.CLUSTER: limits.cluster}
         self._added_raw = build_properties(self._added)
         self._added_text = self._added_raw.decode()
@@ -605,17 +603,12 @@ class SendMessage:
         """Tell the sender what became of its message."""
         command = request.command
         status = result.status
-        if (
-            status is _PUT_OK
-            and not command.serialize_type  # JSON
-            and result.topic != WHEEL_TIMER_TOPIC
-            and unique_key.encode().isalnum()  # quicker than the same of text, and ASCII is asked for as well
-        ):
-            if not request.answered:
-                host = host_text(result.message.store_host)
-                values = (host, result.commit_log_offset, queue_id, result.queue_offset, unique_key)
-                request.send_frame(self._answer_form.build(command, values))
-            return
+        if status is _PUT_OK and not command.serialize_type and result.topic != WHEEL_TIMER_TOPIC:  # JSON
+            key = unique_key.encode()
+            if key.isalnum():  # quicker than the same of text, and ASCII is asked for as well
+                if not request.answered:
+                    request.send_frame(self._filled(command.opaque, queue_id, key, result))
+                return
         code = ANSWER_OF[status]
         ext = dict(self._answer_ext)
         if not status.is_stored:
@@ -629,6 +622,19 @@ class SendMessage:
         if handle is not None:
             ext["recallHandle"] = handle
         request.send(command.response(code, None, ext))
+
+    def _filled(self, opaque: int, queue_id: int, key: bytes, result: PutResult) -> bytes:
+        form = self._answer_form
+        gaps = form.gaps
+        writer = form.begin()
+        write_offset_message_id(writer, result.message.store_host, result.commit_log_offset)
+        writer.write(gaps[0])
+        write_decimal(writer, queue_id)
+        writer.write(gaps[1])
+        write_decimal(writer, result.queue_offset)
+        writer.write(gaps[2])
+        writer.write(key)
+        return form.end(writer, opaque)
 
     def _answer_batch(
         self, request: Request, outcomes: Sequence[PutOutcome], queue_id: int, batch: OutgoingMessage
@@ -645,11 +651,19 @@ class SendMessage:
         message_ids = build_offset_message_ids(batch.store_host, places)
         queue_offset = outcomes[0].queue_offset
         is_one_record = is_inner_batch(batch.sys_flag)
-        if status is _PUT_OK and not is_one_record and not command.serialize_type:  # JSON
-            request.send_frame(self._batch_form.build(command, (message_ids, queue_id, queue_offset)))
+        is_plain = status is _PUT_OK and not is_one_record and not command.serialize_type  # JSON
+        if is_plain and len(places) <= MAX_IDS_IN_FORM:
+            form = self._batch_form
+            writer = form.begin()
+            writer.write(message_ids)
+            writer.write(form.gaps[0])
+            write_decimal(writer, queue_id)
+            writer.write(form.gaps[1])
+            write_decimal(writer, queue_offset)
+            request.send_frame(form.end(writer, command.opaque))
             return
         ext = dict(self._answer_ext)
-        ext["msgId"] = message_ids
+        ext["msgId"] = message_ids.decode()
         ext["queueId"] = str(queue_id)
         ext["queueOffset"] = str(queue_offset)
         if is_one_record:

@@ -37,7 +37,8 @@ def test_an_id_with_an_ipv6_address_is_longer() -> None:
 @QUICK
 @given(hosts, st.lists(st.integers(0, 2**63 - 1), max_size=5))
 def test_ids_of_a_batch_are_those_of_its_messages(host: bytes, offsets: list[int]) -> None:
-    assert build_offset_message_ids(host, offsets) == ",".join(build_offset_message_id(host, each) for each in offsets)
+    ids = ",".join(build_offset_message_id(host, each) for each in offsets)
+    assert build_offset_message_ids(host, offsets) == ids.encode()
 
 
 @QUICK

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.requests.send import MAX_IDS_IN_FORM
 from gateway.tests.broker.send_requests import BATCH, batch, refused, short
 from gateway.tests.broker.whole_broker import WholeBroker, pulling, sending
 from wire.codes import RequestCode, ResponseCode, SerializeType
@@ -95,6 +96,16 @@ def test_a_batch_is_answered_with_the_same_fields_in_both_forms(broker: WholeBro
         "queueId": "2",
         "queueOffset": "0",
     }
+
+
+@pytest.mark.parametrize("count", [MAX_IDS_IN_FORM, MAX_IDS_IN_FORM + 1])
+def test_a_batch_of_many_messages_is_answered_with_every_id(broker: WholeBroker, count: int) -> None:
+    answer = broker.ask(broker.connect(), BATCH, short(sending(batch=True)), batch(*[(b"", {})] * count))
+    first = broker.messages("orders")[0]
+    ids = answer.ext_fields["msgId"].split(",")
+    places = [parse_offset_message_id(text)[1] for text in ids]
+    assert ids[0] == first.offset_message_id
+    assert places == [first.commit_log_offset + number * first.total_size for number in range(count)]
 
 
 def test_a_one_way_batch_is_stored_and_not_answered(broker: WholeBroker) -> None:

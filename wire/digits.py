@@ -1,0 +1,33 @@
+"""Numbers written as ASCII digits: compiled, without an object for the number or for a digit."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+_INTERPRETED: Final = __file__.endswith(".py")
+"""Then one call that formats is quicker than a loop over the digits."""
+_HEX_DIGITS: Final = b"0123456789ABCDEF"
+
+
+def write_decimal(writer: BytesWriter, value: i64) -> None:
+    """Write a number as ``%d`` does."""
+    if _INTERPRETED or value < 0:
+        writer.write(b"%d" % value)
+        return
+    if value >= 10:
+        write_decimal(writer, value // 10)
+    writer.append(u8(48 + value % 10))
+
+
+def write_hex(writer: BytesWriter, value: i64) -> None:
+    """Write a number as ``%016X`` does: in 16 digits, with zeros before it."""
+    if _INTERPRETED or value < 0:
+        writer.write(b"%016X" % value)
+        return
+    shift: i64 = 60
+    while shift >= 0:
+        writer.append(_HEX_DIGITS[(value >> shift) & 15])
+        shift -= 4
