@@ -31,3 +31,14 @@ def write_hex(writer: BytesWriter, value: i64) -> None:
     while shift >= 0:
         writer.append(_HEX_DIGITS[(value >> shift) & 15])
         shift -= 4
+
+
+def decimal_digits(value: i64) -> int:
+    """How many characters ``write_decimal`` writes."""
+    if _INTERPRETED or value < 0:
+        return len(str(value))
+    count: i64 = 1
+    while value >= 10:
+        value //= 10
+        count += 1
+    return count

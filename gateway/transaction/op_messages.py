@@ -15,8 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from librt.strings import BytesWriter
+from mypy_extensions import i64
+
 from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.transaction.states import State
+from wire.digits import decimal_digits, write_decimal
 from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
@@ -36,11 +40,12 @@ LETTERS: Final = {
 }
 _STATES: Final = {letter: state for state, letter in LETTERS.items()}
 _MAX_DIGITS: Final = 19
+_SEPARATOR: Final = SEPARATOR.encode()
 
 
-def entry_bytes(half_offset: int) -> int:
+def entry_bytes(half_offset: i64) -> int:
     """How many bytes of an op body one half message takes."""
-    return len(str(half_offset)) + len(SEPARATOR)
+    return decimal_digits(half_offset) + len(SEPARATOR)
 
 
 def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) -> OutgoingMessage:
@@ -48,6 +53,10 @@ def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) 
 
     :param host: the broker's packed address.
     """
+    body = BytesWriter()
+    for offset, _ in settled:
+        write_decimal(body, offset)
+        body.write(_SEPARATOR)
     properties = {
         PropertyName.TAGS: OP_TAG,
         OUTCOMES: "".join([LETTERS[state] for _, state in settled]),
@@ -62,7 +71,7 @@ def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) 
         store_host=host,
         reconsume_times=0,
         prepared_transaction_offset=0,
-        body="".join([f"{offset}{SEPARATOR}" for offset, _ in settled]).encode(),
+        body=body.getvalue(),
         properties=build_properties(properties),
         property_map=properties,
     )

@@ -11,13 +11,27 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
+from librt.vecs import vec
+from mypy_extensions import i64, u8
+
 from gateway.transaction.states import OPEN_STATES, State
 
 PAGE_BITS: Final = 12
 PAGE: Final = 1 << PAGE_BITS
 _MASK: Final = PAGE - 1
 _STATES: Final = tuple(State)
+_ALL_NONE: Final = bytes(PAGE)
 _IS_OPEN: Final = tuple(state in OPEN_STATES for state in State)
+
+
+class _Page:
+    """The states of 4096 half messages, and how many of them are open."""
+
+    __slots__ = ("open", "states")
+
+    def __init__(self, states: bytes) -> None:
+        self.states = vec[u8](states)
+        self.open = 0
 
 
 class Outcomes:
@@ -26,64 +40,56 @@ class Outcomes:
     :param remembered: how many settled half messages are kept at most, in steps of 4096.
     """
 
-    __slots__ = ("_end", "_max_sealed", "_open_counts", "_pages", "_sealed")
+    __slots__ = ("_end", "_max_sealed", "_pages", "_sealed")
 
     def __init__(self, remembered: int) -> None:
         self._max_sealed = max(1, remembered // PAGE)
-        self._pages: dict[int, bytearray] = {}
-        self._open_counts: dict[int, int] = {}
+        self._pages: dict[int, _Page] = {}
         self._sealed: dict[int, bytes] = {}
         self._end = 0
 
-    def state(self, offset: int) -> State:
+    def state(self, offset: i64) -> State:
         """The state of a half message; NONE when it was never seen or is forgotten."""
         number = offset >> PAGE_BITS  # negative when there is no such half message
         page = self._pages.get(number)
         if page is not None:
-            return _STATES[page[offset & _MASK]]
+            return _STATES[page.states[offset & _MASK]]
         sealed = self._sealed.get(number)
         return State.NONE if sealed is None else _STATES[zlib.decompress(sealed)[offset & _MASK]]
 
-    def put(self, offset: int, state: State) -> None:
+    def put(self, offset: i64, state: State) -> None:
         """Change the state of a half message."""
         number = offset >> PAGE_BITS
-        page = self._pages.get(number)
-        if page is None:
-            page = self._unsealed(number)
-        index = offset & _MASK
-        was_open = _IS_OPEN[page[index]]
-        page[index] = state
+        page = self._pages.get(number) or self._unsealed(number)
+        states, index = page.states, offset & _MASK
+        was_open = _IS_OPEN[states[index]]
+        states[index] = state
         if offset >= self._end:
             self._end = offset + 1
         if _IS_OPEN[state] == was_open:
             return
-        count = self._open_counts[number] + (-1 if was_open else 1)
-        self._open_counts[number] = count
-        if count == 0 and self._end >> PAGE_BITS > number:
+        page.open += -1 if was_open else 1
+        if page.open == 0 and self._end >> PAGE_BITS > number:
             self._seal(number)
 
     def put_pending(self, offsets: Iterable[int]) -> None:
         """``put`` for many half messages that are pending and were not known before."""
-        number, page, added = -1, bytearray(), 0
+        number, page = -1, _Page(b"")
         for offset in offsets:
             if offset >> PAGE_BITS != number:
-                if added:
-                    self._open_counts[number] += added
-                number, added = offset >> PAGE_BITS, 0
+                number = offset >> PAGE_BITS
                 page = self._pages.get(number) or self._unsealed(number)
             index = offset & _MASK
-            if not _IS_OPEN[page[index]]:
-                page[index] = State.PENDING
-                added += 1
+            if not _IS_OPEN[page.states[index]]:
+                page.states[index] = State.PENDING
+                page.open += 1
             if offset >= self._end:
                 self._end = offset + 1
-        if added:
-            self._open_counts[number] += added
 
     def seal(self) -> None:
         """Compress every full page without open half messages; for after the start."""
         for number in sorted(self._pages):
-            if self._open_counts[number] == 0 and self._end >> PAGE_BITS > number:
+            if self._pages[number].open == 0 and self._end >> PAGE_BITS > number:
                 self._seal(number)
 
     @property
@@ -91,14 +97,12 @@ class Outcomes:
         """Nothing was put at this offset or behind it."""
         return self._end
 
-    def _unsealed(self, number: int) -> bytearray:
+    def _unsealed(self, number: int) -> _Page:
         sealed = self._sealed.pop(number, None)
-        page = self._pages[number] = bytearray(PAGE) if sealed is None else bytearray(zlib.decompress(sealed))
-        self._open_counts[number] = 0
+        page = self._pages[number] = _Page(_ALL_NONE if sealed is None else zlib.decompress(sealed))
         return page
 
     def _seal(self, number: int) -> None:
-        self._sealed[number] = zlib.compress(self._pages.pop(number), 1)
-        del self._open_counts[number]
+        self._sealed[number] = zlib.compress(self._pages.pop(number).states, 1)
         if len(self._sealed) > self._max_sealed:
             del self._sealed[next(iter(self._sealed))]

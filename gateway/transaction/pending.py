@@ -7,16 +7,17 @@ is the oldest open half message; it moves up.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator
 from typing import Final
+
+from librt.vecs import vec
+from mypy_extensions import i32, i64
 
 PAGE_BITS: Final = 7
 PAGE: Final = 1 << PAGE_BITS
 """Small, so that a half message that stays alone in its page for days takes 5 KiB and no more."""
 _MASK: Final = PAGE - 1
-_ZEROS_8: Final = bytes(8 * PAGE)
-_ZEROS_4: Final = bytes(4 * PAGE)
+_ZEROS: Final = bytes(PAGE)
 
 
 class _Page:
@@ -25,13 +26,13 @@ class _Page:
     __slots__ = ("checks", "due_at_ms", "group", "log_offset", "open", "size", "stored_at_ms", "topic")
 
     def __init__(self) -> None:
-        self.log_offset = array("q", _ZEROS_8)
-        self.stored_at_ms = array("q", _ZEROS_8)
-        self.due_at_ms = array("q", _ZEROS_8)
-        self.size = array("i", _ZEROS_4)
-        self.group = array("i", _ZEROS_4)
-        self.checks = array("i", _ZEROS_4)
-        self.topic = array("i", _ZEROS_4)
+        self.log_offset = vec[i64](_ZEROS)
+        self.stored_at_ms = vec[i64](_ZEROS)
+        self.due_at_ms = vec[i64](_ZEROS)
+        self.size = vec[i32](_ZEROS)
+        self.group = vec[i32](_ZEROS)
+        self.checks = vec[i32](_ZEROS)
+        self.topic = vec[i32](_ZEROS)
         self.open = 0
 
 
@@ -69,7 +70,7 @@ class Pending:
         return _behind(sorted(page for page in self._pages.items() if page[0] >= first >> PAGE_BITS), first)
 
     def add(
-        self, offset: int, log_offset: int, size: int, stored_at_ms: int, due_at_ms: int, group: int, topic: int = 0
+        self, offset: i64, log_offset: i64, size: i32, stored_at_ms: i64, due_at_ms: i64, group: i32, topic: i32 = 0
     ) -> None:
         """A half message that is open from now on.
 
@@ -92,7 +93,7 @@ class Pending:
         if offset >= self.end:
             self.end = offset + 1
 
-    def _new_page(self, number: int) -> _Page:
+    def _new_page(self, number: i64) -> _Page:
         page = self._pages[number] = _Page()
         return page
 
@@ -103,7 +104,7 @@ class Pending:
         if self.count == 0:
             self.base = self.end
 
-    def remove(self, offset: int) -> tuple[int, int, int]:
+    def remove(self, offset: i64) -> tuple[i64, i32, i32]:
         """The half message is settled; when it was stored, the numbers of its group and its topic."""
         number = offset >> PAGE_BITS
         page = self._pages[number]

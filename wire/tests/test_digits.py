@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from wire.digits import write_decimal, write_hex
+from wire.digits import decimal_digits, write_decimal, write_hex
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1) | st.integers(-1_000, 1_000)
 
@@ -24,6 +24,7 @@ def test_digits_are_those_that_formatting_writes(number: int) -> None:
     write_hex(hexadecimal, number)
 
     assert decimal.getvalue() == b"%d" % number
+    assert len(decimal) == decimal_digits(number)
     assert hexadecimal.getvalue() == b"%016X" % number
 
 

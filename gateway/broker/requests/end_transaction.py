@@ -9,6 +9,7 @@ Clients send outcomes one-way; the answers are for tools and tests.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.clock import Milliseconds
@@ -69,7 +70,7 @@ class EndTransaction:
         if header.from_transaction_check:
             self._transactions.checked(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
-        answer = None if request.answered else lambda reply: _answer(request, reply)
+        answer = None if request.answered else partial(_answer, request)
         if kind == SysFlag.TRANSACTION_COMMIT:
             self._transactions.commit(half, source, answer)
         else:
@@ -107,7 +108,7 @@ class EndTransaction:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"there is no message at commit log offset {commit_log_offset}"
             )
-        self._transactions.resume(message, lambda reply: _answer(request, reply))
+        self._transactions.resume(message, partial(_answer, request))
 
     def _checked_half(self, header: EndedHeader, request: Request) -> StoredMessage:
         """The half message an outcome is for; a refusal is logged."""
