@@ -1,4 +1,7 @@
-"""Numbers written as ASCII digits: compiled, without an object for the number or for a digit."""
+"""Numbers written as ASCII digits: compiled, without an object for the number or for a digit.
+
+Interpreted, one call that formats is quicker than a loop over the digits.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ from typing import Final
 from librt.strings import BytesWriter
 from mypy_extensions import i64, u8
 
-_INTERPRETED: Final = __file__.endswith(".py")
-"""Then one call that formats is quicker than a loop over the digits."""
+from wire.compiled import IS_COMPILED
+
 _HEX_DIGITS: Final = b"0123456789ABCDEF"
 
 
 def write_decimal(writer: BytesWriter, value: i64) -> None:
     """Write a number as ``%d`` does."""
-    if _INTERPRETED or value < 0:
+    if not IS_COMPILED or value < 0:
         writer.write(b"%d" % value)
         return
     if value >= 10:
@@ -24,7 +27,7 @@ def write_decimal(writer: BytesWriter, value: i64) -> None:
 
 def write_hex(writer: BytesWriter, value: i64) -> None:
     """Write a number as ``%016X`` does: in 16 digits, with zeros before it."""
-    if _INTERPRETED or value < 0:
+    if not IS_COMPILED or value < 0:
         writer.write(b"%016X" % value)
         return
     shift: i64 = 60
@@ -35,7 +38,7 @@ def write_hex(writer: BytesWriter, value: i64) -> None:
 
 def decimal_digits(value: i64) -> int:
     """How many characters ``write_decimal`` writes."""
-    if _INTERPRETED or value < 0:
+    if not IS_COMPILED or value < 0:
         return len(str(value))
     count: i64 = 1
     while value >= 10:

@@ -2,7 +2,7 @@
 
 A producer's requests differ in a queue, a time, a key and the opaque, of some 350 bytes. What is between these *spots*
 is compared, eight bytes at a time; what a spot holds, a number or a word, is read. Compiled, this takes a tenth of the
-time of a JSON parser; interpreted, it takes longer than one: see ``IS_COMPILED``.
+time of a JSON parser; interpreted, it takes longer than one: whoever uses it asks ``IS_COMPILED``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from librt.strings import read_i64_le
 from librt.vecs import append, vec
 from mypy_extensions import i64
 
-IS_COMPILED: Final = not __file__.endswith(".py")
 MAX_WORD: Final = 255
 """Characters of a word in a spot."""
 

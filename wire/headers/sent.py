@@ -8,7 +8,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from wire.command import RemotingCommand
-from wire.header_form import IS_COMPILED, HeaderForm, Spot
+from wire.compiled import IS_COMPILED
+from wire.header_form import HeaderForm, Spot
 from wire.headers.known_forms import OTHER_NUMBER, OTHER_WORD, FormReader, KnownForm
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
 from wire.message.properties import PropertyName

@@ -1,0 +1,7 @@
+"""Whether this package runs compiled: what is quicker then may be slower interpreted."""
+
+from __future__ import annotations
+
+from typing import Final
+
+IS_COMPILED: Final = not __file__.endswith(".py")
