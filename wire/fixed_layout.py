@@ -77,11 +77,6 @@ class FixedLayout:
         member: Any = self._declared.subcons[self.names.index(field)]
         return struct.Struct(">" + _format_of(self.name, member.subcon))
 
-    def part(self, first: str, last: str) -> struct.Struct:
-        """The packer of neighbouring fields, from one to another, both included."""
-        members: list[Any] = list(self._declared.subcons)[self.names.index(first) : self.names.index(last) + 1]
-        return struct.Struct(">" + "".join([_format_of(self.name, member.subcon) for member in members]))
-
     def repeated(self, count: int) -> struct.Struct:
         """Reads and writes ``count`` of them one behind the other, as one row of values."""
         return struct.Struct(">" + self._struct.format.removeprefix(">") * count)

@@ -26,9 +26,9 @@ PORT_AND_OFFSET = FixedLayout("offset message id", Struct("port" / Int32sb, "com
 UNIQUE_KEY_HEAD = FixedLayout("unique key head", Struct("process_id" / Int16ub, "instance_hash" / Int32sb))
 UNIQUE_KEY_TAIL = FixedLayout("unique key tail", Struct("elapsed_ms" / Int32sb, "counter" / Int16ub))
 
-HOST_V4_BYTES = 8
+HOST_V4_BYTES: Final = 8
 """A packed host is its address (4 bytes) and its port (int32)."""
-HOST_V6_BYTES = 20
+HOST_V6_BYTES: Final = 20
 OFFSET_ID_V4_CHARS = 32
 OFFSET_ID_V6_CHARS = 56
 

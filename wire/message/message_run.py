@@ -8,12 +8,15 @@ Upstream: ``MessageExtEncoder.encode`` for batches.
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from librt.strings import BytesWriter, write_i16_be
+from mypy_extensions import i32, i64
+
 from wire.errors import LocalError
+from wire.layout_writers import write_record_head
 from wire.message.batch import split_batch
 from wire.message.flags import SysFlag
 from wire.message.properties import parse_properties
@@ -21,13 +24,9 @@ from wire.message.property_form import PropertyForm
 from wire.message.record import OutgoingMessage, address_flags, topic_field
 from wire.message.record_layout import HEADS
 
-# A head in three: what is of the message, what all messages of the row share, and the length of the body.
-_OWN_PARTS: Final = {flags: head.part("total_size", "commit_log_offset") for flags, head in HEADS.items()}
-_SHARED_PARTS: Final = {flags: head.part("sys_flag", "prepared_transaction_offset") for flags, head in HEADS.items()}
 _NO_ADDRESS_FLAGS: Final = ~SysFlag.HOSTS_MASK
-_BODY_BYTES: Final = HEADS[0].packer("body_bytes")
-_PROPERTIES_BYTES: Final = struct.Struct(">h")
-_TOPIC_TAIL_BYTES: Final = _PROPERTIES_BYTES.size
+_TOPIC_TAIL_BYTES: Final = 2
+"""The length of the properties."""
 
 
 class MessageRun:
@@ -96,46 +95,57 @@ class MessageRun:
 
         :raises LocalError: a number is out of its field's range.
         """
+        out = BytesWriter()
+        try:
+            self._write(out, queue_offset, commit_log_offset, stored_at_ms)
+        except ValueError as error:
+            raise LocalError(f"{self!r} does not fit records: {error}") from error
+        return out.getvalue()
+
+    def _write(self, out: BytesWriter, first_queue_offset: i64, first_log_offset: i64, stored_at_ms: i64) -> None:
+        """Write the records.
+
+        :raises ValueError: a number is out of its field's range.
+        """
         batch = self.batch
         flags = address_flags(batch)
         magic, topic = topic_field(batch.topic)
-        queue_id = batch.queue_id
+        born_host, store_host = batch.born_host, batch.store_host
+        # As numbers once and not for each message.
+        row_magic: i32 = magic
+        queue_id: i32 = batch.queue_id
+        sys_flag: i32 = batch.sys_flag & _NO_ADDRESS_FLAGS | flags
+        born_at_ms: i64 = batch.born_at_ms
+        reconsume_times: i32 = batch.reconsume_times
+        prepared_transaction_offset: i64 = batch.prepared_transaction_offset
+        queue_offset, commit_log_offset = first_queue_offset, first_log_offset
         sizes, checksums = self.sizes, self._checksums
-        pack = _OWN_PARTS[flags].pack
-        pieces: list[bytes] = []
-        tail = shared_head = b""
-        last_body_bytes = last_properties_bytes = -1
-        try:
-            shared = _SHARED_PARTS[flags].pack(
-                batch.sys_flag & _NO_ADDRESS_FLAGS | flags,
-                batch.born_at_ms,
-                batch.born_host,
+        for number, (flag, body, raw) in enumerate(self._parts):  # by number: compiled, zip() makes a tuple each
+            size = sizes[number]
+            write_record_head(
+                out,
+                size,
+                row_magic,
+                checksums[number],
+                queue_id,
+                flag,
+                queue_offset,
+                commit_log_offset,
+                sys_flag,
+                born_at_ms,
+                born_host,
                 stored_at_ms,
-                batch.store_host,
-                batch.reconsume_times,
-                batch.prepared_transaction_offset,
+                store_host,
+                reconsume_times,
+                prepared_transaction_offset,
+                len(body),
             )
-            for number, (flag, body, raw) in enumerate(self._parts):  # by number: compiled, zip() makes a tuple each
-                size = sizes[number]
-                body_bytes = len(body)
-                if body_bytes != last_body_bytes:
-                    shared_head = shared + _BODY_BYTES.pack(body_bytes)
-                    last_body_bytes = body_bytes
-                properties_bytes = len(raw)
-                if properties_bytes != last_properties_bytes:
-                    tail = topic + _PROPERTIES_BYTES.pack(properties_bytes)
-                    last_properties_bytes = properties_bytes
-                head = pack(size, magic, checksums[number], queue_id, flag, queue_offset, commit_log_offset)
-                pieces.append(head)
-                pieces.append(shared_head)
-                pieces.append(body)
-                pieces.append(tail)
-                pieces.append(raw)
-                queue_offset += 1
-                commit_log_offset += size
-        except struct.error as error:
-            raise LocalError(f"{self!r} does not fit records: {error}") from error
-        return b"".join(pieces)
+            out.write(body)
+            out.write(topic)
+            write_i16_be(out, len(raw))
+            out.write(raw)
+            queue_offset += 1
+            commit_log_offset += size
 
     def message(self, number: int) -> OutgoingMessage:
         """One of the messages, as it would be sent alone."""

@@ -1,8 +1,9 @@
 """The stored message: a record of the commit log, and the wire form of pull, pop and query results.
 
-The layout is declared in ``record_layout.py``; here are the two types of a message, the quick writer (one
-head pack, one join, one checksum) and the quick reader. Writing follows upstream's ``MessageExtEncoder``,
-reading its ``MessageDecoder`` except that parts which do not add up are refused (``record_check.py``).
+The layout is declared in ``record_layout.py``; here are the two types of a message, the quick writer (behind what is
+written already, with the functions made of the declaration) and the quick reader. Writing follows upstream's
+``MessageExtEncoder``, reading its ``MessageDecoder`` except that parts which do not add up are refused
+(``record_check.py``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,10 @@ import struct
 import zlib
 from typing import Final, TypeAlias
 
+from librt.strings import BytesWriter, write_i16_be
+
 from wire.errors import LocalError, RecordError
+from wire.layout_writers import write_record_head
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, HOST_V6_BYTES, build_offset_message_id
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, parse_properties
@@ -36,6 +40,7 @@ __all__ = [
     "BLANK",
     "END_OF_FILE_BYTES",
     "HEADS",
+    "LARGE_BODY_BYTES",
     "MAGIC_BLANK",
     "MAGIC_V1",
     "MAGIC_V2",
@@ -52,24 +57,25 @@ __all__ = [
     "head_layout",
     "parse_record",
     "parse_records",
+    "record_parts",
     "record_size",
     "reposition",
     "restated",
     "topic_field",
+    "write_record",
 ]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
 _crc32: Final = zlib.crc32
-_properties_bytes: Final = struct.Struct(">h")
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
-_PACK_BY_HOSTS: Final = {
-    (HOST_V6_BYTES if flags & SysFlag.BORN_HOST_V6 else HOST_V4_BYTES) * 32
-    + (HOST_V6_BYTES if flags & SysFlag.STORE_HOST_V6 else HOST_V4_BYTES): (head.pack, head.size, flags)
-    for flags, head in HEADS.items()
-}
+_HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES
+"""A head without its hosts."""
+_HOST_BYTES: Final = (HOST_V4_BYTES, HOST_V6_BYTES)
 _NO_HOST_FLAGS: Final = ~SysFlag.HOSTS_MASK
 
+LARGE_BODY_BYTES: Final = 16 * 1024
+"""From here on a body is not copied without need: that takes longer than another buffer does."""
 MAX_CACHED_TOPICS = 4096
 """Topics whose encoded field is remembered; the cache is emptied when it is full."""
 _topic_fields: Final[dict[str, tuple[int, bytes]]] = {}
@@ -264,25 +270,20 @@ def _topic_field(topic: str) -> tuple[int, bytes]:
     return field
 
 
-def _refusal(message: OutgoingMessage, error: struct.error) -> LocalError:
-    if len(message.properties) > MAX_PROPERTIES_BYTES:
-        return LocalError(f"properties take {len(message.properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
-    return LocalError(f"{message!r} does not fit a record: {error}")
-
-
-def _hosts_refusal(message: OutgoingMessage) -> LocalError:
-    return LocalError(f"hosts take {len(message.born_host)} and {len(message.store_host)} bytes, not 8 or 20 each")
-
-
 def address_flags(message: OutgoingMessage) -> int:
     """The address bits of its record, which say what head it has (``HEADS``).
 
     :raises LocalError: a host that is neither 8 nor 20 bytes.
     """
-    hosts = _PACK_BY_HOSTS.get(len(message.born_host) * 32 + len(message.store_host))
-    if hosts is None:
-        raise _hosts_refusal(message)
-    return hosts[2]
+    born_bytes, store_bytes = len(message.born_host), len(message.store_host)
+    flags = 0
+    if born_bytes != HOST_V4_BYTES:
+        flags = SysFlag.BORN_HOST_V6
+    if store_bytes != HOST_V4_BYTES:
+        flags |= SysFlag.STORE_HOST_V6
+    if flags and not (born_bytes in _HOST_BYTES and store_bytes in _HOST_BYTES):
+        raise LocalError(f"hosts take {born_bytes} and {store_bytes} bytes, not 8 or 20 each")
+    return flags
 
 
 def record_size(message: OutgoingMessage) -> int:
@@ -290,40 +291,81 @@ def record_size(message: OutgoingMessage) -> int:
 
     :raises LocalError: topic over 255 bytes, or a host that is neither 8 nor 20 bytes.
     """
-    hosts = _PACK_BY_HOSTS.get(len(message.born_host) * 32 + len(message.store_host))
-    if hosts is None:
-        raise _hosts_refusal(message)
+    head = HEADS[address_flags(message)]
     _, topic = topic_field(message.topic)
-    return hosts[1] + len(message.body) + len(topic) + 2 + len(message.properties)
+    return head.size + len(message.body) + len(topic) + 2 + len(message.properties)
+
+
+def write_record(
+    out: BytesWriter, message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int
+) -> int:
+    """Write the record of a message at its place, body checksum and sizes included; the bytes it takes.
+
+    :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
+        or a number out of its field's range; nothing is written.
+    """
+    magic, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
+    size = _write_head(out, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
+    out.write(message.body)
+    _write_tail(out, topic, message.properties)
+    return size
+
+
+def record_parts(
+    message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int
+) -> tuple[bytes, bytes, bytes]:
+    """The same record as head, body and the rest, for a body that is too large to be copied.
+
+    :raises LocalError: as ``write_record``.
+    """
+    magic, topic = topic_field(message.topic)
+    head, tail = BytesWriter(), BytesWriter()
+    _write_head(head, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
+    _write_tail(tail, topic, message.properties)
+    return head.getvalue(), message.body, tail.getvalue()
 
 
 def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset: int, stored_at_ms: int) -> bytes:
-    """The record of a message at its place; body checksum and sizes included.
+    """The same record alone.
 
-    :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
-        or a number out of its field's range.
+    :raises LocalError: as ``write_record``.
     """
+    if len(message.body) >= LARGE_BODY_BYTES:
+        return b"".join(record_parts(message, queue_offset, commit_log_offset, stored_at_ms))
+    out = BytesWriter()
+    write_record(out, message, queue_offset, commit_log_offset, stored_at_ms)
+    return out.getvalue()
+
+
+def _write_head(
+    out: BytesWriter,
+    message: OutgoingMessage,
+    magic: int,
+    topic_bytes: int,
+    queue_offset: int,
+    commit_log_offset: int,
+    stored_at_ms: int,
+) -> int:
+    """Write what stands before the body, or nothing; the bytes of the whole record."""
+    flags = address_flags(message)
     body = message.body
-    properties = message.properties
-    born_host = message.born_host
-    store_host = message.store_host
-    hosts = _PACK_BY_HOSTS.get(len(born_host) * 32 + len(store_host))
-    if hosts is None:
-        raise _hosts_refusal(message)
-    pack, head_bytes, host_flags = hosts
-    magic, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
-    body_bytes = len(body)
-    properties_bytes = len(properties)
+    born_host, store_host = message.born_host, message.store_host
+    body_bytes, properties_bytes = len(body), len(message.properties)
+    if properties_bytes > MAX_PROPERTIES_BYTES:
+        raise LocalError(f"properties take {properties_bytes} bytes, the limit is {MAX_PROPERTIES_BYTES}")
+    size = _HOSTLESS_BYTES + len(born_host) + len(store_host) + body_bytes + topic_bytes + 2 + properties_bytes
+    start = len(out)
     try:
-        head = pack(
-            head_bytes + body_bytes + len(topic) + 2 + properties_bytes,
+        write_record_head(
+            out,
+            size,
             magic,
             _crc32(body) & 0x7FFFFFFF,
             message.queue_id,
             message.flag,
             queue_offset,
             commit_log_offset,
-            message.sys_flag & _NO_HOST_FLAGS | host_flags,
+            message.sys_flag & _NO_HOST_FLAGS | flags,
             message.born_at_ms,
             born_host,
             stored_at_ms,
@@ -332,9 +374,17 @@ def build_record(message: OutgoingMessage, queue_offset: int, commit_log_offset:
             message.prepared_transaction_offset,
             body_bytes,
         )
-        return b"".join((head, body, topic, _properties_bytes.pack(properties_bytes), properties))
-    except struct.error as error:
-        raise _refusal(message, error) from error
+    except ValueError as error:
+        out.truncate(start)
+        raise LocalError(f"{message!r} does not fit a record: {error}") from error
+    return size
+
+
+def _write_tail(out: BytesWriter, topic: bytes, properties: bytes) -> None:
+    """Write what stands behind the body."""
+    out.write(topic)
+    write_i16_be(out, len(properties))
+    out.write(properties)
 
 
 def build_blank(remaining: int) -> bytes:

@@ -87,11 +87,3 @@ def test_some_fields_are_picked_out_and_the_others_passed_over() -> None:
     assert layout.picker(("b", "d")).unpack_from(raw) == (-2, 4)
     assert layout.picker(("a",)).unpack(raw) == (1,)
     assert layout.picker(("a", "b")).size == layout.size
-
-
-def test_neighbouring_fields_are_packed_alone() -> None:
-    layout = FixedLayout("sample", Struct("a" / Int16sb, "b" / Int32sb, "c" / Bytes(3), "d" / Int8ub))
-    raw = layout.pack(1, -2, b"xyz", 4)
-    assert layout.part("b", "c").pack(-2, b"xyz") == raw[2:9]
-    assert layout.part("a", "d").pack(1, -2, b"xyz", 4) == raw
-    assert layout.part("d", "d").size == 1

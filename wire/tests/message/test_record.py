@@ -6,12 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
 from wire.errors import LocalError, RecordError
 from wire.message.flags import SysFlag
 from wire.message.properties import build_properties
 from wire.message.record import (
     HEADS,
+    LARGE_BODY_BYTES,
     MAGIC_BLANK,
     MAGIC_V1,
     MAGIC_V2,
@@ -23,9 +25,11 @@ from wire.message.record import (
     check_record,
     parse_record,
     parse_records,
+    record_parts,
     record_size,
     reposition,
     restated,
+    write_record,
 )
 from wire.message.record_layout import record_declaration
 from wire.tests.message.samples import BROKER, CLIENT, CLIENT_V6, VECTOR, message, patched, record
@@ -196,12 +200,39 @@ def test_what_is_no_record_or_no_place_is_not_repositioned() -> None:
         ({"born_host": bytes(4)}, "hosts take 4 and 8 bytes"),
         ({"store_host": bytes(16)}, "hosts take 8 and 16 bytes"),
         ({"queue_id": 2**31}, "does not fit a record"),
+        ({"flag": -(2**31) - 1}, "does not fit a record"),
+        ({"sys_flag": 2**31}, "does not fit a record"),
+        ({"reconsume_times": 2**70}, "does not fit a record"),
         ({"born_at_ms": 2**63}, "does not fit a record"),
+        ({"prepared_transaction_offset": -(2**63) - 1}, "does not fit a record"),
     ],
 )
-def test_what_a_record_cannot_hold_is_not_built(changes: dict[str, Any], reason: str) -> None:
+@pytest.mark.parametrize("body", [b"Hello", bytes(LARGE_BODY_BYTES)])
+def test_what_a_record_cannot_hold_is_not_written(changes: dict[str, Any], reason: str, body: bytes) -> None:
+    outgoing = message(body=body, **changes)
+    out = BytesWriter()
+    out.write(b"before")
     with pytest.raises(LocalError, match=reason):
-        record(**changes)
+        write_record(out, outgoing, 5, 1234, 1)
+    assert out.getvalue() == b"before"
+    with pytest.raises(LocalError, match=reason):
+        record_parts(outgoing, 5, 1234, 1)
+    with pytest.raises(LocalError, match=reason):
+        build_record(outgoing, 5, 1234, 1)
+
+
+def test_offsets_beyond_their_fields_are_not_written() -> None:
+    for place in ((2**63, 0, 0), (0, 2**63, 0), (0, 0, 2**63)):
+        with pytest.raises(LocalError, match="does not fit a record"):
+            build_record(message(), *place)
+
+
+@pytest.mark.parametrize("body_bytes", [0, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, LARGE_BODY_BYTES + 1])
+def test_records_are_the_same_however_they_are_written(body_bytes: int) -> None:
+    outgoing = message(body=b"x" * body_bytes, topic="t" * 200)
+    out = BytesWriter()
+    assert write_record(out, outgoing, 7, 8, 9) == record_size(outgoing) == len(out)
+    assert build_record(outgoing, 7, 8, 9) == b"".join(record_parts(outgoing, 7, 8, 9)) == out.getvalue()
 
 
 @pytest.mark.parametrize("changes", [{"topic": "t" * 256}, {"born_host": bytes(4)}])
