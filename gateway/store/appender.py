@@ -17,13 +17,14 @@ from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
 from gateway.store.light_queues import LightQueues
+from gateway.store.log_batch import LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
 from wire.message.message_run import MessageRun
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
-from wire.message.record import OutgoingMessage, build_record
+from wire.message.record import LARGE_BODY_BYTES, OutgoingMessage, build_record, record_parts, write_record
 
 OnStored: TypeAlias = Callable[[PutResult], None]
 OnAllStored: TypeAlias = Callable[[list[PutResult]], None]
@@ -101,22 +102,12 @@ class Appender:
         else:
             stored_at_ms = self.last_stored_ms  # see _now_ms
         try:
-            record = build_record(message, queue_offset, position, stored_at_ms)
+            size = self._write(batch, message, queue_offset, stored_at_ms)
         except LocalError:
             on_stored(PutResult(_illegal(message), message))
             return
-        size = len(record)
-        if size > self.max_append_bytes:
-            on_stored(PutResult(PutStatus.MESSAGE_ILLEGAL, message))
-            return
-        if size > commit_log.room:
-            commit_log.roll(batch)
-            position = commit_log.position
-            record = build_record(message, queue_offset, position, stored_at_ms)
-        elif not batch.writes:
-            commit_log.begin_write(batch)
+        position = commit_log.position  # another one when the log rolled
         result = PutResult(_PUT_OK, message, queue, queue_offset, position, size, stored_at_ms)
-        batch.buffers.append(record)
         batch.end = commit_log.position = position + size
         commit_log.room -= size
         if queue is not None:
@@ -126,6 +117,44 @@ class Appender:
         if wait_for is _WRITE:
             batch.has_hasty = True
         group.wake()
+
+    def _write(self, batch: LogBatch, message: OutgoingMessage, queue_offset: int, stored_at_ms: int) -> int:
+        """Write a record at the log's place, or in its next file when it does not fit into this one; its bytes.
+
+        :raises LocalError: there is no such record, or it is larger than one may be; nothing was written.
+        """
+        if len(message.body) >= LARGE_BODY_BYTES:
+            return self._write_large(batch, message, queue_offset, stored_at_ms)
+        commit_log, out = self._log, batch.out
+        start = len(out)
+        size = write_record(out, message, queue_offset, commit_log.position, stored_at_ms)
+        if size <= commit_log.room and size <= self.max_append_bytes:
+            if not batch.writes:
+                commit_log.begin_write(batch)
+            return size
+        out.truncate(start)
+        self._refuse_oversize(size)
+        commit_log.roll(batch)
+        return write_record(batch.out, message, queue_offset, commit_log.position, stored_at_ms)
+
+    def _write_large(self, batch: LogBatch, message: OutgoingMessage, queue_offset: int, stored_at_ms: int) -> int:
+        """As ``_write``, without a copy of the body."""
+        commit_log = self._log
+        parts = record_parts(message, queue_offset, commit_log.position, stored_at_ms)
+        size = sum(map(len, parts))
+        self._refuse_oversize(size)
+        if size > commit_log.room:
+            commit_log.roll(batch)
+            parts = record_parts(message, queue_offset, commit_log.position, stored_at_ms)
+        elif not batch.writes:
+            commit_log.begin_write(batch)
+        for part in parts:
+            batch.add(part)
+        return size
+
+    def _refuse_oversize(self, size: int) -> None:
+        if size > self.max_append_bytes:
+            raise LocalError(f"a record takes {size} bytes, the limit is {self.max_append_bytes}")
 
     def append_or_dispatch(
         self, message: OutgoingMessage, on_stored: OnStored, wait_for: WaitFor = WaitFor.DISK
@@ -154,7 +183,8 @@ class Appender:
             assert not isinstance(packed, PutStatus), "the same messages were fine a moment ago"
         elif not batch.writes:
             commit_log.begin_write(batch)
-        batch.buffers += packed.records
+        for record in packed.records:
+            batch.add(record)
         batch.end = commit_log.position = commit_log.position + packed.size
         commit_log.room -= packed.size
         for queue, next_offset in packed.next_offsets.items():
@@ -192,7 +222,7 @@ class Appender:
         elif not batch.writes:
             commit_log.begin_write(batch)
         outcome = PutRun(_PUT_OK, run, queue, queue_offset, commit_log.position, stored_at_ms)
-        batch.buffers.append(records)
+        batch.add(records)
         batch.end = commit_log.position = commit_log.position + run.size
         commit_log.room -= run.size
         queue.next_offset = queue_offset + run.count

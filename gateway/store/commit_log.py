@@ -102,7 +102,7 @@ class CommitLog:
         return LogBatch(self.position)
 
     def begin_write(self, batch: LogBatch) -> None:
-        """Direct the batch's next buffers to the file of the current place."""
+        """Direct what the batch has not sealed to the file of the current place."""
         file = self.files.at(self.position)
         batch.buffers = []
         batch.writes.append((file, self.position - file.start_offset, batch.buffers))
@@ -113,8 +113,9 @@ class CommitLog:
         if remaining < self.files.file_size:
             if not batch.writes:
                 self.begin_write(batch)
-            batch.buffers.append(build_blank(remaining))
+            batch.add(build_blank(remaining))
             self.move_to(self.position + remaining)
+        batch.seal()
         self.begin_write(batch)
 
     def write(self, batch: LogBatch) -> None:
@@ -123,6 +124,7 @@ class CommitLog:
         :raises DiskFull: no space; nothing of the batch is left in the log.
         :raises WriteFailed: anything else; the batch may or may not be in the log.
         """
+        batch.seal()
         try:
             for file, position, buffers in batch.writes:
                 file.write(position, buffers)

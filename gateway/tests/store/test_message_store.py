@@ -17,6 +17,7 @@ from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,
+    HOST,
     LOG_FILE_BYTES,
     SMALL,
     START_MS,
@@ -34,7 +35,7 @@ from gateway.tests.store.small_store import (
     small_store,
 )
 from wire.disk.consume_queue import parse_units
-from wire.message.record import OutgoingMessage
+from wire.message.record import LARGE_BODY_BYTES, OutgoingMessage, build_record
 
 FOUR_DAYS_MS = 4 * 86_400_000
 
@@ -155,6 +156,58 @@ def test_a_record_may_fill_a_file_up_to_its_filler(tmp_path: Path) -> None:
     assert (result.status, result.commit_log_offset) == (PutStatus.PUT_OK, LOG_FILE_BYTES)
     assert put(store, b"next").commit_log_offset == 2 * LOG_FILE_BYTES
     assert [len(body) for body in bodies(opened(killed(tmp_path), settings))] == [0, largest, 4]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_bodies_of_any_size_lie_as_they_came(tmp_path: Path, together: bool) -> None:
+    """In one batch over several files: small ones in one buffer, large ones between them each in its own."""
+    file_bytes = 4 * LARGE_BODY_BYTES
+    settings = replace(SMALL, mapped_file_size_commit_log=file_bytes, max_message_size=file_bytes)
+    executor = Executor()
+    store = opened(tmp_path, settings, soon=executor.soon)
+    sizes = [10, LARGE_BODY_BYTES, LARGE_BODY_BYTES, 20, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, 5, file_bytes - 200, 6]
+    outgoing = [message(bytes([number]) * size) for number, size in enumerate(sizes)]
+    results: list[PutResult] = []
+    for start in range(0, len(outgoing), 3):
+        some = outgoing[start : start + 3]
+        if together and len(some[1].body) < file_bytes // 2:
+            store.append_all(some, results.extend)
+        else:
+            for one in some:
+                store.append(one, results.append)
+    assert results == []
+    executor.run()
+    log = b"".join(file.read_bytes() for file in sorted((tmp_path / "commitlog").iterdir()))
+    for one, result in zip(outgoing, results, strict=True):
+        place = result.commit_log_offset
+        record = build_record(one, result.queue_offset, place, result.stored_at_ms)
+        assert log[place : place + result.size] == record
+    assert results[-1].commit_log_offset >= 2 * file_bytes
+    assert [len(body) for body in bodies(opened(killed(tmp_path), settings))] == sizes
+
+
+@pytest.mark.parametrize("body_bytes", [0, LARGE_BODY_BYTES])
+def test_a_refused_message_leaves_nothing_between_the_others(tmp_path: Path, body_bytes: int) -> None:
+    settings = replace(SMALL, mapped_file_size_commit_log=4 * LARGE_BODY_BYTES, max_message_size=2 * LARGE_BODY_BYTES)
+    executor = Executor()
+    store = opened(tmp_path, settings, soon=executor.soon)
+    results: list[PutResult] = []
+    store.append(message(b"one"), results.append)
+    body = bytes(body_bytes)
+    for refused in (
+        OutgoingMessage("T", 0, 1 << 31, 0, START_MS, HOST, HOST, 0, 0, body),
+        OutgoingMessage("T", 0, 0, 0, 1 << 63, HOST, HOST, 0, 0, body),
+        message(body, topic="t" * 256),
+        message(bytes(4 * LARGE_BODY_BYTES)),
+    ):
+        store.append(refused, results.append)
+    store.append(message(b"two"), results.append)
+    executor.run()
+    illegal = PutStatus.MESSAGE_ILLEGAL
+    assert [result.status for result in results] == [*[illegal] * 4, PutStatus.PUT_OK, PutStatus.PUT_OK]
+    one, two = results[-2:]
+    assert (two.commit_log_offset, two.queue_offset) == (one.commit_log_offset + one.size, 1)
+    assert bodies(store) == bodies(opened(killed(tmp_path), settings)) == [b"one", b"two"]
 
 
 def test_messages_appended_together_lie_together_also_at_the_end_of_a_file(tmp_path: Path) -> None:
