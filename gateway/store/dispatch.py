@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from librt.strings import BytesWriter
+
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues, ExtendedMessage
 from gateway.store.put_result import PutOutcome, PutResult, PutRun, each_result
-from wire.disk.consume_queue import UNIT
 from wire.disk.queue_extension import ExtensionUnit
+from wire.layout_writers import write_unit
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 from wire.message.tags import tags_code
@@ -26,8 +28,6 @@ HIDDEN: Final = SysFlag.TRANSACTION_PREPARED
 
 MAX_LEVEL_DIGITS = 9
 
-_pack: Final = UNIT.pack
-
 DelayOf: TypeAlias = Callable[[int], int | None]
 """The delay of a level in milliseconds; None for a level that is not known."""
 BitMapOf: TypeAlias = Callable[[str, Mapping[str, str]], bytes]
@@ -37,6 +37,24 @@ BitMapOf: TypeAlias = Callable[[str, Mapping[str, str]], bytes]
 def no_bit_map(_topic: str, _properties: Mapping[str, str]) -> bytes:
     """Nobody asks."""
     return b""
+
+
+class _Row:
+    """Units of one queue that follow one another. A plain class: there are some in each batch."""
+
+    __slots__ = ("first_offset", "units")
+
+    def __init__(self, first_offset: int) -> None:
+        self.first_offset = first_offset
+        self.units = BytesWriter()
+
+
+def _units_of(rows: dict[ConsumeQueue, _Row], queue: ConsumeQueue, offset: int) -> BytesWriter:
+    """Where the units of a queue are written, of which the next one is that of an offset."""
+    row = rows.get(queue)
+    if row is None:
+        row = rows[queue] = _Row(offset)
+    return row.units
 
 
 class Dispatch:
@@ -69,36 +87,32 @@ class Dispatch:
         if self._bit_map_of is not None:
             self._write_extended(outcomes, self._bit_map_of)
             return
-        units_of: dict[ConsumeQueue, list[bytes]] = {}
-        first_of: dict[ConsumeQueue, int] = {}
+        rows: dict[ConsumeQueue, _Row] = {}
         queue: ConsumeQueue | None = None
-        units: list[bytes] = []
+        units = BytesWriter()
         for outcome in outcomes:
             if outcome.queue is None:
                 continue
             if outcome.queue is not queue:  # neighbours are mostly of one batch, or alternate
                 queue = outcome.queue
-                if queue not in first_of:
-                    first_of[queue] = outcome.queue_offset
-                units = units_of.setdefault(queue, [])
+                units = _units_of(rows, queue, outcome.queue_offset)
             if isinstance(outcome, PutResult):
-                unit = self._unit(outcome)
-                units.append(unit)
+                code = self._code(outcome)
+                write_unit(units, outcome.commit_log_offset, outcome.size, code)
                 for light, offset in outcome.further:
-                    first_of.setdefault(light, offset)
-                    units_of.setdefault(light, []).append(unit)
+                    write_unit(_units_of(rows, light, offset), outcome.commit_log_offset, outcome.size, code)
             elif isinstance(outcome, PutRun):
-                units.append(outcome.units())
-        for written, units in units_of.items():
-            self._queues.add(written, first_of[written], b"".join(units))
+                outcome.write_units(units)
+        for written, row in rows.items():
+            self._queues.add(written, row.first_offset, row.units.getvalue())
 
-    def _unit(self, result: PutResult) -> bytes:
+    def _code(self, result: PutResult) -> int:
+        """The tags code of a message's units, which is also noted."""
         properties = result.message.property_map
-        if PropertyName.TAGS in properties or result.topic == SCHEDULE_TOPIC:
-            code = result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
-        else:
-            code = 0
-        return _pack(result.commit_log_offset, result.size, code)
+        if PropertyName.TAGS not in properties and result.topic != SCHEDULE_TOPIC:
+            return 0
+        result.tags_code = self.unit_code(result.topic, properties, result.stored_at_ms)
+        return result.tags_code
 
     def _write_extended(self, outcomes: Sequence[PutOutcome], bit_map_of: BitMapOf) -> None:
         """As ``write``; tags codes, store times and bit maps go to the extensions of the queues."""

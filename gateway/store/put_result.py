@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from wire.disk.consume_queue import UNIT
+from wire.layout_writers import write_unit
 
 if TYPE_CHECKING:
+    from librt.strings import BytesWriter
+
     from gateway.store.consume_queue import ConsumeQueue
     from wire.message.message_run import MessageRun
     from wire.message.record import OutgoingMessage
-
-_pack: Final = UNIT.pack
-
 
 Places: TypeAlias = "tuple[tuple[ConsumeQueue, int], ...]"
 """Units that a message has besides that of its own offset: in light queues, or of its batch."""
@@ -174,15 +173,13 @@ class PutRun(PutOutcome):
         del places[-1]
         return places
 
-    def units(self) -> bytes:
-        """The consume queue units, for a topic whose units keep the codes of tags."""
-        units = []
+    def write_units(self, out: BytesWriter) -> None:
+        """Write the consume queue units, for a topic whose units keep the codes of tags."""
         place = self.commit_log_offset
         forms = self.run.forms
         for number, size in enumerate(self.run.sizes):
-            units.append(_pack(place, size, forms[number].code))
+            write_unit(out, place, size, forms[number].code)
             place += size
-        return b"".join(units)
 
 
 Dispatched: TypeAlias = PutResult
