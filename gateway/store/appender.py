@@ -17,7 +17,7 @@ from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
 from gateway.store.light_queues import LightQueues
-from gateway.store.log_batch import LogBatch
+from gateway.store.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
@@ -131,6 +131,8 @@ class Appender:
         if size <= commit_log.room and size <= self.max_append_bytes:
             if not batch.writes:
                 commit_log.begin_write(batch)
+            if start + size >= MAX_OUT_BYTES:
+                batch.seal()
             return size
         out.truncate(start)
         self._refuse_oversize(size)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import errno
 
+from librt.strings import BytesWriter
+
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer
@@ -39,6 +41,7 @@ class CommitLog:
         "_ahead_bytes",
         "_figures",
         "_no_ahead_at",
+        "_out",
         "checked_from",
         "files",
         "position",
@@ -52,6 +55,7 @@ class CommitLog:
         self.files = MappedFileQueue(files, paths.commit_log, file_size, paths.root)
         self._figures = figures
         self._ahead_bytes = ahead_bytes
+        self._out = BytesWriter()
         self._no_ahead_at = -1  # making this file ahead failed for lack of space: its first write makes it
         self.position = 0
         self.room = 0
@@ -98,8 +102,8 @@ class CommitLog:
         self.files.remove_after(max(self.position - 1, self.min_offset))
 
     def new_batch(self) -> LogBatch:
-        """An empty batch at the current place."""
-        return LogBatch(self.position)
+        """An empty batch at the current place; the one before is sealed."""
+        return LogBatch(self.position, self._out)
 
     def begin_write(self, batch: LogBatch) -> None:
         """Direct what the batch has not sealed to the file of the current place."""
@@ -119,12 +123,11 @@ class CommitLog:
         self.begin_write(batch)
 
     def write(self, batch: LogBatch) -> None:
-        """Hand a batch to the system; blocks. For any thread, one at a time.
+        """Hand a sealed batch to the system; blocks. For any thread, one at a time.
 
         :raises DiskFull: no space; nothing of the batch is left in the log.
         :raises WriteFailed: anything else; the batch may or may not be in the log.
         """
-        batch.seal()
         try:
             for file, position, buffers in batch.writes:
                 file.write(position, buffers)

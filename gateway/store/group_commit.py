@@ -137,7 +137,9 @@ class GroupCommit:
 
     def restart(self) -> LogBatch:
         """Begin a new batch at the log's current place; returns what was gathered before."""
-        gathered, self.gathering = self.gathering, self._new_batch()
+        gathered = self.gathering
+        gathered.seal()
+        self.gathering = self._new_batch()
         return gathered
 
     def _turn(self) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-from librt.strings import BytesWriter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gateway.store.put_result import message_count
 from wire.message.record import LARGE_BODY_BYTES
 
 if TYPE_CHECKING:
+    from librt.strings import BytesWriter
+
     from gateway.store.files import Buffer
     from gateway.store.mapped_file import MappedFile
     from gateway.store.put_result import PutOutcome, PutResult, WaitFor
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | Sequence[PutOutcome], WaitFor]"
 """A callback, what it gets (the result of one message, or those of messages appended together), and when."""
 
+MAX_OUT_BYTES: Final = 256 * 1024
+"""In ``out``, but for one record: then it is sealed."""
+
 
 class LogBatch:
     """One write per file, one sync, then all answers. A plain class: fields are filled message by message.
 
     ``writes`` holds (file, position in it, buffers); ``buffers`` is the last of these lists, and what stands in ``out``
-    goes on behind it. ``has_hasty`` when some waiter waits for the write only. ``is_written`` is set by whoever wrote
-    it.
+    goes on behind it until it is sealed. ``has_hasty`` when some waiter waits for the write only. ``is_written`` is set
+    by whoever wrote it.
+
+    :param out: empty, and of one batch after the other: growing anew takes longer than what is written.
     """
 
     __slots__ = (
@@ -39,12 +44,12 @@ class LogBatch:
         "writes",
     )
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, out: BytesWriter) -> None:
         self.start = start
         self.end = start
         self.writes: list[tuple[MappedFile, int, list[Buffer]]] = []
         self.buffers: list[Buffer] = []
-        self.out = BytesWriter()
+        self.out = out
         self.outcomes: list[PutOutcome] = []
         self.waiters: list[Waiter] = []
         self.has_hasty = False
@@ -54,15 +59,17 @@ class LogBatch:
         """Go on with these bytes."""
         if len(data) < LARGE_BODY_BYTES:
             self.out.write(data)
+            if len(self.out) >= MAX_OUT_BYTES:
+                self.seal()
         else:
             self.seal()
             self.buffers.append(data)
 
     def seal(self) -> None:
-        """Go on with other buffers, or in another file: what stands in ``out`` becomes a buffer."""
+        """Make what stands in ``out`` a buffer: before others, another file or another batch."""
         if len(self.out):
             self.buffers.append(self.out.getvalue())
-            self.out = BytesWriter()
+            self.out.truncate(0)
 
     @property
     def size(self) -> int:

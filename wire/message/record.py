@@ -74,7 +74,7 @@ _HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES
 _HOST_BYTES: Final = (HOST_V4_BYTES, HOST_V6_BYTES)
 _NO_HOST_FLAGS: Final = ~SysFlag.HOSTS_MASK
 
-LARGE_BODY_BYTES: Final = 16 * 1024
+LARGE_BODY_BYTES: Final = 8 * 1024
 """From here on a body is not copied without need: that takes longer than another buffer does."""
 MAX_CACHED_TOPICS = 4096
 """Topics whose encoded field is remembered; the cache is emptied when it is full."""

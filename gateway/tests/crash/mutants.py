@@ -10,6 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from librt.strings import BytesWriter
+
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.schedule.delay_service import DelayService
@@ -342,8 +344,14 @@ def a_batch_found_in_the_log_counts_once(patch: Patch) -> None:
 
 def units_of_a_batch_all_lead_to_its_first_message(patch: Patch) -> None:
     """The units of a batch that was appended in one step are all alike."""
-    honest = PutRun.units
-    patch(PutRun, "units", lambda self: honest(self)[:UNIT_BYTES] * self.count)
+    honest = PutRun.write_units
+
+    def alike(run: PutRun, out: BytesWriter) -> None:
+        own = BytesWriter()
+        honest(run, own)
+        out.write(own.getvalue()[:UNIT_BYTES] * run.count)
+
+    patch(PutRun, "write_units", alike)
 
 
 MUTANTS: Mapping[str, Mutant] = {

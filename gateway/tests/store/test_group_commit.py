@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from librt.strings import BytesWriter
 from twisted.internet.task import Clock
 
 from gateway.in_thread import in_this_thread
@@ -79,7 +80,7 @@ class Log:
 
     def _new_batch(self) -> LogBatch:
         self._made += 1
-        batch = LogBatch(self._made)
+        batch = LogBatch(self._made, BytesWriter())
         if self._file is not None:
             batch.writes.append((self._file, 0, []))
         return batch

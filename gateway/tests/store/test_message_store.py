@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from gateway.store.files import DiskSpace
+from gateway.store.files import Buffer, DiskSpace
 from gateway.store.get_result import GetStatus
+from gateway.store.log_batch import MAX_OUT_BYTES
 from gateway.store.put_result import PutResult, PutStatus, WaitFor, each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
@@ -38,6 +40,18 @@ from wire.disk.consume_queue import parse_units
 from wire.message.record import LARGE_BODY_BYTES, OutgoingMessage, build_record
 
 FOUR_DAYS_MS = 4 * 86_400_000
+
+
+class BufferSizes(Disk):
+    """Remembers how large the buffers were that the log was written from."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def pwritev(self, fd: int, buffers: Sequence[Buffer], offset: int) -> None:
+        self.sizes += map(len, buffers)
+        super().pwritev(fd, buffers, offset)
 
 
 def test_what_is_stored_is_read_back_byte_for_byte(tmp_path: Path) -> None:
@@ -184,6 +198,27 @@ def test_bodies_of_any_size_lie_as_they_came(tmp_path: Path, together: bool) -> 
         assert log[place : place + result.size] == record
     assert results[-1].commit_log_offset >= 2 * file_bytes
     assert [len(body) for body in bodies(opened(killed(tmp_path), settings))] == sizes
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_many_messages_of_one_batch_are_not_gathered_in_one_piece(tmp_path: Path, together: bool) -> None:
+    settings = replace(SMALL, mapped_file_size_commit_log=4 * MAX_OUT_BYTES)
+    executor, disk = Executor(), BufferSizes()
+    store = opened(tmp_path, settings, soon=executor.soon, disk=disk)
+    count = 2 * MAX_OUT_BYTES // 1000
+    outgoing = [message(b"%03d" % number * 330) for number in range(count)]
+    results: list[PutResult] = []
+    if together:
+        store.append_all(outgoing, results.extend)
+    else:
+        for one in outgoing:
+            store.append(one, results.append)
+    executor.run()
+    assert len(disk.sizes) == 3
+    assert max(disk.sizes) < MAX_OUT_BYTES + 1200
+    assert sum(disk.sizes) == sum(result.size for result in results) == store.max_commit_log_offset
+    stored = read_all(store)
+    assert [one.body for one in stored] == [one.body for one in outgoing]
 
 
 @pytest.mark.parametrize("body_bytes", [0, LARGE_BODY_BYTES])
