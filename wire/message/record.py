@@ -301,13 +301,20 @@ def write_record(
 ) -> int:
     """Write the record of a message at its place, body checksum and sizes included; the bytes it takes.
 
+    Whatever it raises, nothing is written.
+
     :raises LocalError: topic over 255 bytes, properties over 32767, a host that is neither 8 nor 20 bytes,
-        or a number out of its field's range; nothing is written.
+        or a number out of its field's range.
     """
     magic, topic = _topic_fields.get(message.topic) or _topic_field(message.topic)
-    size = _write_head(out, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
-    out.write(message.body)
-    _write_tail(out, topic, message.properties)
+    start = len(out)
+    try:
+        size = _write_head(out, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
+        out.write(message.body)
+        _write_tail(out, topic, message.properties)
+    except BaseException:
+        out.truncate(start)  # others follow, and each lies where the one before ends
+        raise
     return size
 
 
@@ -346,7 +353,7 @@ def _write_head(
     commit_log_offset: int,
     stored_at_ms: int,
 ) -> int:
-    """Write what stands before the body, or nothing; the bytes of the whole record."""
+    """Write what stands before the body; the bytes of the whole record."""
     flags = address_flags(message)
     body = message.body
     born_host, store_host = message.born_host, message.store_host
@@ -354,7 +361,6 @@ def _write_head(
     if properties_bytes > MAX_PROPERTIES_BYTES:
         raise LocalError(f"properties take {properties_bytes} bytes, the limit is {MAX_PROPERTIES_BYTES}")
     size = _HOSTLESS_BYTES + len(born_host) + len(store_host) + body_bytes + topic_bytes + 2 + properties_bytes
-    start = len(out)
     try:
         write_record_head(
             out,
@@ -375,7 +381,6 @@ def _write_head(
             body_bytes,
         )
     except ValueError as error:
-        out.truncate(start)
         raise LocalError(f"{message!r} does not fit a record: {error}") from error
     return size
 

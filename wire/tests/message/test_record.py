@@ -221,6 +221,20 @@ def test_what_a_record_cannot_hold_is_not_written(changes: dict[str, Any], reaso
         build_record(outgoing, 5, 1234, 1)
 
 
+def test_a_record_that_cannot_be_written_leaves_nothing() -> None:
+    wrong: Any = "text"
+    out = BytesWriter()
+
+    def write_wrong() -> None:
+        outgoing = message(property_map={})
+        outgoing.properties = wrong  # compiled, it is refused here
+        write_record(out, outgoing, 5, 1234, 1)
+
+    with pytest.raises(TypeError):
+        write_wrong()
+    assert out.getvalue() == b""
+
+
 def test_offsets_beyond_their_fields_are_not_written() -> None:
     for place in ((2**63, 0, 0), (0, 2**63, 0), (0, 0, 2**63)):
         with pytest.raises(LocalError, match="does not fit a record"):
