@@ -179,7 +179,7 @@ def test_bodies_of_any_size_lie_as_they_came(tmp_path: Path, together: bool) -> 
     settings = replace(SMALL, mapped_file_size_commit_log=file_bytes, max_message_size=file_bytes)
     executor = Executor()
     store = opened(tmp_path, settings, soon=executor.soon)
-    sizes = [10, LARGE_BODY_BYTES, LARGE_BODY_BYTES, 20, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, 5, file_bytes - 200, 6]
+    sizes = [LARGE_BODY_BYTES, 10, LARGE_BODY_BYTES, 20, LARGE_BODY_BYTES - 1, LARGE_BODY_BYTES, 5, file_bytes - 200, 6]
     outgoing = [message(bytes([number]) * size) for number, size in enumerate(sizes)]
     results: list[PutResult] = []
     for start in range(0, len(outgoing), 3):
