@@ -1,15 +1,14 @@
 """The key index: from a message's unique key, its KEYS and its tag to its places in the commit log.
 
-Built in the background from what was dispatched, some hundred messages at a time, since most of the work is then done
-once for all of them. What is not built yet waits in a bounded backlog; when that is full, or the newest index files
-were lost, the messages are read again from the log: then the index is *behind* and catches up from ``scanned``. An
-older file that was lost leaves a *gap*, which is filled from the log as well. A query waits for all of that which it
-could find something in. Upstream: ``IndexService``.
+A key is hashed when its message is dispatched; files get the entries in the background, of some hundred messages at a
+time. What is not built yet waits in a bounded backlog; when that is full, or the newest index files were lost, the
+messages are read again from the log: then the index is *behind* and catches up from ``scanned``. An older file that was
+lost leaves a *gap*, which is filled from the log as well. A query waits for all of that which it could find something
+in. Upstream: ``IndexService``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from threading import RLock
 
 from gateway.clock import Milliseconds
 from gateway.store.files import FileLayer
-from gateway.store.index_entries import Keyed, key_entries, keyed_messages, tag_entries
+from gateway.store.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index_gap import IndexGap, find_gaps
 from gateway.store.index_names import load_index_names, save_index_names
@@ -36,7 +35,9 @@ LEAST_SLICE = 256
 BUILD_SLICE = 512
 """Messages a query indexes at a time while it waits for the backlog."""
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
-"""Of the log, with messages that wait: what is kept of them, their keys, takes less."""
+"""Of the log, with messages that wait."""
+MAX_BACKLOG_ENTRIES = 1_000_000
+"""Of messages that wait (20 MB): a message may have thousands of KEYS."""
 MAX_CHAIN = 100_000
 """Messages of one hash and time named by one query: colliding keys must not hold the broker."""
 MAX_WALK = 2_000_000
@@ -94,7 +95,7 @@ class KeyIndex:
         self._read_from = read_from
         self._max_backlog = max_backlog
         self._lock = RLock()
-        self._waiting = Keyed()
+        self._waiting = IndexEntries()
         self._waiting_end = 0  # of the log, considered when nothing waits any more
         self._behind = False
         self._gaps: list[IndexGap] = []
@@ -183,7 +184,7 @@ class KeyIndex:
     # --- building ------------------------------------------------------------------------------------------------
 
     def offer(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Take note of the keys of dispatched messages, in log order; their entries are made by ``build``.
+        """Hash the keys of dispatched messages, in log order; ``build`` brings them into files.
 
         Nothing else of the messages is kept: their memory serves the next ones while the processor has it at hand.
         """
@@ -192,25 +193,29 @@ class KeyIndex:
         end = outcomes[-1].commit_log_offset + outcomes[-1].size
         with self._lock:
             waiting = self._waiting
-            begin = waiting.offsets[0] if waiting.count else outcomes[0].commit_log_offset
-            full = waiting.count + message_count(outcomes) > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
-            if self._behind or full:
+            begin = waiting.first_offset if waiting.message_count else outcomes[0].commit_log_offset
+            is_full = (
+                waiting.message_count + message_count(outcomes) > self._max_backlog
+                or waiting.count >= MAX_BACKLOG_ENTRIES
+                or end - begin > MAX_BACKLOG_BYTES
+            )
+            if self._behind or is_full:
                 self._behind = True  # read from the log instead, after what is in the backlog
                 return
             waiting.add_outcomes(outcomes)
             self._waiting_end = end
-            if not waiting.count:
+            if not waiting.message_count:
                 self.scanned = max(self.scanned, end)
 
     @property
     def backlog(self) -> int:
         """Messages that wait for their entries; at least 1 while the log has to be read again."""
-        return self._waiting.count + self._behind + len(self._gaps)
+        return self._waiting.message_count + self._behind + len(self._gaps)
 
     @property
     def has_slice(self) -> bool:
         """Whether enough waits for ``build``; less waits for more, for a query or for the next flush."""
-        return self._waiting.count >= LEAST_SLICE or self._behind or bool(self._gaps)
+        return self._waiting.message_count >= LEAST_SLICE or self._behind or bool(self._gaps)
 
     def build(self, budget: int) -> int:
         """Make the entries of up to ``budget`` messages; how many were looked at, 0 when nothing waits.
@@ -218,7 +223,7 @@ class KeyIndex:
         :raises OSError: an index file could not be made or read; call again later.
         """
         with self._lock:
-            done = self._build_waiting(budget) if self._waiting.count else 0
+            done = self._build_waiting(budget) if self._waiting.message_count else 0
             if self._behind and done < budget:
                 done += self._catch_up(budget - done)
             if self._gaps and not self._behind and done < budget:
@@ -228,20 +233,18 @@ class KeyIndex:
     def _build_waiting(self, budget: int) -> int:
         """Of the oldest messages that wait."""
         waiting = self._waiting
-        count = min(budget, waiting.count)
-        rest = waiting.part(count, waiting.count)
-        part = waiting.part(0, count) if rest.count else waiting
+        count = min(budget, waiting.message_count)
+        rows = waiting.rows(count)
         # Some, or all, may have been read from the log already.
-        known = bisect_left(part.offsets, self.scanned)
-        self._add(part.part(known, count) if known else part, self._newest)
-        self.scanned = max(self.scanned, rest.offsets[0] if rest.count else self._waiting_end)
-        self._waiting = rest
+        self._add(rows_from(rows, self.scanned), self._newest)
+        waiting.drop(rows, count)
+        self.scanned = max(self.scanned, waiting.first_offset if waiting.message_count else self._waiting_end)
         return count
 
     def _catch_up(self, budget: int) -> int:
         messages, ended = _some(self._read_from(self.scanned), budget)
         if messages:
-            self._add(keyed_messages(messages), self._newest)
+            self._add(_rows_of(messages), self._newest)
             self.scanned = messages[-1].commit_log_offset + messages[-1].total_size
         self._behind = not ended
         return len(messages)
@@ -250,11 +253,8 @@ class KeyIndex:
         messages, ended = _some(self._read_from(gap.next_offset), budget)
         inside = [message for message in messages if message.commit_log_offset <= gap.last_offset]
         if inside:
-            self._add(
-                keyed_messages(inside),
-                lambda: self._of_gap(gap),
-                lambda key_hash, offset: gap.is_known(key_hash, offset, self._lock),
-            )
+            rows = rows_without(_rows_of(inside), lambda key_hash, offset: gap.is_known(key_hash, offset, self._lock))
+            self._add(rows, lambda: self._of_gap(gap))
             gap.next_offset = inside[-1].commit_log_offset + inside[-1].total_size
         if ended or len(inside) < len(messages) or gap.next_offset > gap.last_offset:
             self._gaps.remove(gap)
@@ -262,29 +262,13 @@ class KeyIndex:
             log.info("key index complete again", lost=", ".join(gap.lost))
         return len(messages)
 
-    def _add(
-        self, keyed: Keyed, choose: Callable[[], IndexFile], is_known: Callable[[int, int], bool] | None = None
-    ) -> None:
-        """Entries of messages, in halves where a file ends: the messages of a file are neighbours."""
-        kinds = [key_entries(keyed), tag_entries(keyed)]
-        if is_known is not None:
-            kinds = [entries.without(is_known) for entries in kinds]
-        # A file begins with its first entry.
-        kinds = sorted((entries for entries in kinds if entries.hashes), key=lambda entries: entries.offsets[0])
-        count = sum(len(entries.hashes) for entries in kinds)
-        if not count:
-            return
-        if count > choose().room and keyed.count > 1:
-            middle = keyed.count // 2
-            self._add(keyed.part(0, middle), choose, is_known)
-            self._add(keyed.part(middle, keyed.count), choose, is_known)
-            return
-        for entries in kinds:
-            while entries.hashes:  # once, unless the keys of one message end a file
-                file = choose()
-                room = file.room
-                file.add_all(*(entries if len(entries.hashes) <= room else entries.part(0, room)))
-                entries = entries.part(room, len(entries.hashes))
+    def _add(self, rows: bytes, choose: Callable[[], IndexFile]) -> None:
+        """Entries to the file that grows, and to further ones where it ends."""
+        while rows:
+            file = choose()
+            end = file.room * ROW_BYTES
+            file.add_rows(rows[:end])
+            rows = rows[end:]
 
     def _newest(self) -> IndexFile:
         """The file that grows; a new one when there is none with room."""
@@ -350,7 +334,7 @@ class KeyIndex:
 
     def _waits(self, begin_ms: int, end_ms: int) -> bool:
         with self._lock:
-            some_wait = self._behind or self._waiting.count > 0
+            some_wait = self._behind or self._waiting.message_count > 0
             return some_wait or any(gap.may_know(begin_ms, end_ms) for gap in self._gaps)
 
     # --- upkeep --------------------------------------------------------------------------------------------------
@@ -372,7 +356,7 @@ class KeyIndex:
         with self._lock:
             if due_only and self._saved_mark is not None and not self.flush_is_due:
                 return IndexFlush(self._saved_mark, (), self._saved_names, self._saved_names)
-            if self._waiting.count and not self._behind:
+            if self._waiting.message_count and not self._behind:
                 self._build_few()
             self._last_flush_ms = self._clock_ms()
             changed = [file for file in self.index_files if file.dirty]
@@ -459,6 +443,12 @@ def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMes
             return some, False
         some.append(message)
     return some, True
+
+
+def _rows_of(messages: Sequence[StoredMessage]) -> bytes:
+    entries = IndexEntries()
+    entries.add_messages(messages)
+    return entries.rows(entries.message_count)
 
 
 def _following(file: IndexFile) -> str:

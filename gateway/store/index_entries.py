@@ -1,4 +1,4 @@
-"""From messages to index entries, many at a time: which keys a message has, and their hashes.
+"""From messages to index entries: which keys a message has, and their hashes.
 
 The keys of a message are its unique key, each word of its KEYS and, as Apache RocketMQ 5.5 has it, its tag. Rolled
 back messages have none, prepared ones do. (Upstream: ``IndexService.buildIndex``.)
@@ -8,25 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from itertools import compress
-from typing import Final, NamedTuple, cast
+from typing import Final
+
+from librt.strings import BytesWriter, read_i32_be, read_i64_be, write_i32_be, write_i64_be
+from mypy_extensions import i64
 
 from gateway.store.put_result import PutOutcome, PutResult, PutRun
 from wire.message.flags import SysFlag
-from wire.message.java_hash import index_key_hash, index_key_hashes
+from wire.message.java_hash import hash_on, positive_hash
 from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
-MAX_KNOWN_TAGS = 4096
-"""Tags (of a topic) whose hash is remembered; all are forgotten when there are more."""
-_TAG_MARK = "T#"
+ROW_BYTES: Final = 20
+OFFSET_AT: Final = 4
+STORED_AT: Final = 12
+"""Entries wait as rows of numbers: hash (int32), commit log offset (int64), store time in ms (int64)."""
+
+MAX_KNOWN_TOPICS = 1024
+"""Topics whose part in the hash is remembered; all are forgotten when there are more."""
+_TAIL_CHARS: Final = 8
+"""What changes in a unique key from message to message: its head is that of the producer, and of 65 seconds."""
+_TAG_MARK: Final = "T#"
 """Stands before a tag where a key is hashed. On disk: never change (upstream ``MessageConst.INDEX_TAG_TYPE``)."""
 _ROLLBACK: Final = SysFlag.TRANSACTION_ROLLBACK
 _MASK: Final = SysFlag.TRANSACTION_MASK
 _UNIQ_KEY: Final = PropertyName.UNIQ_KEY
 _KEYS: Final = PropertyName.KEYS
 _TAGS: Final = PropertyName.TAGS
-_known_tags: Final[dict[tuple[str, str], int]] = {}
 
 
 class KeyKind(Enum):
@@ -53,148 +61,158 @@ def tag_key(tag: str) -> str:
     return _TAG_MARK + tag
 
 
-class Keyed:
-    """What the index needs of messages, as a list for each fact: most work is done on all of them at a time."""
+class TopicHashes:
+    """Hashes the keys of one topic. What a unique key shares with the one before it is not hashed again."""
 
-    __slots__ = ("keys", "offsets", "stored_at_ms", "tags", "topics", "unique_keys")
+    __slots__ = ("_head", "_head_hash", "_tag", "_tag_hash", "_topic_hash")
+
+    def __init__(self, topic: str) -> None:
+        self._topic_hash: i64 = hash_on(0, topic + "#")
+        self._head = ""
+        self._head_hash: i64 = self._topic_hash
+        self._tag = ""
+        self._tag_hash: i64 = 0
+
+    def of_unique_key(self, key: str) -> i64:
+        """As ``index_key_hash``."""
+        head_chars: i64 = len(self._head)
+        tail_chars: i64 = len(key) - head_chars
+        if tail_chars > _TAIL_CHARS or not key.startswith(self._head):
+            self._head = key[:-_TAIL_CHARS]
+            self._head_hash = hash_on(self._topic_hash, self._head)
+            head_chars = len(self._head)
+        return positive_hash(hash_on(self._head_hash, key, head_chars))
+
+    def of_word(self, word: str) -> i64:
+        """The same of a word of KEYS."""
+        return positive_hash(hash_on(self._topic_hash, word))
+
+    def of_tag(self, tag: str) -> i64:
+        """The same of ``tag_key``."""
+        if tag != self._tag:
+            self._tag_hash = positive_hash(hash_on(self._topic_hash, tag_key(tag)))
+            self._tag = tag
+        return self._tag_hash
+
+
+class IndexEntries:
+    """The entries of messages in the order of the log, as rows of ``ROW_BYTES``.
+
+    ``message_count``: messages that have an entry; ``first_offset``: that of the first of them.
+    """
+
+    __slots__ = ("_rows", "_topics", "first_offset", "message_count")
 
     def __init__(self) -> None:
-        self.offsets: list[int] = []
-        self.stored_at_ms: list[int] = []
-        self.topics: list[str] = []
-        self.unique_keys: list[str | None] = []
-        self.keys: list[str | None] = []
-        self.tags: list[str | None] = []
+        self.message_count: i64 = 0
+        self.first_offset: i64 = 0
+        self._rows = BytesWriter()
+        self._topics: dict[str, TopicHashes] = {}
 
     @property
     def count(self) -> int:
-        """Messages."""
-        return len(self.offsets)
-
-    def add(self, offset: int, stored_at_ms: int, topic: str, properties: dict[str, str]) -> None:
-        """One message more."""
-        self.offsets.append(offset)
-        self.stored_at_ms.append(stored_at_ms)
-        self.topics.append(topic)
-        self.unique_keys.append(properties.get(_UNIQ_KEY))
-        self.keys.append(properties.get(_KEYS))
-        self.tags.append(properties.get(_TAGS))
+        """Entries."""
+        return len(self._rows) // ROW_BYTES
 
     def add_outcomes(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Dispatched messages."""
+        """Of dispatched messages."""
         for outcome in outcomes:
             if isinstance(outcome, PutResult):
                 message = outcome.message
                 if message.sys_flag & _MASK != _ROLLBACK:
                     self.add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
             elif isinstance(outcome, PutRun):
-                self.add_run(outcome)
+                self._add_run(outcome)
 
-    def add_run(self, outcome: PutRun) -> None:
-        """All messages of a batch."""
-        run, count = outcome.run, outcome.count
-        self.offsets += outcome.places()
-        self.stored_at_ms += [outcome.stored_at_ms] * count
-        self.topics += [outcome.topic] * count
-        self.unique_keys += run.unique_keys
-        self.keys += [form.keys for form in run.forms]
-        self.tags += [form.tag for form in run.forms]
+    def _add_run(self, outcome: PutRun) -> None:
+        run = outcome.run
+        topic, stored_at_ms = outcome.topic, outcome.stored_at_ms
+        for number, offset in enumerate(outcome.places()):
+            form = run.forms[number]
+            self._add(offset, stored_at_ms, topic, run.unique_keys[number], form.keys, form.tag)
 
-    def part(self, start: int, end: int) -> Keyed:
-        """Messages ``start`` … ``end - 1``."""
-        part = Keyed()
-        part.offsets = self.offsets[start:end]
-        part.stored_at_ms = self.stored_at_ms[start:end]
-        part.topics = self.topics[start:end]
-        part.unique_keys = self.unique_keys[start:end]
-        part.keys = self.keys[start:end]
-        part.tags = self.tags[start:end]
-        return part
+    def add_messages(self, messages: Sequence[StoredMessage]) -> None:
+        """Of messages read from the log."""
+        for message in messages:
+            if message.sys_flag & _MASK != _ROLLBACK:
+                self.add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
 
+    def add(self, offset: i64, stored_at_ms: i64, topic: str, properties: dict[str, str]) -> None:
+        """Of one message."""
+        self._add(offset, stored_at_ms, topic, properties.get(_UNIQ_KEY), properties.get(_KEYS), properties.get(_TAGS))
 
-def keyed_messages(messages: Sequence[StoredMessage]) -> Keyed:
-    """What the index needs of messages read from the log."""
-    keyed = Keyed()
-    for message in messages:
-        if message.sys_flag & _MASK != _ROLLBACK:
-            keyed.add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
-    return keyed
-
-
-class IndexEntries(NamedTuple):
-    """Entries as three lists of the same length: hashes, commit log offsets, store times in ms."""
-
-    hashes: list[int]
-    offsets: list[int]
-    stored_at_ms: list[int]
-
-    def without(self, is_known: Callable[[int, int], bool]) -> IndexEntries:
-        """Only the entries, given by hash and offset, that are not known."""
-        entries = zip(self.hashes, self.offsets, self.stored_at_ms, strict=True)
-        kept = [entry for entry in entries if not is_known(entry[0], entry[1])]
-        return IndexEntries([entry[0] for entry in kept], [entry[1] for entry in kept], [entry[2] for entry in kept])
-
-    def part(self, start: int, end: int) -> IndexEntries:
-        """Entries ``start`` … ``end - 1``."""
-        return IndexEntries(self.hashes[start:end], self.offsets[start:end], self.stored_at_ms[start:end])
-
-
-def key_entries(keyed: Keyed) -> IndexEntries:
-    """The entries of unique keys and KEYS, in the order of their messages."""
-    if not any(keyed.keys):  # as stock producers send without KEYS
-        topics, unique_keys, offsets, stored_at_ms = _those_with(keyed.unique_keys, keyed)
-        return IndexEntries(index_key_hashes(topics, unique_keys), offsets, stored_at_ms)
-    return _key_and_word_entries(keyed)
-
-
-def _key_and_word_entries(keyed: Keyed) -> IndexEntries:
-    topics: list[str] = []
-    keys: list[str] = []
-    entries = IndexEntries([], [], [])
-    for offset, stored_at_ms, topic, unique_key, words in zip(
-        keyed.offsets, keyed.stored_at_ms, keyed.topics, keyed.unique_keys, keyed.keys, strict=True
-    ):
-        own = [unique_key] if unique_key else []
+    def _add(
+        self, offset: i64, stored_at_ms: i64, topic: str, unique_key: str | None, words: str | None, tag: str | None
+    ) -> None:
+        rows = self._rows
+        before: i64 = len(rows)
+        hashes = self._topics.get(topic)
+        if hashes is None:
+            hashes = self._know(topic)
+        if unique_key:
+            _write_row(rows, hashes.of_unique_key(unique_key), offset, stored_at_ms)
         if words:
-            own += filter(None, words.split(" "))
-        for key in own:
-            topics.append(topic)
-            keys.append(key)
-            entries.offsets.append(offset)
-            entries.stored_at_ms.append(stored_at_ms)
-    entries.hashes.extend(index_key_hashes(topics, keys))
-    return entries
+            for word in words.split(" "):
+                if word:
+                    _write_row(rows, hashes.of_word(word), offset, stored_at_ms)
+        if tag:
+            _write_row(rows, hashes.of_tag(tag), offset, stored_at_ms)
+        if len(rows) > before:
+            if before == 0:
+                self.first_offset = offset
+            self.message_count += 1
+
+    def _know(self, topic: str) -> TopicHashes:
+        if len(self._topics) >= MAX_KNOWN_TOPICS:
+            self._topics.clear()
+        hashes = self._topics[topic] = TopicHashes(topic)
+        return hashes
+
+    def rows(self, messages: i64) -> bytes:
+        """The rows of the first messages, of all when there are no more."""
+        rows = self._rows.getvalue()
+        return rows if messages >= self.message_count else rows[: _end_of(rows, messages)]
+
+    def drop(self, taken: bytes, messages: i64) -> None:
+        """Forget what ``rows`` gave of so many messages."""
+        rest = self._rows.getvalue()[len(taken) :]
+        self._rows = BytesWriter()
+        self._rows.write(rest)
+        self.message_count = self.message_count - messages if rest else 0
+        self.first_offset = read_i64_be(rest, OFFSET_AT) if rest else 0
 
 
-def tag_entries(keyed: Keyed) -> IndexEntries:
-    """The entries of tags, in the order of their messages."""
-    if not any(keyed.tags):
-        return IndexEntries([], [], [])
-    topics, tags, offsets, stored_at_ms = _those_with(keyed.tags, keyed)
-    count = len(topics)
-    if tags.count(tags[0]) == topics.count(topics[0]) == count:
-        hashes = _tag_hashes([(topics[0], tags[0])]) * count
-    else:
-        hashes = _tag_hashes(list(zip(topics, tags, strict=True)))
-    return IndexEntries(hashes, offsets, stored_at_ms)
+def _write_row(rows: BytesWriter, key_hash: int, offset: i64, stored_at_ms: i64) -> None:
+    write_i32_be(rows, key_hash)
+    write_i64_be(rows, offset)
+    write_i64_be(rows, stored_at_ms)
 
 
-def _those_with(keys: list[str | None], keyed: Keyed) -> tuple[list[str], list[str], list[int], list[int]]:
-    """Topics, keys, offsets and store times of the messages that have a key of some kind."""
-    if all(keys):
-        return keyed.topics, cast("list[str]", keys), keyed.offsets, keyed.stored_at_ms
-    topics, offsets = list(compress(keyed.topics, keys)), list(compress(keyed.offsets, keys))
-    return topics, list(filter(None, keys)), offsets, list(compress(keyed.stored_at_ms, keys))
+def _end_of(rows: bytes, messages: i64) -> i64:
+    """Where the rows of the first messages end, of which there are more."""
+    at: i64 = 0
+    previous: i64 = -1
+    while True:
+        offset = read_i64_be(rows, at + OFFSET_AT)
+        if offset != previous:
+            if messages == 0:
+                return at
+            messages -= 1
+            previous = offset
+        at += ROW_BYTES
 
 
-def _tag_hashes(tagged: list[tuple[str, str]]) -> list[int]:
-    hashes = list(map(_known_tags.get, tagged))
-    known = [hashed for hashed in hashes if hashed is not None]
-    return known if len(known) == len(hashes) else [_tag_hash(topic, tag) for topic, tag in tagged]
+def rows_from(rows: bytes, first_offset: i64) -> bytes:
+    """The rows of messages that lie at an offset or behind it."""
+    at: i64 = 0
+    end: i64 = len(rows)
+    while at < end and read_i64_be(rows, at + OFFSET_AT) < first_offset:
+        at += ROW_BYTES
+    return rows[at:] if at else rows
 
 
-def _tag_hash(topic: str, tag: str) -> int:
-    if len(_known_tags) >= MAX_KNOWN_TAGS:
-        _known_tags.clear()
-    hashed = _known_tags[topic, tag] = index_key_hash(topic, tag_key(tag))
-    return hashed
+def rows_without(rows: bytes, is_known: Callable[[int, int], bool]) -> bytes:
+    """Only the rows, given by hash and offset, that are not known."""
+    starts = range(0, len(rows), ROW_BYTES)
+    kept = [at for at in starts if not is_known(read_i32_be(rows, at), read_i64_be(rows, at + OFFSET_AT))]
+    return b"".join([rows[at : at + ROW_BYTES] for at in kept])

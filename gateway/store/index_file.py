@@ -1,38 +1,38 @@
 """One key index file: a hash table that grows in memory and reaches the disk in an order that survives a crash.
 
 Entries and header are on disk before the slots that lead to them, so a slot never points to an entry that a crash
-took away. The slots of the file that grows are all in memory (20 MB when every page of them is in use), so that adding
-never reads; entries wait in memory too until the next flush. Other files are read where they lie. Not thread-safe;
-``KeyIndex`` brings the lock.
+took away. The slots of the file that grows are all in memory (20 MB when every page of them is in use; a page is made
+for its first key), so that adding never reads; entries wait in memory too until the next flush. Other files are read
+where they lie. Not thread-safe; ``KeyIndex`` brings the lock.
 """
 
 from __future__ import annotations
 
-import mmap
 import sys
 from array import array
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from operator import itemgetter
 from pathlib import Path
 from typing import Final
 
+from librt.strings import BytesWriter, read_i32_be, read_i64_be
+from librt.vecs import append, vec
+from mypy_extensions import i32, i64, u8
+
 from gateway.store.files import FileLayer
+from gateway.store.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT
 from gateway.store.open_files import OpenFile
 from gateway.store.paths import StorePaths, is_index_name
+from wire.disk.index_entry import entry_seconds, write_entry
 from wire.disk.index_file import (
     ENTRY,
     ENTRY_BYTES,
     FIRST_ENTRY,
     HEAD_BYTES,
-    MAX_SECONDS,
     NO_ENTRY,
     SLOT_BYTES,
     IndexHead,
     IndexShape,
-    build_entries,
-    entry_seconds,
 )
 from wire.errors import LayoutError
 
@@ -90,11 +90,12 @@ class IndexFile:
     """The newest index file is written, all are read."""
 
     __slots__ = (
+        "_changed",
         "_forgotten",
         "_frozen",
         "_is_named",
         "_open",
-        "_slots",
+        "_pages",
         "begin_ms",
         "begin_offset",
         "dirty",
@@ -114,10 +115,11 @@ class IndexFile:
         self.path = path
         self.shape = shape
         self._open: OpenFile | None = None
-        self._slots: memoryview | None = None
+        self._pages = vec[vec[i32]]()  # of slots; an empty one has no key yet; none at all before ``load_slots``
+        self._changed = vec[u8]()  # for each page whether it is to be written
         self._forgotten = b""  # entries between ``roll_back`` and ``load_slots``
         self._is_named = True
-        self.dirty: set[int] = set()
+        self.dirty = False
         # Pages of a flush that are not written yet; with what they held then, once they have changed.
         self._frozen: dict[int, bytes | None] = {}
         self.pending = bytearray()
@@ -150,7 +152,7 @@ class IndexFile:
         self.files.truncate(file.fd, self.shape.file_bytes)
         self._is_named = False
         self._open = file
-        self._slots = self._empty_slots()
+        self._make_slots()
 
     def name_durably(self) -> None:
         """See to it that a new file is in its directory after a power failure; blocks."""
@@ -186,25 +188,31 @@ class IndexFile:
 
         Numbers that lead to no entry count as empty slots: Apache's broker would follow them in a circle.
         """
-        slots = self._empty_slots()
+        self._make_slots()
         fd, first = self.open().fd, self.shape.slot_position(0)
         forgotten, self._forgotten = self._forgotten, b""
         end = self.shape.slot_position(self.shape.slots)
         for data_start, data_end in self.files.data_ranges(fd, first, end):
-            start = data_start - (data_start - first) % SLOT_BYTES
-            stop = min(data_end + -(data_end - first) % SLOT_BYTES, end)
-            while start < stop:
-                count = min(LOAD_BYTES, stop - start)
-                page = _swapped(self.files.pread(fd, count, start))
-                at = (start - first) // SLOT_BYTES
-                if min(page) < NO_ENTRY or max(page) >= self.next_entry:
-                    kept = array("i", [self._before_roll_back(slot, forgotten) for slot in page])
-                    # What is wrong on disk must not come back when the file has grown.
-                    self.dirty |= {(at + n) // PAGE_SLOTS for n, slot in enumerate(page) if slot != kept[n]}
-                    page = kept
-                slots[at : at + len(page)] = page
+            start = data_start - (data_start - first) % PAGE_BYTES
+            while start < data_end:
+                count = min(LOAD_BYTES, end - start)
+                self._load_pages((start - first) // PAGE_BYTES, self.files.pread(fd, count, start), forgotten)
                 start += count
-        self._slots = slots
+
+    def _load_pages(self, number: int, data: bytes, forgotten: bytes) -> None:
+        slots = _swapped(data)
+        is_wrong = min(slots) < NO_ENTRY or max(slots) >= self.next_entry
+        for at in range(0, len(slots), PAGE_SLOTS):
+            page = slots[at : at + PAGE_SLOTS]
+            if is_wrong:
+                kept = array("i", [self._before_roll_back(slot, forgotten) for slot in page])
+                if kept != page:
+                    # What is wrong on disk must not come back when the file has grown.
+                    self._change(number)
+                    page = kept
+            if any(page):
+                self._pages[number] = vec[i32](page)
+            number += 1
 
     def roll_back(self, last_offset: int, stored_at_ms: int) -> None:
         """Forget the entries of messages behind one: a flush of them was cut short. ``load_slots`` comes next,
@@ -249,81 +257,94 @@ class IndexFile:
             slot = previous if previous < slot else NO_ENTRY
         return max(slot, NO_ENTRY)
 
-    def _empty_slots(self) -> memoryview:
-        # Anonymous memory: a page of it takes room when the first key falls into it.
-        return memoryview(mmap.mmap(-1, self.shape.slots * SLOT_BYTES)).cast("i")
+    def _make_slots(self) -> None:
+        pages, changed = vec[vec[i32]](), vec[u8]()
+        for _ in range(-(-self.shape.slots // PAGE_SLOTS)):
+            pages, changed = append(pages, vec[i32]()), append(changed, 0)
+        self._pages, self._changed = pages, changed
 
     def forget_slots(self) -> None:
         """Give the memory back: nothing is added any more, and all of it is on disk."""
-        self._slots = None
+        self._pages = vec[vec[i32]]()
 
-    def add_all(self, key_hashes: Sequence[int], offsets: Sequence[int], stored_at_ms: Sequence[int]) -> None:
-        """Index keys in the order of their messages in the log; at most ``room`` of them, at least one."""
-        slots, slot_count, first = self._slots, self.shape.slots, self.next_entry
-        assert slots is not None, "load_slots comes first"
-        assert len(key_hashes) <= self.room, "the caller splits what does not fit"
-        if first == FIRST_ENTRY:
-            self.begin_ms = min(stored_at_ms)
-            self.begin_offset = min(offsets)
-        count = len(key_hashes)
-        is_one = key_hashes[0] == key_hashes[-1] and key_hashes.count(key_hashes[0]) == count  # a tag, mostly
-        numbers = [key_hash % slot_count for key_hash in (key_hashes[:1] if is_one else key_hashes)]
-        pages = {slot // PAGE_SLOTS for slot in numbers}
-        if self._frozen:
-            self._keep(pages)
-        if is_one:
-            previous: Sequence[int] = [slots[numbers[0]], *range(first, first + count - 1)]
-            slots[numbers[0]] = first + count - 1
-        else:
-            previous = self._chained(slots, numbers)
-        self.pending += build_entries(key_hashes, offsets, self._seconds(stored_at_ms), previous)
-        self.used_slots += previous.count(NO_ENTRY)
-        self.dirty |= pages
-        self.next_entry = first + count
-        self.end_offset = max(self.end_offset, max(offsets))  # tags come behind the keys of later messages
-        self.end_ms = max(self.end_ms, max(stored_at_ms))
+    def _change(self, page: int) -> None:
+        self._changed[page] = 1
+        self.dirty = True
 
-    def _chained(self, slots: memoryview, numbers: list[int]) -> Sequence[int]:
-        """Make new entries the newest of their slots; for each the entry that was before it."""
-        first, count = self.next_entry, len(numbers)
-        if len(set(numbers)) == count:  # unique keys, mostly: what can be done without a loop in Python is
-            before: Sequence[int] = itemgetter(*numbers)(slots)
-            deque(map(slots.__setitem__, numbers, range(first, first + count)), maxlen=0)
-            return before
-        previous = []
-        for entry, slot in enumerate(numbers, first):
-            previous.append(slots[slot])
-            slots[slot] = entry
-        return previous
+    def add_rows(self, rows: bytes) -> None:
+        """Index the keys of some ``IndexEntries``, in the order of the log; at most ``room`` of them, at least one."""
+        count = len(rows) // ROW_BYTES
+        assert len(self._pages), "load_slots comes first"
+        assert 0 < count <= self.room, "the caller splits what does not fit"
+        if self.next_entry == FIRST_ENTRY:
+            self.begin_ms = min([read_i64_be(rows, at) for at in range(STORED_AT, len(rows), ROW_BYTES)])
+            self.begin_offset = read_i64_be(rows, OFFSET_AT)
+        pages, changed, keeps = self._pages, self._changed, bool(self._frozen)
+        slot_count: i64 = self.shape.slots
+        begin_ms: i64 = self.begin_ms
+        stored_at_ms: i64 = read_i64_be(rows, STORED_AT)
+        newest_ms: i64 = stored_at_ms
+        seconds = entry_seconds(begin_ms, stored_at_ms)
+        entries = BytesWriter()
+        entry: i64 = self.next_entry
+        new_slots: i64 = 0
+        at: i64
+        end: i64 = len(rows)
+        for at in range(0, end, ROW_BYTES):
+            key_hash: int = read_i32_be(rows, at)
+            moment: i64 = read_i64_be(rows, at + STORED_AT)
+            if moment != stored_at_ms:
+                stored_at_ms = moment
+                newest_ms = max(newest_ms, moment)
+                seconds = entry_seconds(begin_ms, moment)
+            slot: i64 = key_hash % slot_count
+            number: i64 = slot // PAGE_SLOTS
+            if keeps:
+                self._keep(number)
+            if not len(pages[number]):
+                pages[number] = self._empty_page(number)
+            page = pages[number]
+            place: i64 = slot % PAGE_SLOTS
+            previous: int = page[place]
+            newest: int = entry
+            page[place] = newest
+            changed[number] = 1
+            if previous == NO_ENTRY:
+                new_slots += 1
+            write_entry(entries, key_hash, read_i64_be(rows, at + OFFSET_AT), seconds, previous)
+            entry += 1
+        self.pending += entries.getvalue()
+        self.dirty = True
+        self.used_slots += new_slots
+        self.next_entry = entry
+        self.end_offset = max(self.end_offset, read_i64_be(rows, end - ROW_BYTES + OFFSET_AT))
+        self.end_ms = max(self.end_ms, newest_ms)
 
-    def _seconds(self, stored_at_ms: Sequence[int]) -> Sequence[int]:
-        begin_ms, earliest, latest = self.begin_ms, min(stored_at_ms), max(stored_at_ms)
-        if earliest == latest:
-            return [entry_seconds(begin_ms, latest)] * len(stored_at_ms)
-        if not 0 < begin_ms <= earliest or latest - begin_ms > MAX_SECONDS:
-            return [entry_seconds(begin_ms, moment) for moment in stored_at_ms]
-        return [(moment - begin_ms) // 1000 for moment in stored_at_ms]
+    def _empty_page(self, number: i64) -> vec[i32]:
+        first: i64 = number * PAGE_SLOTS
+        return vec[i32]([NO_ENTRY] * min(PAGE_SLOTS, self.shape.slots - first))
 
     def _page(self, number: int) -> bytes:
         """One page of slots as it is in memory, in the machine's byte order."""
-        assert self._slots is not None
-        return self._slots[number * PAGE_SLOTS : (number + 1) * PAGE_SLOTS].tobytes()
+        page = self._pages[number] if len(self._pages[number]) else self._empty_page(number)
+        return memoryview(page).tobytes()
 
     # --- flushing ------------------------------------------------------------------------------------------------
 
     def freeze_pages(self) -> Sequence[int]:
         """The numbers of the changed pages, in order. Until they are asked for they are kept as they are now."""
-        pages = sorted(self.dirty)
+        pages = [number for number, is_changed in enumerate(self._changed) if is_changed]
         self._frozen = dict.fromkeys(pages)
-        self.dirty = set()
+        for number in pages:
+            self._changed[number] = 0
+        self.dirty = False
         return pages
 
-    def _keep(self, pages: set[int]) -> None:
-        """Pages are about to change."""
+    def _keep(self, page: int) -> None:
+        """A page is about to change."""
         frozen = self._frozen
-        for page in pages:
-            if page in frozen and frozen[page] is None:
-                frozen[page] = self._page(page)
+        if page in frozen and frozen[page] is None:
+            frozen[page] = self._page(page)
 
     def write_frozen(self, pages: Sequence[int], lock: AbstractContextManager[object]) -> None:
         """Write pages as they were frozen, and let them go; not synced. The lock is held for slices."""
@@ -336,7 +357,8 @@ class IndexFile:
     def thaw_pages(self, numbers: Sequence[int]) -> None:
         """Frozen pages were not all written: they are changed pages again."""
         self._frozen = {}
-        self.dirty.update(numbers)
+        for number in numbers:
+            self._change(number)
 
     def pending_entries(self, first: int, end: int) -> bytearray:
         """Entries that are in memory."""
@@ -358,11 +380,12 @@ class IndexFile:
         None for an entry of another key in the same slot, so that whoever counts the work sees it. The disk is read
         without the lock, which is needed for what is in memory only.
         """
+        slot = self.shape.slot_of(key_hash)
         with lock:
-            entry = self._slots[key_hash % self.shape.slots] if self._slots is not None else None
+            entry = self._newest_entry(slot)
             limit = self.next_entry
         if entry is None:
-            data = self.files.pread(self.open().fd, SLOT_BYTES, self.shape.slot_position(key_hash % self.shape.slots))
+            data = self.files.pread(self.open().fd, SLOT_BYTES, self.shape.slot_position(slot))
             entry = int.from_bytes(data, "big", signed=True)
         block, block_first = b"", 0
         while FIRST_ENTRY <= entry < limit:
@@ -378,6 +401,13 @@ class IndexFile:
             # Chains lead to older entries only; damage must not make a circle.
             limit = entry
             entry = previous
+
+    def _newest_entry(self, slot: int) -> int | None:
+        """None while the slots are not in memory."""
+        if not len(self._pages):
+            return None
+        page = self._pages[slot // PAGE_SLOTS]
+        return page[slot % PAGE_SLOTS] if len(page) else NO_ENTRY
 
     def _pending_entry(self, entry: int, lock: AbstractContextManager[object]) -> tuple[int, ...] | None:
         with lock:

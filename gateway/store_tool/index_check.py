@@ -32,7 +32,8 @@ from gateway.store_tool.index_part import (
     reading,
 )
 from gateway.store_tool.stretch_keys import StretchKeys
-from wire.disk.index_file import FIRST_ENTRY, MAX_SECONDS
+from wire.disk.index_entry import MAX_SECONDS
+from wire.disk.index_file import FIRST_ENTRY
 
 MAX_TOLD = 100
 """Entries of one stretch told of one by one."""
@@ -335,7 +336,7 @@ def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
 
 
 def _seconds(stored_at_ms: int, begin_ms: int) -> int:
-    """As ``wire.disk.index_file.entry_seconds``."""
+    """As ``wire.disk.index_entry.entry_seconds``."""
     return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS) if begin_ms > 0 else 0
 
 

@@ -7,15 +7,12 @@ An entry names the entry of the same slot before it, so a slot is a chain from n
 used and the header's ``next_entry`` therefore starts at 1. Key hashes come from
 ``wire.message.java_hash.index_key_hash``. Slot and entry counts are settings of a broker
 (``maxHashSlotNum``, ``maxIndexNum``) and are not kept in the file: they follow from its size only when both
-are known. (Upstream: ``IndexFile``, ``IndexHeader``.)
+are known. Entries are written by ``wire.disk.index_entry``. (Upstream: ``IndexFile``, ``IndexHeader``.)
 """
 
 from __future__ import annotations
 
 import struct
-import sys
-from array import array
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -57,12 +54,6 @@ ENTRIES = 20_000_000
 """Upstream's default of ``maxIndexNum`` (5 000 000 · 4)."""
 NO_ENTRY = 0
 FIRST_ENTRY = 1
-MAX_SECONDS = 0x7FFFFFFF
-
-_ENTRY_WORDS = ENTRY_BYTES // 4
-_HASH_WORD, _OFFSET_WORD, _SECONDS_WORD, _PREVIOUS_WORD = (
-    ENTRY.offset(name) // 4 for name in ("key_hash", "commit_log_offset", "seconds", "previous_entry")
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,33 +133,6 @@ class IndexShape:
     def is_full(self, next_entry: int) -> bool:
         """Whether no further entry goes in."""
         return next_entry >= self.entries
-
-
-def build_entries(
-    key_hashes: Sequence[int], commit_log_offsets: Sequence[int], seconds: Sequence[int], previous: Sequence[int]
-) -> bytes:
-    """Entries one after the other, as ``ENTRY`` packs each, but column by column: four times as fast.
-
-    Nothing is negative: hashes, seconds and entry numbers take 31 bits, offsets 63.
-    """
-    words = array("I", bytes(ENTRY_BYTES * len(key_hashes)))
-    halves = array("I", array("Q", commit_log_offsets).tobytes())
-    high = 1 if sys.byteorder == "little" else 0
-    words[_HASH_WORD::_ENTRY_WORDS] = array("I", key_hashes)
-    words[_OFFSET_WORD::_ENTRY_WORDS] = halves[high::2]
-    words[_OFFSET_WORD + 1 :: _ENTRY_WORDS] = halves[1 - high :: 2]
-    words[_SECONDS_WORD::_ENTRY_WORDS] = array("I", seconds)
-    words[_PREVIOUS_WORD::_ENTRY_WORDS] = array("I", previous)
-    if sys.byteorder == "little":
-        words.byteswap()
-    return words.tobytes()
-
-
-def entry_seconds(begin_ms: int, stored_at_ms: int) -> int:
-    """The age an entry keeps: seconds since the file's begin, 0 … 2^31−1; 0 while the file has no begin."""
-    if begin_ms <= 0:
-        return 0
-    return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS)
 
 
 def entry_may_match(begin_ms: int, seconds: int, range_begin_ms: int, range_end_ms: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from threading import RLock
@@ -12,6 +13,13 @@ from gateway.store.files import Buffer, RealFiles
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.tests.store.small_store import START_MS
 from wire.disk.index_file import ENTRY, IndexShape
+
+_ROW = struct.Struct(">iqq")
+
+
+def rows(*entries: tuple[int, int, int]) -> bytes:
+    """Hash, commit log offset and store time of each, as ``IndexEntries`` keeps them."""
+    return b"".join(_ROW.pack(*entry) for entry in entries)
 
 
 @pytest.mark.parametrize(
@@ -32,8 +40,8 @@ def test_the_age_in_an_entry_is_cut_as_upstream_cuts_it(
 ) -> None:
     file = IndexFile(RealFiles(), tmp_path / "20260101000000000", IndexShape(10, 20))
     file.make()
-    file.add_all([1], [0], [begin_ms])
-    file.add_all([2, 2], [10, 20], [stored_at_ms, max(stored_at_ms, 7)])
+    file.add_rows(rows((1, 0, begin_ms)))
+    file.add_rows(rows((2, 10, stored_at_ms), (2, 20, max(stored_at_ms, 7))))
     assert ENTRY.unpack_from(file.pending, ENTRY.size)[2] == seconds
     assert [found[1] for found in file.find(2, RLock()) if found is not None][-1] == seconds
 
@@ -56,8 +64,7 @@ class BusyFiles(RealFiles):
 
 
 def add_keys(file: IndexFile, numbers: Iterable[int]) -> None:
-    hashes = [number * 37 for number in numbers]
-    file.add_all(hashes, hashes, [START_MS] * len(hashes))
+    file.add_rows(rows(*((number * 37, number * 37, START_MS) for number in numbers)))
 
 
 def offsets_of(file: IndexFile, number: int) -> list[int]:

@@ -3,18 +3,17 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from librt.strings import BytesWriter
 
+from wire.disk.index_entry import MAX_SECONDS, entry_seconds, write_entry
 from wire.disk.index_file import (
     ENTRY,
     FIRST_ENTRY,
     HEAD,
-    MAX_SECONDS,
     SLOT,
     IndexHead,
     IndexShape,
-    build_entries,
     entry_may_match,
-    entry_seconds,
 )
 from wire.errors import LayoutError, LocalError
 from wire.fixed_layout import FixedLayout
@@ -138,6 +137,10 @@ def test_a_file_is_full_when_its_last_entry_is_used() -> None:
         (10_000, 11_000, 1),
         (10_000, 9_000, 0),
         (1, 10**16, MAX_SECONDS),
+        (0, 2**63 - 1, 0),
+        (1, -(2**63), 0),
+        (2**63 - 1, -(2**63), 0),
+        (-(2**63), 2**63 - 1, 0),
     ],
 )
 def test_entries_keep_clipped_seconds_since_the_begin(begin_ms: int, stored_at_ms: int, seconds: int) -> None:
@@ -170,6 +173,8 @@ _positive = st.integers(0, 2**31 - 1)
 
 @QUICK
 @given(st.lists(st.tuples(_positive, st.integers(0, 2**63 - 1), _positive, _positive), max_size=40))
-def test_entries_built_by_column_are_those_packed_one_by_one(entries: list[tuple[int, int, int, int]]) -> None:
-    columns = [[entry[column] for entry in entries] for column in range(4)]
-    assert build_entries(*columns) == b"".join(ENTRY.pack(*entry) for entry in entries)
+def test_entries_are_written_as_declared(entries: list[tuple[int, int, int, int]]) -> None:
+    written = BytesWriter()
+    for entry in entries:
+        write_entry(written, *entry)
+    assert written.getvalue() == b"".join(ENTRY.pack(*entry) for entry in entries)
