@@ -120,7 +120,7 @@ class IndexEntries:
             if isinstance(outcome, PutResult):
                 message = outcome.message
                 if message.sys_flag & _MASK != _ROLLBACK:
-                    self.add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
+                    self._add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
             elif isinstance(outcome, PutRun):
                 self._add_run(outcome)
 
@@ -129,19 +129,18 @@ class IndexEntries:
         topic, stored_at_ms = outcome.topic, outcome.stored_at_ms
         for number, offset in enumerate(outcome.places()):
             form = run.forms[number]
-            self._add(offset, stored_at_ms, topic, run.unique_keys[number], form.keys, form.tag)
+            self._add_keys(offset, stored_at_ms, topic, run.unique_keys[number], form.keys, form.tag)
 
     def add_messages(self, messages: Sequence[StoredMessage]) -> None:
         """Of messages read from the log."""
         for message in messages:
             if message.sys_flag & _MASK != _ROLLBACK:
-                self.add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
+                self._add(message.commit_log_offset, message.stored_at_ms, message.topic, message.property_map)
 
-    def add(self, offset: i64, stored_at_ms: i64, topic: str, properties: dict[str, str]) -> None:
-        """Of one message."""
-        self._add(offset, stored_at_ms, topic, properties.get(_UNIQ_KEY), properties.get(_KEYS), properties.get(_TAGS))
+    def _add(self, offset: i64, stored_at_ms: i64, topic: str, own: dict[str, str]) -> None:
+        self._add_keys(offset, stored_at_ms, topic, own.get(_UNIQ_KEY), own.get(_KEYS), own.get(_TAGS))
 
-    def _add(
+    def _add_keys(
         self, offset: i64, stored_at_ms: i64, topic: str, unique_key: str | None, words: str | None, tag: str | None
     ) -> None:
         rows = self._rows

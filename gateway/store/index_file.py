@@ -193,9 +193,10 @@ class IndexFile:
         forgotten, self._forgotten = self._forgotten, b""
         end = self.shape.slot_position(self.shape.slots)
         for data_start, data_end in self.files.data_ranges(fd, first, end):
-            start = data_start - (data_start - first) % PAGE_BYTES
-            while start < data_end:
-                count = min(LOAD_BYTES, end - start)
+            start = data_start - (data_start - first) % PAGE_BYTES  # whole pages
+            stop = min(data_end + -(data_end - first) % PAGE_BYTES, end)
+            while start < stop:
+                count = min(LOAD_BYTES, stop - start)
                 self._load_pages((start - first) // PAGE_BYTES, self.files.pread(fd, count, start), forgotten)
                 start += count
 
@@ -301,9 +302,10 @@ class IndexFile:
             number: i64 = slot // PAGE_SLOTS
             if keeps:
                 self._keep(number)
-            if not len(pages[number]):
-                pages[number] = self._empty_page(number)
             page = pages[number]
+            if not len(page):
+                page = self._empty_page(number)
+                pages[number] = page
             place: i64 = slot % PAGE_SLOTS
             previous: int = page[place]
             newest: int = entry
