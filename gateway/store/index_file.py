@@ -152,7 +152,7 @@ class IndexFile:
         self.files.truncate(file.fd, self.shape.file_bytes)
         self._is_named = False
         self._open = file
-        self._make_slots()
+        self._pages = self._empty_pages()
 
     def name_durably(self) -> None:
         """See to it that a new file is in its directory after a power failure; blocks."""
@@ -188,7 +188,7 @@ class IndexFile:
 
         Numbers that lead to no entry count as empty slots: Apache's broker would follow them in a circle.
         """
-        self._make_slots()
+        pages = self._empty_pages()
         fd, first = self.open().fd, self.shape.slot_position(0)
         forgotten, self._forgotten = self._forgotten, b""
         end = self.shape.slot_position(self.shape.slots)
@@ -197,11 +197,12 @@ class IndexFile:
             stop = min(data_end + -(data_end - first) % PAGE_BYTES, end)
             while start < stop:
                 count = min(LOAD_BYTES, stop - start)
-                self._load_pages((start - first) // PAGE_BYTES, self.files.pread(fd, count, start), forgotten)
+                slots = _swapped(self.files.pread(fd, count, start))
+                self._load_pages(pages, (start - first) // PAGE_BYTES, slots, forgotten)
                 start += count
+        self._pages = pages
 
-    def _load_pages(self, number: int, data: bytes, forgotten: bytes) -> None:
-        slots = _swapped(data)
+    def _load_pages(self, pages: vec[vec[i32]], number: int, slots: array[int], forgotten: bytes) -> None:
         is_wrong = min(slots) < NO_ENTRY or max(slots) >= self.next_entry
         for at in range(0, len(slots), PAGE_SLOTS):
             page = slots[at : at + PAGE_SLOTS]
@@ -212,7 +213,7 @@ class IndexFile:
                     self._change(number)
                     page = kept
             if any(page):
-                self._pages[number] = vec[i32](page)
+                pages[number] = vec[i32](page)
             number += 1
 
     def roll_back(self, last_offset: int, stored_at_ms: int) -> None:
@@ -258,11 +259,13 @@ class IndexFile:
             slot = previous if previous < slot else NO_ENTRY
         return max(slot, NO_ENTRY)
 
-    def _make_slots(self) -> None:
+    def _empty_pages(self) -> vec[vec[i32]]:
+        """Of a file without a key; none of them is to be written."""
         pages, changed = vec[vec[i32]](), vec[u8]()
         for _ in range(-(-self.shape.slots // PAGE_SLOTS)):
             pages, changed = append(pages, vec[i32]()), append(changed, 0)
-        self._pages, self._changed = pages, changed
+        self._changed = changed
+        return pages
 
     def forget_slots(self) -> None:
         """Give the memory back: nothing is added any more, and all of it is on disk."""
@@ -280,7 +283,7 @@ class IndexFile:
         if self.next_entry == FIRST_ENTRY:
             self.begin_ms = min([read_i64_be(rows, at) for at in range(STORED_AT, len(rows), ROW_BYTES)])
             self.begin_offset = read_i64_be(rows, OFFSET_AT)
-        pages, changed, keeps = self._pages, self._changed, bool(self._frozen)
+        pages, changed, keeps_frozen = self._pages, self._changed, bool(self._frozen)
         slot_count: i64 = self.shape.slots
         begin_ms: i64 = self.begin_ms
         stored_at_ms: i64 = read_i64_be(rows, STORED_AT)
@@ -300,7 +303,7 @@ class IndexFile:
                 seconds = entry_seconds(begin_ms, moment)
             slot: i64 = key_hash % slot_count
             number: i64 = slot // PAGE_SLOTS
-            if keeps:
+            if keeps_frozen:
                 self._keep(number)
             page = pages[number]
             if not len(page):
