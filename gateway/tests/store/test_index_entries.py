@@ -50,7 +50,7 @@ def entries_of(messages: list[Keys]) -> IndexEntries:
     for number, keys in enumerate(messages):
         named = {"UNIQ_KEY": keys.unique_key, "KEYS": keys.words, "TAGS": keys.tag}
         own = {name: value for name, value in named.items() if value}
-        sent = message(topic=keys.topic, **own)
+        sent = message(topic=keys.topic)
         sent.property_map = own
         entries.add_outcomes([PutResult(PutStatus.PUT_OK, sent, None, 0, number * 100, 100, START_MS + number)])
     return entries
@@ -95,8 +95,8 @@ def test_what_comes_behind_a_slice_waits_behind_the_rest() -> None:
     messages = [Keys("T", f"u{number}", "k", "") for number in range(4)]
     entries = entries_of(messages[:3])
     entries.drop(entries.rows(2), 2)
-    own = {"UNIQ_KEY": "u3", "KEYS": "k"}
-    entries.add_outcomes([PutResult(PutStatus.PUT_OK, message(**own), None, 0, 300, 100, START_MS + 3)])
+    late = message(UNIQ_KEY="u3", KEYS="k")
+    entries.add_outcomes([PutResult(PutStatus.PUT_OK, late, None, 0, 300, 100, START_MS + 3)])
     assert (entries.message_count, entries.first_offset) == (2, 200)
     assert unpacked(entries.rows(9)) == rows_of(messages)[4:]
 
