@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from wire.codes import SERVER_VERSION
 from wire.ext_fields import parse_ext_fields
 from wire.json_header import decode_json_header
@@ -18,6 +20,7 @@ RESPONSE_FLAG: Final = 1
 ONEWAY_FLAG: Final = 2
 
 
+@mypyc_attr(acyclic=True)
 class RemotingCommand:
     """One request or response.
 

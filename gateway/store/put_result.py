@@ -12,6 +12,8 @@ from enum import Enum
 from itertools import accumulate
 from typing import TYPE_CHECKING, TypeAlias
 
+from mypy_extensions import mypyc_attr
+
 from wire.layout_writers import write_unit
 
 if TYPE_CHECKING:
@@ -54,6 +56,7 @@ class WaitFor(Enum):
     """Told PUT_OK once the system has it (the sender's WAIT=false); readers still see it when it is on disk."""
 
 
+@mypyc_attr(acyclic=True)
 class PutOutcome:
     """Where one message, or neighbours of one queue, were stored. A plain class: one is made for every send.
 
@@ -106,6 +109,7 @@ class PutOutcome:
         raise NotImplementedError
 
 
+@mypyc_attr(acyclic=True)
 class PutResult(PutOutcome):
     """The outcome of one message. ``tags_code`` is filled in by the dispatch."""
 
@@ -134,6 +138,7 @@ class PutResult(PutOutcome):
         return [self.commit_log_offset]
 
 
+@mypyc_attr(acyclic=True)
 class PutRun(PutOutcome):
     """The outcome of the messages of a batch."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
+from mypy_extensions import mypyc_attr
 
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
@@ -21,6 +22,7 @@ _SPOTS: Final = (
 )
 
 
+@mypyc_attr(acyclic=True)
 class EndedHeader:
     """What the broker wants to know of an END_TRANSACTION; the names are those of ``EndTransactionRequest``."""
 

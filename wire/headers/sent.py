@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from msgspec.structs import replace
+from mypy_extensions import mypyc_attr
 
 from wire.command import RemotingCommand
 from wire.compiled import IS_COMPILED
@@ -63,6 +64,7 @@ class SendForm(KnownForm):
         return replace(fields, queue_id=OTHER_NUMBER, born_timestamp=OTHER_NUMBER, properties=properties)
 
 
+@mypyc_attr(acyclic=True)
 class SentHeader:
     """The header of a send that is of a known form; the form has what is not here."""
 

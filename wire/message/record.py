@@ -13,6 +13,7 @@ import zlib
 from typing import Final, TypeAlias
 
 from librt.strings import BytesWriter, write_i16_be
+from mypy_extensions import mypyc_attr
 
 from wire.errors import LocalError, RecordError
 from wire.layout_writers import write_record_head
@@ -81,6 +82,7 @@ MAX_CACHED_TOPICS = 4096
 _topic_fields: Final[dict[str, tuple[int, bytes]]] = {}
 
 
+@mypyc_attr(acyclic=True)
 class OutgoingMessage:
     """A message that is to be stored.
 
@@ -139,6 +141,7 @@ class OutgoingMessage:
         return f"<OutgoingMessage {self.topic}/{self.queue_id} body {len(self.body)} bytes>"
 
 
+@mypyc_attr(acyclic=True)
 class StoredMessage:
     """A message read back from a record: what was sent, and where and when it was stored."""
 

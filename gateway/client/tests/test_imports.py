@@ -38,8 +38,8 @@ FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("Message", 21),
-        ("Producer", 45),
+        ("Message", 23),
+        ("Producer", 46),
         ("TransactionProducer", 50),
         ("PushConsumer", 30),
         ("LitePullConsumer", 28),
@@ -56,7 +56,7 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
 @pytest.mark.parametrize(
     ("name", "most", "others"),
     [
-        ("Producer", 66, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
+        ("Producer", 68, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
         ("PushConsumer", 105, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 80, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
         ("AdminClient", 85, ("gateway.client.aio.pull_loop", "gateway.client.aio.producer")),
