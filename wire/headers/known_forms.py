@@ -27,6 +27,9 @@ LEARNED_OF: Final = 1024
 MAX_LEARNED: Final = 32
 """So many; then those that were of no use are forgotten, until others have their turn."""
 
+MAX_SAMPLE_BYTES: Final = 4096
+"""Of longer headers, which may have 16 MiB, none is kept as a form."""
+
 OPAQUE: Final = Spot(b'"opaque":', 9)
 """The last spot of every form."""
 OTHER_NUMBER: Final = 7
@@ -129,7 +132,7 @@ class FormReader(WholeReader):
             self._fresh.append(form)
 
     def _learned(self, header: bytes, command: RemotingCommand) -> KnownForm | None:
-        if command.remark is not None:
+        if command.remark is not None or len(header) > MAX_SAMPLE_BYTES:
             return None
         try:
             shape = HeaderForm(header, self._spots)

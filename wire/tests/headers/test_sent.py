@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from wire.command import RemotingCommand
-from wire.headers.known_forms import LEARNED_OF, MAX_FORMS, MAX_FRESH, MAX_LEARNED, FormReader
+from wire.headers.known_forms import (
+    LEARNED_OF,
+    MAX_FORMS,
+    MAX_FRESH,
+    MAX_LEARNED,
+    MAX_SAMPLE_BYTES,
+    FormReader,
+)
 from wire.headers.send import ShortSendMessageRequest
 from wire.headers.sent import SentHeader, send_reader
 from wire.headers.whole import decoder
@@ -98,6 +105,16 @@ def test_a_key_of_another_property_is_none_of_a_plain_message() -> None:
 def test_interpreted_no_form_is_learned() -> None:
     parsing = reader(learns=False)
     assert not any(is_sent(parsing.read(header(), b"")) for _ in range(5))
+
+
+def test_a_long_header_is_not_kept_as_a_form() -> None:
+    learning = reader()
+    text, longer = (header(topic="t" * (MAX_SAMPLE_BYTES - len(header()) + more)) for more in (1, 2))
+    for _ in range(3):
+        assert not is_sent(learning.read(longer, b""))
+        assert learning._fresh == []
+    learning.read(text, b"")
+    assert is_sent(learning.read(text, b""))
 
 
 def test_topics_that_take_turns_are_all_known() -> None:
