@@ -17,7 +17,7 @@ PAGE_BITS: Final = 7
 PAGE: Final = 1 << PAGE_BITS
 """Small, so that a half message that stays alone in its page for days takes 5 KiB and no more."""
 _MASK: Final = PAGE - 1
-_ZEROS: Final = bytes(PAGE)
+_ZEROS: Final = [0] * PAGE  # made of another sequence, a vec takes twice the room
 
 
 class _Page:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,18 @@ def test_reach_moves_the_end_past_settled_ones() -> None:
     pending.reach(12)
     pending.reach(3)
     assert (pending.base, pending.end) == (4, 12)
+
+
+def test_one_that_stays_alone_in_its_page_takes_little_memory() -> None:
+    pending, pages = Pending(), 200
+    tracemalloc.start()
+    try:
+        for number in range(pages):
+            add(pending, number * PAGE)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert taken / pages < 6 * 1024
 
 
 def test_one_that_stays_does_not_keep_the_others_in_memory() -> None:
