@@ -37,7 +37,7 @@ BUILD_SLICE = 512
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
 """Of the log, with messages that wait."""
 MAX_BACKLOG_ENTRIES = 1_000_000
-"""Of messages that wait (20 MB): a message may have thousands of KEYS."""
+"""Of messages that wait (20 MB), but for what one request stores: a message may have thousands of KEYS."""
 MAX_CHAIN = 100_000
 """Messages of one hash and time named by one query: colliding keys must not hold the broker."""
 MAX_WALK = 2_000_000
@@ -195,14 +195,15 @@ class KeyIndex:
             waiting = self._waiting
             begin = waiting.first_offset if waiting.message_count else outcomes[0].commit_log_offset
             is_full = (
-                waiting.message_count + message_count(outcomes) > self._max_backlog
-                or waiting.count >= MAX_BACKLOG_ENTRIES
-                or end - begin > MAX_BACKLOG_BYTES
+                waiting.message_count + message_count(outcomes) > self._max_backlog or end - begin > MAX_BACKLOG_BYTES
             )
             if self._behind or is_full:
                 self._behind = True  # read from the log instead, after what is in the backlog
                 return
-            waiting.add_outcomes(outcomes)
+            taken = waiting.add_outcomes(outcomes, MAX_BACKLOG_ENTRIES)
+            if taken < len(outcomes):
+                self._behind = True
+                end = outcomes[taken].commit_log_offset
             self._waiting_end = end
             if not waiting.message_count:
                 self.scanned = max(self.scanned, end)

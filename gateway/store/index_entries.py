@@ -114,15 +114,21 @@ class IndexEntries:
         """Entries."""
         return len(self._rows) // ROW_BYTES
 
-    def add_outcomes(self, outcomes: Sequence[PutOutcome]) -> None:
-        """Of dispatched messages."""
+    def add_outcomes(self, outcomes: Sequence[PutOutcome], most: i64) -> int:
+        """Of dispatched messages; how many of the outcomes were taken before there were ``most`` entries or more."""
+        taken = 0
+        end: i64 = most * ROW_BYTES
         for outcome in outcomes:
+            if len(self._rows) >= end:
+                break
+            taken += 1
             if isinstance(outcome, PutResult):
                 message = outcome.message
                 if message.sys_flag & _MASK != _ROLLBACK:
                     self._add(outcome.commit_log_offset, outcome.stored_at_ms, outcome.topic, message.property_map)
             elif isinstance(outcome, PutRun):
                 self._add_run(outcome)
+        return taken
 
     def _add_run(self, outcome: PutRun) -> None:
         run = outcome.run

@@ -118,6 +118,25 @@ def test_a_message_behind_one_with_many_keys_is_read_from_the_log_instead(
     assert [len(bodies_with_key(store, f"k{number}-4")) for number in range(3)] == [1, 1, 1]
 
 
+def test_messages_of_one_batch_behind_many_keys_are_read_from_the_log_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "MAX_BACKLOG_ENTRIES", 12)
+    executor = Executor()
+    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
+    store.append(message(b"makes the file"), lambda _: None)
+    executor.run()
+    for number in range(5):
+        keys = " ".join(f"k{number}-{word}" for word in range(5))
+        store.append(message(b"%d" % number, KEYS=keys), lambda _: None)
+    executor.run_turn()
+    executor.work()()
+    assert store._index._waiting.count == 15
+    executor.run()
+    assert store._index.backlog == 0
+    assert [len(bodies_with_key(store, f"k{number}-4")) for number in range(5)] == [1] * 5
+
+
 def test_a_flush_by_interval_leaves_the_index_out_until_it_is_due(tmp_path: Path) -> None:
     clock = Clock()
     directory = tmp_path / "s"
