@@ -93,6 +93,14 @@ def test_headers_that_are_not_like_those_of_sends_are_parsed_each_time(old: byte
         assert reading(learning, text, ShortSendMessageRequest) == reading(None, text, ShortSendMessageRequest)
 
 
+def test_a_mark_that_is_of_another_field_makes_no_form() -> None:
+    learning = reader()
+    text = header().replace(b'"c":"TBW102"', rb'"c":"UNIQ_KEY\u00010A0B"').replace(b'"i":"UNIQ_', rb'"i":"UNIQ\u005f')
+    for _ in range(3):
+        assert not is_sent(learning.read(text, b""))
+    assert reading(learning, text, ShortSendMessageRequest) == reading(None, text, ShortSendMessageRequest)
+
+
 def test_a_key_of_another_property_is_none_of_a_plain_message() -> None:
     learning = reader()
     for _ in range(2):

@@ -65,6 +65,7 @@ def _sent(path: Path, changed: dict[str, Any], body: bytes) -> list[object]:
     [
         {},
         {"queue_id": 3, "flag": 5, "born_timestamp": 17},
+        {"queue_id": 4},
         {"queue_id": 99},
         {"reconsume_times": 2},
         {"sys_flag": SysFlag.COMPRESSED},
@@ -157,3 +158,15 @@ def test_an_outcome_of_known_form_is_applied_as_one_that_is_parsed(
     monkeypatch.setitem(WHOLE_HEADERS, start, end_reader(decoder(EndTransactionRequest), learns=False))
     assert known == _ended(tmp_path / "parsed")
     assert known[-4:] == [b"0", b"2", b"4", b"6"]
+
+
+def test_a_read_only_broker_refuses_them_for_an_ordered_topic(tmp_path: Path, learning: FormReader) -> None:
+    broker = WholeBroker(tmp_path / "store", broker_permission=4)
+    broker.parts.topics.put(TopicConfig("ordered", order=True))
+    producer = broker.connect()
+    codes = []
+    for number in range(5):
+        header = short(sending("ordered", properties=build_properties({**PLAIN, "UNIQ_KEY": f"{number}"}).decode()))
+        codes.append(broker.ask(producer, RequestCode.SEND_MESSAGE_V2, header, b"x").code)
+    assert _has_recognised(learning)
+    assert codes == [ResponseCode.NO_PERMISSION] * 5
