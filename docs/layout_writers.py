@@ -9,12 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from wire.disk.consume_queue import UNIT
+from wire.disk.index_file import ENTRY
 from wire.fixed_layout import FixedLayout
 from wire.message.record_layout import HEADS
 
 MODULE = Path(__file__).parents[1] / "wire" / "layout_writers.py"
 
-LAYOUTS = {"record_head": HEADS[0], "unit": UNIT}
+LAYOUTS = {"record_head": HEADS[0], "unit": UNIT, "index_entry": ENTRY}
 """The layouts by the names that their functions have behind ``write_``. The hosts of a record head are written as long
 as they are, so that one function writes all of ``HEADS``.
 """

@@ -89,13 +89,15 @@ class RemotingCommand:
         """The header fields by wire name."""
         fields = self._ext_fields
         if fields is None:
-            text = self.ext_json
-            if self.header_json is not None:
-                text = bytes(decode_json_header(self.header_json).extFields)
+            text = self.fields_json()
             fields = self._ext_fields = {} if text is None else parse_ext_fields(text)
             # From now on the mapping counts, whatever is done to it.
             self.ext_json = self.header_json = self.header = None
         return fields
+
+    def fields_json(self) -> bytes | None:
+        """The JSON object that the fields are read from, as long as it says what they are."""
+        return self.ext_json if self.header_json is None else bytes(decode_json_header(self.header_json).extFields)
 
     @property
     def is_response(self) -> bool:

@@ -56,3 +56,17 @@ def write_unit(
     write_i64_be(out, commit_log_offset)
     write_i32_be(out, size)
     write_i64_be(out, tags_code)
+
+
+def write_index_entry(
+    out: BytesWriter,
+    key_hash: i32,
+    commit_log_offset: i64,
+    seconds: i32,
+    previous_entry: i32,
+) -> None:
+    """A index entry."""
+    write_i32_be(out, key_hash)
+    write_i64_be(out, commit_log_offset)
+    write_i32_be(out, seconds)
+    write_i32_be(out, previous_entry)

@@ -23,7 +23,7 @@ from gateway.store.files import FileLayer
 from gateway.store.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT
 from gateway.store.open_files import OpenFile
 from gateway.store.paths import StorePaths, is_index_name
-from wire.disk.index_entry import entry_seconds, write_entry
+from wire.disk.index_entry import entry_seconds
 from wire.disk.index_file import (
     ENTRY,
     ENTRY_BYTES,
@@ -35,6 +35,7 @@ from wire.disk.index_file import (
     IndexShape,
 )
 from wire.errors import LayoutError
+from wire.layout_writers import write_index_entry
 
 PAGE_SLOTS: Final = 1024
 PAGE_BYTES: Final = PAGE_SLOTS * SLOT_BYTES
@@ -316,7 +317,7 @@ class IndexFile:
             changed[number] = 1
             if previous == NO_ENTRY:
                 new_slots += 1
-            write_entry(entries, key_hash, read_i64_be(rows, at + OFFSET_AT), seconds, previous)
+            write_index_entry(entries, key_hash, read_i64_be(rows, at + OFFSET_AT), seconds, previous)
             entry += 1
         self.pending += entries.getvalue()
         self.dirty = True

@@ -80,7 +80,7 @@ def read_header(cls: type[H], command: RemotingCommand) -> H:
     known = command.header
     if type(known) is cls:
         return known
-    ext_json = command.ext_json
+    ext_json = command.fields_json()
     if ext_json is not None:
         decode = _DECODERS.get(cls)
         if decode is None:

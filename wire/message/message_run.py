@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from librt.strings import BytesWriter, write_i16_be
+from librt.strings import BytesWriter
 from mypy_extensions import i32, i64
 
 from wire.errors import LocalError
@@ -21,7 +21,7 @@ from wire.message.batch import split_batch
 from wire.message.flags import SysFlag
 from wire.message.properties import parse_properties
 from wire.message.property_form import PropertyForm
-from wire.message.record import OutgoingMessage, address_flags, topic_field
+from wire.message.record import OutgoingMessage, address_flags, topic_field, write_tail
 from wire.message.record_layout import HEADS
 
 _NO_ADDRESS_FLAGS: Final = ~SysFlag.HOSTS_MASK
@@ -141,9 +141,7 @@ class MessageRun:
                 len(body),
             )
             out.write(body)
-            out.write(topic)
-            write_i16_be(out, len(raw))
-            out.write(raw)
+            write_tail(out, topic, raw)
             queue_offset += 1
             commit_log_offset += size
 

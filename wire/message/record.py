@@ -64,6 +64,7 @@ __all__ = [
     "restated",
     "topic_field",
     "write_record",
+    "write_tail",
 ]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
@@ -314,7 +315,7 @@ def write_record(
     try:
         size = _write_head(out, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
         out.write(message.body)
-        _write_tail(out, topic, message.properties)
+        write_tail(out, topic, message.properties)
     except BaseException:
         out.truncate(start)  # others follow, and each lies where the one before ends
         raise
@@ -331,7 +332,7 @@ def record_parts(
     magic, topic = topic_field(message.topic)
     head, tail = BytesWriter(), BytesWriter()
     _write_head(head, message, magic, len(topic), queue_offset, commit_log_offset, stored_at_ms)
-    _write_tail(tail, topic, message.properties)
+    write_tail(tail, topic, message.properties)
     return head.getvalue(), message.body, tail.getvalue()
 
 
@@ -388,8 +389,12 @@ def _write_head(
     return size
 
 
-def _write_tail(out: BytesWriter, topic: bytes, properties: bytes) -> None:
-    """Write what stands behind the body."""
+def write_tail(out: BytesWriter, topic: bytes, properties: bytes) -> None:
+    """Write what stands behind the body.
+
+    :param topic: as ``topic_field`` has it.
+    :raises ValueError: properties over 32767 bytes.
+    """
     out.write(topic)
     write_i16_be(out, len(properties))
     out.write(properties)

@@ -13,8 +13,9 @@ from hypothesis import given
 from librt.strings import BytesWriter
 
 from wire.disk.consume_queue import UNIT
+from wire.disk.index_file import ENTRY
 from wire.fixed_layout import FixedLayout
-from wire.layout_writers import write_record_head, write_unit
+from wire.layout_writers import write_index_entry, write_record_head, write_unit
 from wire.message.record_layout import HEADS
 from wire.tests.message.layouts import values_of
 from wire.tests.message.strategies import QUICK
@@ -24,6 +25,7 @@ SCRIPT = Path(__file__).parents[2] / "docs" / "layout_writers.py"
 WRITERS: list[tuple[Callable[..., None], FixedLayout]] = [
     *[(write_record_head, head) for head in HEADS.values()],
     (write_unit, UNIT),
+    (write_index_entry, ENTRY),
 ]
 each_writer = pytest.mark.parametrize(("write", "layout"), WRITERS, ids=[layout.name for _, layout in WRITERS])
 

@@ -68,6 +68,19 @@ def waiting_store(directory: Path, count: int) -> tuple[Executor, MessageStore]:
     return executor, store
 
 
+def store_with_its_file(directory: Path) -> tuple[Executor, MessageStore]:
+    executor = Executor()
+    store = opened(directory, soon=executor.soon, in_thread=executor.in_thread)
+    store.append(message(b"makes the file"), lambda _: None)
+    executor.run()
+    return executor, store
+
+
+def words(number: int) -> str:
+    """Five KEYS of a message."""
+    return " ".join(f"k{number}-{word}" for word in range(5))
+
+
 def test_a_few_messages_wait_for_more_and_many_do_not(tmp_path: Path) -> None:
     _, few = waiting_store(tmp_path / "few", LEAST_SLICE - 1)
     _, many = waiting_store(tmp_path / "many", LEAST_SLICE)
@@ -89,10 +102,7 @@ def test_large_messages_that_wait_are_read_from_the_log_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "MAX_BACKLOG_BYTES", 1000)
-    executor = Executor()
-    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
-    store.append(message(b"makes the file"), lambda _: None)
-    executor.run()
+    executor, store = store_with_its_file(tmp_path)
     for number in range(3):
         store.append(message(b"x" * 500 + b"%d" % number, UNIQ_KEY=f"u{number}"), lambda _: None)
         executor.run_turn()
@@ -105,13 +115,9 @@ def test_a_message_behind_one_with_many_keys_is_read_from_the_log_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "MAX_BACKLOG_ENTRIES", 5)
-    executor = Executor()
-    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
-    store.append(message(b"makes the file"), lambda _: None)
-    executor.run()
+    executor, store = store_with_its_file(tmp_path)
     for number in range(3):
-        keys = " ".join(f"k{number}-{word}" for word in range(5))
-        store.append(message(b"%d" % number, KEYS=keys), lambda _: None)
+        store.append(message(b"%d" % number, KEYS=words(number)), lambda _: None)
         executor.run_turn()
         executor.work()()
     assert store._index._waiting.message_count == 1
@@ -122,13 +128,9 @@ def test_messages_of_one_batch_behind_many_keys_are_read_from_the_log_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "MAX_BACKLOG_ENTRIES", 12)
-    executor = Executor()
-    store = opened(tmp_path, soon=executor.soon, in_thread=executor.in_thread)
-    store.append(message(b"makes the file"), lambda _: None)
-    executor.run()
+    executor, store = store_with_its_file(tmp_path)
     for number in range(5):
-        keys = " ".join(f"k{number}-{word}" for word in range(5))
-        store.append(message(b"%d" % number, KEYS=keys), lambda _: None)
+        store.append(message(b"%d" % number, KEYS=words(number)), lambda _: None)
     executor.run_turn()
     executor.work()()
     assert store._index._waiting.count == 15

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from librt.strings import BytesWriter
 
-from wire.disk.index_entry import MAX_SECONDS, entry_seconds, write_entry
+from wire.disk.index_entry import MAX_SECONDS, entry_seconds
 from wire.disk.index_file import (
     ENTRY,
     FIRST_ENTRY,
@@ -17,6 +17,7 @@ from wire.disk.index_file import (
 )
 from wire.errors import LayoutError, LocalError
 from wire.fixed_layout import FixedLayout
+from wire.layout_writers import write_index_entry
 from wire.message.java_hash import index_key_hash
 from wire.tests.message.layouts import assert_declared_and_derived_agree, values_of
 from wire.tests.message.strategies import QUICK
@@ -176,5 +177,5 @@ _positive = st.integers(0, 2**31 - 1)
 def test_entries_are_written_as_declared(entries: list[tuple[int, int, int, int]]) -> None:
     written = BytesWriter()
     for entry in entries:
-        write_entry(written, *entry)
+        write_index_entry(written, *entry)
     assert written.getvalue() == b"".join(ENTRY.pack(*entry) for entry in entries)

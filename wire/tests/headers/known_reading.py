@@ -28,6 +28,11 @@ def reading(reader: FormReader | None, text: bytes, declared: type[Header]) -> t
     return (*facts, command.body, command.serialize_type, fields, command.ext_fields)
 
 
+def assert_read_as_ever(reader: FormReader, text: bytes, declared: type[Header]) -> None:
+    """With the reader a header says what it says without."""
+    assert reading(reader, text, declared) == reading(None, text, declared)
+
+
 @st.composite
 def changed(draw: st.DrawFn, header: bytes) -> bytes:
     """A header some bytes of which are others, behind its first."""

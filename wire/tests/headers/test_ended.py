@@ -9,7 +9,7 @@ from wire.headers.ended import EndedHeader, end_reader, ended
 from wire.headers.known_forms import FormReader
 from wire.headers.transaction import EndTransactionRequest
 from wire.headers.whole import decoder
-from wire.tests.headers.known_reading import changed, reading
+from wire.tests.headers.known_reading import assert_read_as_ever, changed
 
 
 def header(
@@ -47,7 +47,7 @@ def test_a_form_is_known_after_one_header_and_tells_what_parsing_tells(outcome: 
 
     assert known is not None
     assert facts(known.header) == ("g0", 10**9, 10**14, outcome, check != "false")
-    assert reading(learning, text, EndTransactionRequest) == reading(None, text, EndTransactionRequest)
+    assert_read_as_ever(learning, text, EndTransactionRequest)
 
 
 def test_commits_and_rollbacks_are_told_apart() -> None:
@@ -66,4 +66,4 @@ def test_headers_with_other_bytes_are_read_as_ever(text: bytes) -> None:
     learning = reader()
     for key in "AB":
         learning.read(header(key), b"")
-    assert reading(learning, text, EndTransactionRequest) == reading(None, text, EndTransactionRequest)
+    assert_read_as_ever(learning, text, EndTransactionRequest)
