@@ -20,10 +20,17 @@ class LogThread:
     """Runs blocking functions one after the other and reports on the reactor thread.
 
     :param carry_out: calls, on the reactor thread, an outcome with a value, and writes out the answers it made.
+    :param expect: told that an outcome is awaited, and that it is there; see ``QuickEpollReactor.expect_call``.
     """
 
-    def __init__(self, reactor: IReactorFromThreads, carry_out: Callable[[Outcome, object], None]) -> None:
+    def __init__(
+        self,
+        reactor: IReactorFromThreads,
+        carry_out: Callable[[Outcome, object], None],
+        expect: Callable[[bool], None] | None = None,
+    ) -> None:
         self._reactor = reactor
+        self._expect = expect
         self._carry_out = carry_out
         self._queue: SimpleQueue[tuple[Callable[[], object], Outcome] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="commit-log", daemon=True)
@@ -39,6 +46,8 @@ class LogThread:
 
     def submit(self, work: Callable[[], object], outcome: Outcome) -> None:
         """Run ``work`` in the thread, then ``outcome`` with its value or exception on the reactor thread."""
+        if self._expect is not None:
+            self._expect(True)
         self._queue.put((work, outcome))
 
     def _work(self) -> None:
@@ -51,4 +60,9 @@ class LogThread:
                 value = error
             # What it holds, a whole batch, would be freed here while the next one waits to be synced.
             del task, work
-            self._reactor.callFromThread(self._carry_out, outcome, value)
+            self._reactor.callFromThread(self._report, outcome, value)
+
+    def _report(self, outcome: Outcome, value: object) -> None:
+        if self._expect is not None:
+            self._expect(False)
+        self._carry_out(outcome, value)

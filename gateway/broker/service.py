@@ -26,6 +26,7 @@ from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.thread_pool import in_thread_pool
 from gateway.remoting.turn_end import TurnEnd
+from gateway.settings import FlushDiskType
 from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
 
@@ -71,7 +72,12 @@ class BrokerService:
         self._reactor = reactor
         self._flush_group = FlushGroup(reactor)
         self._turn_end = TurnEnd(reactor, self._flush_group)
-        self._log_thread = LogThread(reactor, self._flush_group.carry_out)
+        self._log_thread = LogThread(
+            reactor,
+            self._flush_group.carry_out,
+            # With ASYNC_FLUSH nobody waits for it.
+            getattr(reactor, "expect_call", None) if settings.flush_disk_type is FlushDiskType.SYNC_FLUSH else None,
+        )
         self._dispatch = Dispatch()
         self._parts = BrokerParts(
             settings,

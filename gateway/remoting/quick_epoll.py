@@ -3,21 +3,27 @@
 For every event Twisted sets up a logging context for the system's name and asks anew what kind of event it is; for
 plain connections, which are told of little else than bytes to read, that costs as much as reading them. What a
 failure does is the same: it is logged, and ends the connection. Its time is what really passes: Twisted's is the time
-of day, and a machine's clock that is set back by an hour would keep everything waiting for an hour. A thread that has
-something for it writes to the waker's pipe only when the reactor waits.
+of day, and a machine's clock that is set back by an hour would keep everything waiting for an hour.
+
+A thread that has something for it rings a bell, and only when the reactor waits: one write that nobody has to read. Of
+Twisted's pipe the reactor reads what a thread wrote, and with each of the two the threads may take turns.
 """
 
 from __future__ import annotations
 
 import errno
+import os
 import time
-from select import EPOLLIN
+from select import EPOLLET, EPOLLIN, epoll
 from typing import Any, Final
 
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
 from twisted.internet.tcp import Server
 from twisted.python import log
+
+EXPECTED_WITHIN_S: Final = 0.001
+"""For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""
 
 _READABLE: Final = int(EPOLLIN)
 
@@ -27,6 +33,15 @@ class QuickEpollReactor(EPollReactor):
 
     _is_waiting = False
     _is_woken = False
+    _expects_call = False
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._calls_only = epoll()
+        self._calls_only.register(self._bell, EPOLLIN | EPOLLET)  # nobody reads it: it takes 2^64 rings to fill
+        self._calls_only.register(self.waker.fileno(), EPOLLIN)  # signals
+        self._poller.register(self._calls_only, EPOLLIN)
 
     def seconds(self) -> float:
         """Of a clock that never jumps; for differences only."""
@@ -36,16 +51,28 @@ class QuickEpollReactor(EPollReactor):
         """Do not wait, or no longer; for any thread."""
         self._is_woken = True
         if self._is_waiting:
-            super().wakeUp()
+            os.eventfd_write(self._bell, 1)
+
+    def expect_call(self, expected: bool) -> None:
+        """Whether a thread will call within moments: when there is nothing to do until then, sleep for that alone.
+
+        Those who wait for the disk send more meanwhile, one by one; read one by one, each would wake the server.
+        """
+        self._expects_call = expected
 
     def doPoll(self, timeout: float | None) -> None:  # noqa: N802 (Twisted's name)
         """Wait for events once, and have each carried out."""
         selectables: dict[int, Any] = self._selectables
-        self._is_waiting = True  # before it looks whether it was woken: who comes in between uses the pipe
+        self._is_waiting = True  # before it looks whether it was woken: who comes in between rings
         if self._is_woken:
             timeout = 0
         try:
-            events = self._poller.poll(-1 if timeout is None else timeout, len(selectables))
+            if self._expects_call and timeout != 0:
+                within_s = EXPECTED_WITHIN_S if timeout is None else min(timeout, EXPECTED_WITHIN_S)
+                events = self._calls_only.poll(within_s, 2)
+                self._expects_call = bool(events)
+            else:
+                events = self._poller.poll(-1 if timeout is None else timeout, len(selectables) + 1)
         except OSError as error:
             if error.errno == errno.EINTR:
                 return
@@ -55,7 +82,9 @@ class QuickEpollReactor(EPollReactor):
         for fd, event in events:
             selectable = selectables.get(fd)
             if selectable is None:
-                continue  # closed by one of the others
+                if fd == self._calls_only.fileno():
+                    self._calls_only.poll(0, 2)  # the bell has been heard
+                continue  # or closed by one of the others
             if event == _READABLE and type(selectable) is Server and selectable.connected:
                 self._read(selectable)
             elif selectable is self.waker:

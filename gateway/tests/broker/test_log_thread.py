@@ -107,3 +107,14 @@ def test_stopping_ends_after_what_is_queued() -> None:
         running.thread.submit(lambda number=number: done.append(number), running.seen.append)  # type: ignore[misc]
     running.thread.stop()
     assert done == [0, 1, 2, 3, 4]
+
+
+def test_the_reactor_is_told_that_an_outcome_is_awaited_and_that_it_is_there() -> None:
+    calls = Calls()
+    told: list[object] = []
+    thread = LogThread(cast(IReactorFromThreads, calls), lambda outcome, value: outcome(value), told.append)
+    thread.start()
+    thread.submit(lambda: told.append("work"), lambda _: told.append("outcome"))
+    calls.next()
+    thread.stop()
+    assert told == [True, "work", False, "outcome"]

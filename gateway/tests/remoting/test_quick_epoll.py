@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from twisted.python.failure import Failure
 
 epoll = pytest.importorskip("select").epoll  # Linux only
 
+from gateway.remoting import quick_epoll  # noqa: E402
 from gateway.remoting.quick_epoll import QuickEpollReactor  # noqa: E402
 
 DEADLINE_S = 10.0
@@ -40,7 +42,7 @@ class Listening:
 
     def __init__(self) -> None:
         self.seen: list[str] = []
-        self.reactor = QuickEpollReactor()  # type: ignore[no-untyped-call]
+        self.reactor = QuickEpollReactor()
         factory = ServerFactory.forProtocol(lambda: Recorder(self.seen))
         self.port = self.reactor.listenTCP(0, factory, interface="127.0.0.1")  # type: ignore[no-untyped-call]
 
@@ -94,21 +96,21 @@ def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listen
     assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
 
 
-class Pipe:
-    """What counts the writes to the waker's pipe; the reactor is in its poll while ``ask`` is called."""
+class Bell:
+    """What counts its rings; the reactor is in its poll while ``on_poll`` is called."""
 
-    def __init__(self, reactor: Any) -> None:
-        self.writes = 0
+    def __init__(self, reactor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rings = 0
         self.asked: list[float] = []
         self.on_poll: Callable[[], None] = lambda: None
         self._poll = reactor._poller.poll
-        self._wake_up = reactor.waker.wakeUp
-        reactor.waker.wakeUp = self._written
+        self._ring = os.eventfd_write
+        monkeypatch.setattr(os, "eventfd_write", self._rung)
         reactor._poller = self
 
-    def _written(self) -> None:
-        self.writes += 1
-        self._wake_up()
+    def _rung(self, fd: int, value: int) -> None:
+        self.rings += 1
+        self._ring(fd, value)
 
     def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
         self.asked.append(timeout)
@@ -118,24 +120,24 @@ class Pipe:
 
 
 @pytest.fixture
-def piped() -> Iterator[tuple[Any, Pipe]]:
-    reactor: Any = QuickEpollReactor()  # type: ignore[no-untyped-call]
+def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Bell]]:
+    reactor: Any = QuickEpollReactor()
     poller = reactor._poller
-    yield reactor, Pipe(reactor)
+    yield reactor, Bell(reactor, monkeypatch)
     reactor.waker.connectionLost(None)
     poller.close()
 
 
-def test_a_call_of_a_thread_before_the_wait_keeps_the_reactor_from_waiting(piped: tuple[Any, Pipe]) -> None:
-    reactor, pipe = piped
+def test_a_call_of_a_thread_before_the_wait_keeps_the_reactor_from_waiting(watched: tuple[Any, Bell]) -> None:
+    reactor, bell = watched
     called: list[str] = []
     reactor.callFromThread(called.append, "in time")
     reactor.doIteration(DEADLINE_S)
     reactor.runUntilCurrent()
     reactor.doIteration(0.01)
     assert called == ["in time"]
-    assert pipe.asked == [0, 0.01]
-    assert pipe.writes == 0
+    assert bell.asked == [0, 0.01]
+    assert bell.rings == 0
 
 
 def test_a_call_of_a_thread_between_the_look_and_the_wait_ends_it() -> None:
@@ -156,7 +158,7 @@ def test_a_call_of_a_thread_between_the_look_and_the_wait_ends_it() -> None:
             self.woken = woken
 
     called: list[str] = []
-    reactor: Any = Looked()  # type: ignore[no-untyped-call]
+    reactor: Any = Looked()
     begin_s = time.monotonic()
     reactor.doIteration(DEADLINE_S)
     reactor.runUntilCurrent()
@@ -164,24 +166,24 @@ def test_a_call_of_a_thread_between_the_look_and_the_wait_ends_it() -> None:
     assert time.monotonic() - begin_s < DEADLINE_S / 2
 
 
-def test_a_call_of_a_thread_during_the_wait_ends_it(piped: tuple[Any, Pipe]) -> None:
-    reactor, pipe = piped
+def test_a_call_of_a_thread_during_the_wait_ends_it(watched: tuple[Any, Bell]) -> None:
+    reactor, bell = watched
     called: list[str] = []
-    pipe.on_poll = lambda: reactor.callFromThread(called.append, "at once") if not called else None
+    bell.on_poll = lambda: reactor.callFromThread(called.append, "at once") if not called else None
     begin_s = time.monotonic()
     reactor.doIteration(DEADLINE_S)
     reactor.runUntilCurrent()
     assert called == ["at once"]
     assert time.monotonic() - begin_s < DEADLINE_S / 2
-    assert pipe.writes == 1
-    pipe.on_poll = lambda: None
+    assert bell.rings == 1
+    bell.on_poll = lambda: None
     reactor.doIteration(0.01)
-    assert pipe.asked == [DEADLINE_S, 0.01], "the pipe is empty again"
+    assert bell.asked == [DEADLINE_S, 0.01], "nothing is left to wake it"
 
 
 def test_calls_of_a_thread_come_however_they_meet_the_waits() -> None:
     """Many times, from a thread that does not wait for the reactor."""
-    reactor: Any = QuickEpollReactor()  # type: ignore[no-untyped-call]
+    reactor: Any = QuickEpollReactor()
     calls = 20_000
     came: list[int] = []
 
@@ -203,10 +205,94 @@ def test_calls_of_a_thread_come_however_they_meet_the_waits() -> None:
 
 def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[str] = []
-    reactor: Any = QuickEpollReactor()  # type: ignore[no-untyped-call]
+    reactor: Any = QuickEpollReactor()
     reactor.callLater(0.01, called.append, "in time")
     monkeypatch.setattr(time, "time", lambda: 0.0)
     deadline_s = time.monotonic() + DEADLINE_S
     while not called and time.monotonic() < deadline_s:
         reactor.iterate(0.01)
     assert called == ["in time"]
+
+
+class CallsOnly:
+    """The reactor's poll for calls alone; ``on_poll`` is called in it."""
+
+    def __init__(self, reactor: Any) -> None:
+        self.asked: list[float] = []
+        self.on_poll: Callable[[], None] = lambda: None
+        self._poll = reactor._calls_only.poll
+        self.fileno = reactor._calls_only.fileno
+        reactor._calls_only = self
+
+    def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
+        self.asked.append(timeout)
+        self.on_poll()
+        found: list[tuple[int, int]] = self._poll(timeout, most)
+        return found
+
+
+def test_what_comes_while_a_call_is_expected_is_read_after_it(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    calls = CallsOnly(reactor)
+
+    def come() -> None:
+        reactor.expect_call(False)
+        listening.seen.append("call")
+
+    with listening.connected() as one:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        one.sendall(b"2")
+        calls.on_poll = lambda: reactor.callFromThread(come)
+        reactor.expect_call(True)
+        listening.run_until(lambda: len(listening.seen) == 3)
+    assert listening.seen == ["1", "call", "2"]
+    assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S]
+
+
+def test_connections_are_read_when_an_expected_call_is_late(listening: Listening) -> None:
+    calls = CallsOnly(listening.reactor)
+    with listening.connected() as one:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        one.sendall(b"2")
+        listening.reactor.expect_call(True)
+        listening.run_until(lambda: listening.seen == ["1", "2"])
+    assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S], "once: the next wait is for everything"
+
+
+def test_a_reactor_with_something_to_do_does_not_sleep_for_an_expected_call(listening: Listening) -> None:
+    calls = CallsOnly(listening.reactor)
+    listening.reactor.expect_call(True)
+    with listening.connected() as one:
+        one.sendall(b"1")
+        deadline = time.monotonic() + DEADLINE_S
+        while listening.seen != ["1"] and time.monotonic() < deadline:
+            listening.reactor.doIteration(0)
+    assert listening.seen == ["1"]
+    assert calls.asked == []
+
+
+def test_a_ring_that_was_heard_does_not_end_the_next_wait(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    calls = CallsOnly(reactor)
+    os.eventfd_write(reactor._bell, 1)
+    reactor.doIteration(DEADLINE_S)
+    reactor.expect_call(True)
+    reactor.doIteration(DEADLINE_S)
+    assert calls.asked == [0, quick_epoll.EXPECTED_WITHIN_S]
+    assert not reactor._expects_call, "the time was up"
+    os.eventfd_write(reactor._bell, 1)
+    reactor.expect_call(True)
+    reactor.doIteration(DEADLINE_S)
+    begin_s = time.monotonic()
+    reactor.expect_call(False)
+    reactor.doIteration(0.05)
+    assert time.monotonic() - begin_s >= 0.05
+
+
+def test_an_expected_call_does_not_hold_up_a_timer(listening: Listening) -> None:
+    calls = CallsOnly(listening.reactor)
+    listening.reactor.expect_call(True)
+    listening.reactor.doIteration(quick_epoll.EXPECTED_WITHIN_S / 4)
+    assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S / 4]
