@@ -40,7 +40,6 @@ class QuickEpollReactor(EPollReactor):
         self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._calls_only = epoll()
         self._calls_only.register(self._bell, EPOLLIN | EPOLLET)  # nobody reads it: it takes 2^64 rings to fill
-        self._calls_only.register(self.waker.fileno(), EPOLLIN)  # signals
         self._poller.register(self._calls_only, EPOLLIN)
 
     def seconds(self) -> float:
@@ -69,8 +68,8 @@ class QuickEpollReactor(EPollReactor):
         try:
             if self._expects_call and timeout != 0:
                 within_s = EXPECTED_WITHIN_S if timeout is None else min(timeout, EXPECTED_WITHIN_S)
-                events = self._calls_only.poll(within_s, 2)
-                self._expects_call = bool(events)
+                self._expects_call = False  # once: whatever ends it, the next wait is for everything
+                events = self._calls_only.poll(within_s, 1)
             else:
                 events = self._poller.poll(-1 if timeout is None else timeout, len(selectables) + 1)
         except OSError as error:
@@ -83,7 +82,7 @@ class QuickEpollReactor(EPollReactor):
             selectable = selectables.get(fd)
             if selectable is None:
                 if fd == self._calls_only.fileno():
-                    self._calls_only.poll(0, 2)  # the bell has been heard
+                    self._calls_only.poll(0, 1)  # the bell has been heard
                 continue  # or closed by one of the others
             if event == _READABLE and type(selectable) is Server and selectable.connected:
                 self._read(selectable)

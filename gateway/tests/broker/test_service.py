@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 from errno import EADDRINUSE
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.route_table import RouteTable
 from gateway.remoting.protocol import RemotingProtocol
+from gateway.settings import FlushDiskType
 from gateway.settings.metrics import MetricsExporter
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling, sending, small_settings
 from gateway.tests.remoting.conversation import Peer
@@ -32,6 +34,7 @@ from wire.message.flags import PullFlag, SysFlag
 from wire.message.message_id import parse_offset_message_id, unpack_host
 
 SUSPEND = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
+LONGEST_WAIT_S = 10
 
 
 class Machine(MemoryReactorClock):
@@ -66,6 +69,25 @@ class Machine(MemoryReactorClock):
             self.advance(0)
 
 
+class Expecting(Machine):
+    """A reactor that can be told to expect a call, and keeps the calls of other threads until the test wants one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expected: list[bool] = []
+        self.from_threads: SimpleQueue[tuple[Callable[..., object], tuple[object, ...]]] = SimpleQueue()
+
+    def expect_call(self, expected: bool) -> None:
+        self.expected.append(expected)
+
+    def callFromThread(self, function: Callable[..., object], *args: object) -> None:  # noqa: N802
+        self.from_threads.put((function, args))
+
+    def next_call(self) -> None:
+        function, args = self.from_threads.get(timeout=LONGEST_WAIT_S)
+        function(*args)
+
+
 class NextDoor:
     """The route table of a name server in the same process."""
 
@@ -85,7 +107,7 @@ class Served:
     def __init__(self, directory: Path, machine: Machine | None = None, **changed: Any) -> None:
         self.machine = Machine() if machine is None else machine
         self.name_server = NextDoor()
-        settings = small_settings(directory, flush_disk_type="ASYNC_FLUSH", **changed)
+        settings = small_settings(directory, **{"flush_disk_type": "ASYNC_FLUSH", **changed})
         self.service = BrokerService(settings, self.machine, self.now_ms, self.name_server)
 
     def now_ms(self) -> int:
@@ -124,6 +146,23 @@ def test_a_started_broker_listens_on_two_ports_and_is_known_to_its_name_server(t
     assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
     assert served.name_server.knows("orders")
     served.stop()
+
+
+@pytest.mark.parametrize(
+    ("flush", "expected"), [(FlushDiskType.SYNC_FLUSH, 2 * [True, False]), (FlushDiskType.ASYNC_FLUSH, [])]
+)
+def test_the_reactor_expects_what_senders_wait_for(tmp_path: Path, flush: FlushDiskType, expected: list[bool]) -> None:
+    """A first message is written in the thread, since its file has to be made, and then synced there."""
+    machine = Expecting()
+    served = Served(tmp_path, machine, flush_disk_type=flush)
+    served.start()
+    client = served.connect()
+    assert client.ask_all(RequestCode.SEND_MESSAGE, sending(), b"x") == []
+    served.machine.turn()
+    while not (answers := client.received()):
+        machine.next_call()
+    assert [answer.code for answer in answers] == [ResponseCode.SUCCESS]
+    assert machine.expected == expected
 
 
 def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(tmp_path: Path) -> None:

@@ -96,27 +96,35 @@ def test_a_failing_protocol_costs_its_connection_and_is_logged(listening: Listen
     assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
 
 
-class Bell:
-    """What counts its rings; the reactor is in its poll while ``on_poll`` is called."""
+class Poll:
+    """Stands in for a poller of the reactor; ``on_poll`` is called while the reactor is in it."""
 
-    def __init__(self, reactor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.rings = 0
+    def __init__(self, reactor: Any, name: str) -> None:
         self.asked: list[float] = []
         self.on_poll: Callable[[], None] = lambda: None
-        self._poll = reactor._poller.poll
-        self._ring = os.eventfd_write
-        monkeypatch.setattr(os, "eventfd_write", self._rung)
-        reactor._poller = self
-
-    def _rung(self, fd: int, value: int) -> None:
-        self.rings += 1
-        self._ring(fd, value)
+        self._poller = getattr(reactor, name)
+        self.fileno = self._poller.fileno
+        setattr(reactor, name, self)
 
     def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
         self.asked.append(timeout)
         self.on_poll()
-        found: list[tuple[int, int]] = self._poll(timeout, most)
+        found: list[tuple[int, int]] = self._poller.poll(timeout, most)
         return found
+
+
+class Bell(Poll):
+    """The poll for everything, and a count of the rings."""
+
+    def __init__(self, reactor: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(reactor, "_poller")
+        self.rings = 0
+        self._ring = os.eventfd_write
+        monkeypatch.setattr(os, "eventfd_write", self._rung)
+
+    def _rung(self, fd: int, value: int) -> None:
+        self.rings += 1
+        self._ring(fd, value)
 
 
 @pytest.fixture
@@ -214,26 +222,9 @@ def test_calls_come_in_time_when_the_clock_of_the_machine_is_set_back(monkeypatc
     assert called == ["in time"]
 
 
-class CallsOnly:
-    """The reactor's poll for calls alone; ``on_poll`` is called in it."""
-
-    def __init__(self, reactor: Any) -> None:
-        self.asked: list[float] = []
-        self.on_poll: Callable[[], None] = lambda: None
-        self._poll = reactor._calls_only.poll
-        self.fileno = reactor._calls_only.fileno
-        reactor._calls_only = self
-
-    def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
-        self.asked.append(timeout)
-        self.on_poll()
-        found: list[tuple[int, int]] = self._poll(timeout, most)
-        return found
-
-
 def test_what_comes_while_a_call_is_expected_is_read_after_it(listening: Listening) -> None:
     reactor: Any = listening.reactor
-    calls = CallsOnly(reactor)
+    calls = Poll(reactor, "_calls_only")
 
     def come() -> None:
         reactor.expect_call(False)
@@ -251,7 +242,7 @@ def test_what_comes_while_a_call_is_expected_is_read_after_it(listening: Listeni
 
 
 def test_connections_are_read_when_an_expected_call_is_late(listening: Listening) -> None:
-    calls = CallsOnly(listening.reactor)
+    calls = Poll(listening.reactor, "_calls_only")
     with listening.connected() as one:
         one.sendall(b"1")
         listening.run_until(lambda: listening.seen == ["1"])
@@ -262,7 +253,7 @@ def test_connections_are_read_when_an_expected_call_is_late(listening: Listening
 
 
 def test_a_reactor_with_something_to_do_does_not_sleep_for_an_expected_call(listening: Listening) -> None:
-    calls = CallsOnly(listening.reactor)
+    calls = Poll(listening.reactor, "_calls_only")
     listening.reactor.expect_call(True)
     with listening.connected() as one:
         one.sendall(b"1")
@@ -275,7 +266,7 @@ def test_a_reactor_with_something_to_do_does_not_sleep_for_an_expected_call(list
 
 def test_a_ring_that_was_heard_does_not_end_the_next_wait(listening: Listening) -> None:
     reactor: Any = listening.reactor
-    calls = CallsOnly(reactor)
+    calls = Poll(reactor, "_calls_only")
     os.eventfd_write(reactor._bell, 1)
     reactor.doIteration(DEADLINE_S)
     reactor.expect_call(True)
@@ -291,8 +282,22 @@ def test_a_ring_that_was_heard_does_not_end_the_next_wait(listening: Listening) 
     assert time.monotonic() - begin_s >= 0.05
 
 
+def test_connections_are_read_after_a_call_that_is_not_the_expected_one(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    calls = Poll(reactor, "_calls_only")
+    with listening.connected() as one:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        one.sendall(b"2")
+        calls.on_poll = lambda: reactor.callFromThread(listening.seen.append, "another")
+        reactor.expect_call(True)
+        listening.run_until(lambda: len(listening.seen) == 3)
+    assert listening.seen == ["1", "another", "2"]
+    assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S], "however many calls come, they are left alone once"
+
+
 def test_an_expected_call_does_not_hold_up_a_timer(listening: Listening) -> None:
-    calls = CallsOnly(listening.reactor)
+    calls = Poll(listening.reactor, "_calls_only")
     listening.reactor.expect_call(True)
     listening.reactor.doIteration(quick_epoll.EXPECTED_WITHIN_S / 4)
     assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S / 4]
