@@ -13,7 +13,7 @@ from mypy_extensions import mypyc_attr
 
 from wire.codes import SERVER_VERSION
 from wire.ext_fields import parse_ext_fields
-from wire.json_header import decode_json_header
+from wire.json_header import decode_fields_only
 
 # The flag bits of ``RemotingCommand``: never change.
 RESPONSE_FLAG: Final = 1
@@ -97,7 +97,7 @@ class RemotingCommand:
 
     def fields_json(self) -> bytes | None:
         """The JSON object that the fields are read from, as long as it says what they are."""
-        return self.ext_json if self.header_json is None else bytes(decode_json_header(self.header_json).extFields)
+        return self.ext_json if self.header_json is None else bytes(decode_fields_only(self.header_json).extFields)
 
     @property
     def is_response(self) -> bool:

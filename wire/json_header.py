@@ -31,6 +31,12 @@ class JsonHeader(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     version: Int32 = 0
 
 
+class FieldsOnly(msgspec.Struct, gc=False):
+    """The fields of a header that was judged when it was read, maybe more leniently than ``JsonHeader`` does."""
+
+    extFields: msgspec.Raw = NO_FIELDS  # noqa: N815
+
+
 class JsonHeaderOut(msgspec.Struct, omit_defaults=True, gc=False, kw_only=True):
     """What fastjson writes: members in alphabetical order, null ones left out."""
 
@@ -45,4 +51,5 @@ class JsonHeaderOut(msgspec.Struct, omit_defaults=True, gc=False, kw_only=True):
 
 
 decode_json_header: Final = msgspec.json.Decoder(JsonHeader).decode
+decode_fields_only: Final = msgspec.json.Decoder(FieldsOnly).decode
 encode_json_header: Final = msgspec.json.Encoder().encode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from wire.headers.ended import EndedHeader, end_reader, ended
 from wire.headers.known_forms import FormReader
@@ -62,6 +62,9 @@ def test_commits_and_rollbacks_are_told_apart() -> None:
 
 @settings(deadline=None, max_examples=300)
 @given(changed(header("CD")))
+@example(header("CD").replace(b'"opaque":27', b'"opaque":2E7'))
+@example(header("CD").replace(b'"opaque":27', b'"opaque":"27"'))
+@example(header("CD").replace(b'"version":513', b'"version":5e2'))
 def test_headers_with_other_bytes_are_read_as_ever(text: bytes) -> None:
     learning = reader()
     for key in "AB":
