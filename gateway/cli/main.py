@@ -17,6 +17,7 @@ import click
 
 from gateway.cli.broker import broker
 from gateway.cli.config import config
+from gateway.cli.late_modules import put_off
 from gateway.cli.nameserver import nameserver
 from gateway.cli.serve import serve
 from gateway.cli.version import version
@@ -92,4 +93,5 @@ def main() -> None:
     """Run the command line; ends the process."""
     # Modules are loaded without collections, which find nothing then; a server switches them on when it is ready.
     gc.disable()
+    put_off()
     cli(prog_name="rocketmq-gateway")

@@ -7,7 +7,6 @@ The keys are data (``apache_keys.txt``), read when the first such key is met.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -59,6 +58,8 @@ def apache_keys() -> Mapping[str, ApacheKey]:
 
 def closest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that ``word`` is most likely a misspelling of, or None."""
+    import difflib  # only to tell of a mistake
+
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.75)
     return by_lower[found[0]] if found else None

@@ -41,7 +41,7 @@ def name_expected(text: str) -> str | None:
     return None if _NAME.fullmatch(text) else "a name of letters, digits and . _ - % | @"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BrokerSettings(PopSettings, LiteSettings):
     """Identity, registration, topics and groups, pulls and pops."""
 

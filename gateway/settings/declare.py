@@ -4,6 +4,7 @@
         4_194_304, "maxMessageSize", "Largest message body accepted.", unit="bytes", minimum=1
     )
 
+The classes go without ``repr`` and ``eq``: nobody asks these of hundreds of settings, and every start would make them.
 The key is Apache RocketMQ's own name, or starts with ``gateway.`` where Apache has none. Texts are read
 more strictly than Apache does (which keeps its default, silently, when a number does not parse).
 """

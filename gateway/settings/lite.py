@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from gateway.settings.declare import setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LiteSettings:
     """How long lite topics and subscriptions to them stay, and how many there may be."""
 

@@ -21,7 +21,7 @@ def exporter_host_expected(text: str) -> str | None:
     return interface_expected(text) if text else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MetricsSettings:
     """Whether and where metrics are served."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gateway.settings.declare import setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class NameServerSettings:
     """Routes and key-value configuration."""
 

@@ -15,7 +15,7 @@ class RequestMode(StrEnum):
     POP = "POP"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PopSettings:
     """Pops, their retries, and assignments."""
 

@@ -8,7 +8,7 @@ from gateway.settings.addresses import interface_expected
 from gateway.settings.declare import setting
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RemotingSettings:
     """Sockets, and what one connection may cost. Not slotted: ``Settings`` joins several groups."""
 

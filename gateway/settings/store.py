@@ -47,7 +47,7 @@ def one_path_expected(text: str) -> str | None:
     return "a single path (several commit log directories are not supported)" if "," in text else None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class StoreSettings:
     """Commit log, consume queues, index, retention."""
 

@@ -18,7 +18,7 @@ def precision_expected(text: str) -> str | None:
     return None if int(text) in PRECISIONS_MS else "100, 200, 500 or 1000 (ms)"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TimerSettings:
     """The timer wheel."""
 

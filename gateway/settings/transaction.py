@@ -37,7 +37,7 @@ def database_expected(text: str) -> str | None:
     return "nothing, sqlite:/PATH or postgresql://USER@HOST:PORT/DATABASE"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TransactionSettings:
     """Half messages and their checks; all times are by the broker's clock."""
 

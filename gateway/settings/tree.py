@@ -29,7 +29,7 @@ class LogLevel(StrEnum):
     ERROR = "ERROR"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ProcessSettings:
     """What concerns the process as a whole."""
 
@@ -44,7 +44,7 @@ class ProcessSettings:
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Settings(
     ProcessSettings,
     RemotingSettings,

@@ -83,3 +83,18 @@ def test_what_needs_no_server_loads_none(argument: str) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert "rocketmq-gateway" in done.stdout
+
+
+def test_twisted_does_not_bring_what_no_server_uses() -> None:
+    code = (
+        "import sys\nfrom gateway.cli.late_modules import put_off\n"
+        "put_off()\nput_off()\n"
+        "import twisted.internet.epollreactor\n"
+        "brought = {'urllib.request', 'http.client', 'email'} & set(sys.modules)\n"
+        "assert not brought, brought\n"
+        "from http import cookiejar\n"
+        "assert len(cookiejar.CookieJar()) == 0\n"
+        "assert 'urllib.request' in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
