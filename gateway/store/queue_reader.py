@@ -11,7 +11,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from operator import add
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
 
 from gateway.store.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.consume_queue import ConsumeQueue
@@ -25,16 +27,13 @@ from gateway.store.extended_units import (
 )
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
-from wire.disk.consume_queue import FILLER_SIZE, UNIT
+from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
 from wire.message.inner_batch import inner_offsets
 from wire.message.record import StoredMessage, parse_record
 from wire.message.record_fields import commit_log_offset_at
 from wire.message.record_layout import FLAGS_AT, MIN_RECORD_BYTES
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 FRESH_BYTES = 32 * 1024 * 1024
 """What was written last, or walked through by recovery just now, is in memory: the system is not asked, which would
@@ -62,11 +61,14 @@ more: Java's consumers stop for 50 ms when what they hold spans over 2,000 offse
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
 _FIELDS = len(UNIT.names)
+_SIZE_AT = UNIT.offset("size")
+_CODE_AT = UNIT.offset("tags_code")
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
-ChooseRecords = Callable[[bytes, list[int], list[int]], list[int]]
-"""Which of the records that lie in a buffer are wanted, by their numbers: buffer, where they start, where they end."""
+ChooseRecords = Callable[[bytes, int, bytes], list[int]]
+"""Which of the records that lie in a buffer are wanted, by their numbers: buffer, the commit log offset of its first
+byte, the records' units."""
 
 
 class QueueReader:
@@ -260,10 +262,8 @@ class QueueReader:
             and None says that the first is not.
         """
         parts: list[bytes] = []
-        every = list(UNIT.iter_unpack(units))
-        left = FILTERED_BYTES
-        while chosen.examined < len(every) and left > 0:
-            spans, stop = chosen.spans(every, count, left, accepts)
+        while chosen.examined * UNIT.size < len(units) and chosen.left > 0:
+            spans, stop = chosen.spans(units, count, accepts)
             for span, data in self._buffers(spans, wait=wait):
                 if data is not None:
                     if not chosen.take_from(span, data, choose, parts):
@@ -271,9 +271,8 @@ class QueueReader:
                 elif wait:
                     chosen.gone = True
                 else:
-                    chosen.examined = span.numbers[0]
+                    chosen.examined = span.number(0)
                     return parts if chosen.examined else None
-                left -= span.record_bytes
             chosen.examined = stop
             count *= 2
         return parts
@@ -292,7 +291,7 @@ class QueueReader:
                 yield span, data
                 continue
             for each in span.apart():
-                yield each, self._log.record_at(each.start, each.record_bytes)
+                yield each, self._log.record_at(each.start, each.end - each.start)
 
     def _span(self, span: _Span) -> bytes | None:
         """The bytes of a span in which every record lies where its unit says."""
@@ -302,8 +301,8 @@ class QueueReader:
         data = file.read(span.start - file.start_offset, span.end - span.start)
         if len(data) != span.end - span.start:
             return None
-        for start, end in zip(span.starts, span.ends, strict=True):
-            if end - start < MIN_RECORD_BYTES or commit_log_offset_at(data, start) != span.start + start:
+        for position, size, _ in UNIT.iter_unpack(span.units):
+            if size < MIN_RECORD_BYTES or commit_log_offset_at(data, position - span.start) != position:
                 return None
         return data
 
@@ -347,37 +346,44 @@ class QueueReader:
 
 
 class _Span:
-    """Records near each other, read at once: the units they belong to, where they start and end behind ``start``.
+    """Records near each other, read at once: the part of the log from the first to the last, and their units.
 
-    A plain class: filled in a loop.
+    A plain class, which gets the units by runs of neighbours: what is done for each record costs most.
     """
 
-    __slots__ = ("ends", "numbers", "record_bytes", "start", "starts")
+    __slots__ = ("_first_numbers", "_runs", "end", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
-        self.record_bytes = 0
-        self.numbers: list[int] = []
-        self.starts: list[int] = []
-        self.ends: list[int] = []
+        self.end = start
+        self._first_numbers: list[int] = []
+        self._runs: list[bytes] = []
 
     @property
-    def end(self) -> int:
-        """Where the last record ends in the log."""
-        return self.start + self.ends[-1]
+    def units(self) -> bytes:
+        """The units of the records, without those passed over."""
+        return b"".join(self._runs)
 
-    def add(self, number: int, start: int, end: int) -> None:
-        """One more record."""
-        self.numbers.append(number)
-        self.starts.append(start)
-        self.ends.append(end)
-        self.record_bytes += end - start
+    def add(self, first_number: int, units: bytes, end: int) -> None:
+        """More records, with units one behind the other; the last of them ends at ``end`` in the log."""
+        self._first_numbers.append(first_number)
+        self._runs.append(units)
+        self.end = end
+
+    def number(self, index: int) -> int:
+        """Of a record's unit, among all that are looked at."""
+        for first_number, units in zip(self._first_numbers, self._runs, strict=True):
+            if index * UNIT.size < len(units):
+                return first_number + index
+            index -= len(units) // UNIT.size
+        raise IndexError(index)
 
     def apart(self) -> Iterator[_Span]:
         """Each record as a span of its own."""
-        for number, start, end in zip(self.numbers, self.starts, self.ends, strict=True):
-            single = _Span(self.start + start)
-            single.add(number, 0, end - start)
+        units = self.units
+        for index, (position, size, _) in enumerate(UNIT.iter_unpack(units)):
+            single = _Span(position)
+            single.add(self.number(index), units[index * UNIT.size : (index + 1) * UNIT.size], position + size)
             yield single
 
 
@@ -393,6 +399,7 @@ class _Choice:
         "examined",
         "gone",
         "last_size",
+        "left",
         "ranges",
         "total_bytes",
     )
@@ -407,63 +414,78 @@ class _Choice:
         self.examined = 0
         self.gone = False
         self.last_size = 0
+        self.left = FILTERED_BYTES
         self.ranges: list[tuple[int, int]] = []
 
     def is_full(self, size: int) -> bool:
         """Whether a record of this size does not go in any more; the first one always does."""
         return self.count >= self._max_count or (self.count > 0 and self.total_bytes + size > self._max_bytes)
 
-    def spans(
-        self, units: list[tuple[Any, ...]], count: int, max_bytes: int, accepts: AcceptsCode | None
-    ) -> tuple[list[_Span], int]:
+    def spans(self, units: bytes, count: int, accepts: AcceptsCode | None) -> tuple[list[_Span], int]:
         """Where the records of the next units lie that are to be looked into, and the unit to go on from.
 
-        They are ``count`` and have ``max_bytes`` at most, or are one.
+        They are ``count`` and have ``left`` bytes at most, or are one. Machine integers, read in place: most records
+        are not wanted, so that nothing else is made of their units.
         """
         spans: list[_Span] = []
+        unit_bytes: i64 = UNIT_BYTES
+        size_at: i64 = _SIZE_AT
+        code_at: i64 = _CODE_AT
+        gap_bytes: i64 = SPAN_GAP_BYTES
         log_min: i64 = self._log_min
         largest: i64 = self._largest
-        left: i64 = max_bytes
+        left: i64 = self.left
         wanted: i64 = count
+        stop: i64 = len(units) // unit_bytes
         last: i64 = self.ranges[-1][0] if self.ranges else -1  # a batch has several units
         span: _Span | None = None
-        start: i64 = -1
+        first: i64 = 0
+        behind: i64 = 0
         end: i64 = -1
         most_end: i64 = -1
-        position: i64
-        size: i64
-        for number in range(self.examined, len(units)):
-            position, size, code = units[number]
+        number: i64 = self.examined
+        while number < stop:
+            at = number * unit_bytes
+            position = read_i64_be(units, at)
+            size = i64(read_i32_be(units, at + size_at))
             if position < log_min or not 0 < size <= largest:  # deleted, a filler, or no size of a record
                 self.gone = True
-                continue
-            if position == last or (accepts is not None and not accepts(code)):
-                continue
-            if span is not None and (wanted <= 0 or size > left):
-                return spans, number
-            if span is None or not 0 <= position - end <= SPAN_GAP_BYTES or position + size > most_end:
-                span = _Span(position)
-                spans.append(span)
-                start = position
-                most_end = min((start // largest + 1) * largest, start + SPAN_BYTES)
-            last = position
-            end = position + size
-            left -= size
-            wanted -= 1
-            span.add(number, position - start, end - start)
-        return spans, len(units)
+            elif position != last and (accepts is None or accepts(read_i64_be(units, at + code_at))):
+                if span is not None and (wanted <= 0 or size > left):
+                    break
+                is_near = span is not None and 0 <= position - end <= gap_bytes and position + size <= most_end
+                if not is_near or number != behind:
+                    if span is not None:
+                        span.add(first, units[first * unit_bytes : behind * unit_bytes], end)
+                    first = number
+                if not is_near:
+                    span = _Span(position)
+                    spans.append(span)
+                    most_end = min((position // largest + 1) * largest, position + SPAN_BYTES)
+                last = position
+                end = position + size
+                left -= size
+                wanted -= 1
+                behind = number + 1
+            number += 1
+        if span is not None:
+            span.add(first, units[first * unit_bytes : behind * unit_bytes], end)
+        self.left = left
+        return spans, number
 
     def take_from(self, span: _Span, data: bytes, choose: ChooseRecords, parts: list[bytes]) -> bool:
         """Take what is wanted of a span; False when no more go in, ``examined`` then says where to go on."""
-        for index in choose(data, span.starts, span.ends):
-            start, end = span.starts[index], span.ends[index]
-            if self.is_full(end - start):
-                self.examined = span.numbers[index]
+        units = span.units
+        for index in choose(data, span.start, units):
+            position, size, _ = UNIT.unpack_from(units, index * UNIT_BYTES)
+            if self.is_full(size):
+                self.examined = span.number(index)
                 return False
-            parts.append(data[start:end])
-            self.add((span.start + start, span.start + end))
+            start = position - span.start
+            parts.append(data[start : start + size])
+            self.add((position, position + size))
             if self.count >= self._max_count:
-                self.examined = span.numbers[index] + 1
+                self.examined = span.number(index) + 1
                 return False
         return True
 

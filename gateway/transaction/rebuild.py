@@ -42,6 +42,7 @@ from gateway.transaction.queue_records import END_OF_LOG, MessageUnreadable, Que
 from gateway.transaction.state_stores.changes import UNKNOWN, Known, Prepared, Settled, TransactionStates
 from gateway.transaction.state_stores.outcome_records import outcomes_from
 from gateway.transaction.states import OPEN_STATES, State
+from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName
@@ -479,9 +480,9 @@ def _checks(properties: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
 
 
-def _finals(data: bytes, starts: list[int], _ends: list[int]) -> list[int]:
+def _finals(data: bytes, start: int, units: bytes) -> list[int]:
     """Which of the records in a buffer were committed."""
-    kinds = [transaction_kind(sys_flag_at(data, start)) for start in starts]
+    kinds = [transaction_kind(sys_flag_at(data, position - start)) for position, _, _ in UNIT.iter_unpack(units)]
     return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT]
 
 

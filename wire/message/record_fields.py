@@ -7,13 +7,13 @@ length. The caller has checked the record (``check_record``) or wrote it itself.
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Final, TypeAlias
+
+from librt.strings import read_i32_be
+from mypy_extensions import i64
 
 from wire.errors import RecordError
 from wire.message.record_layout import FLAGS_AT, HEAD_BY_BYTE, HEADS, MAGIC_V2, MIN_RECORD_BYTES, MIN_TAIL_BYTES
-
-if TYPE_CHECKING:
-    from mypy_extensions import i64
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
@@ -45,46 +45,44 @@ sys_flag_at = _Field("sys_flag")
 stored_at_ms_at = _Field("stored_at_ms")
 prepared_transaction_offset_at = _Field("prepared_transaction_offset")
 
-_MAGIC_AT = _HEAD.offset("magic") + 3
+_MAGIC_AT: Final[i64] = _HEAD.offset("magic") + 3
 """The byte in which the two kinds of record differ."""
-_MAGIC_V2_BYTE = MAGIC_V2 & 0xFF
-_HEAD_BYTES = bytes(head.size for head in HEAD_BY_BYTE)
-_BODY_BYTES_BEHIND = 4
+_MAGIC_V2_BYTE: Final[i64] = MAGIC_V2 & 0xFF
+_FLAGS_AT: Final[i64] = FLAGS_AT
+_HEAD_BYTES: Final = bytes(head.size for head in HEAD_BY_BYTE)
+_BODY_BYTES_BEHIND: Final = 4
 """The length of the body ends the head."""
+_MIN_RECORD_BYTES: Final[i64] = MIN_RECORD_BYTES
+_MIN_TAIL_BYTES: Final[i64] = MIN_TAIL_BYTES
+_PAIR_END: Final = 2
 
 
-def properties_start(data: bytes, start: int, end: int) -> int:
+def properties_start(data: bytes, start: i64, end: i64) -> i64:
     """Where the property string starts in the record ``data[start:end]``, which it ends.
 
     −1 when the record is cut off, or its lengths do not add up: it is damaged. Machine integers, because a filter asks
     for every record that it looks into.
     """
-    at: i64 = start
-    last: i64 = end
-    if last > len(data) or last - at < MIN_RECORD_BYTES:
+    total = end - start
+    if end > len(data) or total < _MIN_RECORD_BYTES or read_i32_be(data, start) != total:
         return -1
-    head: i64 = _HEAD_BYTES[data[at + FLAGS_AT]]
-    total = _unsigned_at(data, at)
-    least = head + MIN_TAIL_BYTES
-    if total != last - at or total < least:
+    flags: i64 = data[start + _FLAGS_AT]
+    head: i64 = _HEAD_BYTES[flags]
+    most_body = total - head - _MIN_TAIL_BYTES
+    if most_body < 0:
         return -1
-    behind = at + head
-    body = _unsigned_at(data, behind - _BODY_BYTES_BEHIND)
-    if body > total - least:
+    behind = start + head
+    body = i64(read_i32_be(data, behind - _BODY_BYTES_BEHIND))
+    if not 0 <= body <= most_body:
         return -1
     behind += body
-    if data[at + _MAGIC_AT] == _MAGIC_V2_BYTE:
+    if data[start + _MAGIC_AT] == _MAGIC_V2_BYTE:
         behind += 2 + (data[behind] << 8 | data[behind + 1])
     else:
         behind += 1 + data[behind]
-    if behind + 2 > last or behind + 2 + (data[behind] << 8 | data[behind + 1]) != last:
+    if behind + 2 > end or behind + 2 + (data[behind] << 8 | data[behind + 1]) != end:
         return -1
     return behind + 2
-
-
-def _unsigned_at(data: bytes, at: i64) -> i64:
-    first: i64 = data[at]
-    return first << 24 | data[at + 1] << 16 | data[at + 2] << 8 | data[at + 3]
 
 
 def property_mark(name: str) -> bytes:
@@ -92,33 +90,36 @@ def property_mark(name: str) -> bytes:
     return f"\x02{name}\x01".encode()
 
 
-def property_value(data: bytes, mark: bytes, start: int, end: int) -> bytes:
+def property_value(data: bytes, mark: bytes, start: i64, end: i64) -> bytes:
     """The value of a property in the property string ``data[start:end]``; b"" when it has none.
 
     Of several with one name the last one counts; a pair without a value is none.
     """
-    value: bytes
+    at = find_property(data, mark, start, end)
+    return b"" if at < 0 else value_from(data, at, end)
+
+
+def find_property(data: bytes, mark: bytes, start: i64, end: i64) -> i64:
+    """Where the value that ``property_value`` returns starts; −1 when there is none."""
+    length: i64 = len(mark)
     before = end
     while True:
-        at: int = data.rfind(mark, start, before)
-        if at < 0:
+        found: i64 = data.rfind(mark, start, before)
+        if found < 0:
             break
-        value = _until_next(data, at + len(mark), end)
-        if value:
-            return value
-        before = at
-    first = start + len(mark) - 1
-    if first <= end and data[start:first] == mark[1:]:
-        return _until_next(data, first, end)
-    return b""
+        at = found + length
+        if at < end and data[at] != _PAIR_END:
+            return at
+        before = found
+    at = start + length - 1
+    if at < end and data[at] != _PAIR_END and data[start:at] == mark[1:]:
+        return at
+    return -1
 
 
-def _until_next(data: bytes, start: int, end: int) -> bytes:
-    at: i64 = start
-    last: i64 = end
-    while at < last and data[at] != _PAIR_END:
+def value_from(data: bytes, start: i64, end: i64) -> bytes:
+    """The value that starts there, up to the next pair or the end of the property string."""
+    at = start
+    while at < end and data[at] != _PAIR_END:
         at += 1
     return data[start:at]
-
-
-_PAIR_END = 2

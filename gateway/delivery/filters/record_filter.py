@@ -1,14 +1,19 @@
 """A filter's look at stored records: nearly all are decided by a text of a property that was seen before.
 
 A property string is never taken apart as a whole. Each condition cuts what it looks at out of it, as bytes, and
-remembers what it made of that; only what is new is read as text and evaluated.
+remembers what it made of that; only what is new is read as text and evaluated. Where a property string ends as the last
+one did, from the property on, it is not even searched.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from wire.message.record_fields import properties_start, property_mark, property_value
+from librt.strings import read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
+from wire.message.record_fields import find_property, properties_start, property_mark, property_value, value_from
 
 PropertyFilter = Callable[[Mapping[str, str]], bool]
 """True for the properties of a message that the subscription wants."""
@@ -17,6 +22,10 @@ MAX_VERDICTS = 512
 """Remembered by all conditions of a filter; one that has used up its share forgets them and begins anew."""
 MAX_REMEMBERED_BYTES = 64
 """Of what a condition looks at; longer texts are evaluated each time."""
+MAX_ENDING_BYTES = 32
+"""Of a remembered ending; longer ones hold what is different in each message, such as its key."""
+
+_SIZE_AT = UNIT.offset("size")
 
 
 class Condition:
@@ -26,22 +35,43 @@ class Condition:
     :param names: of the properties that ``matches`` looks at.
     """
 
-    __slots__ = ("_marks", "_matches", "_names", "_verdicts", "max_verdicts")
+    __slots__ = ("_last", "_marks", "_matches", "_names", "_verdicts", "max_verdicts")
 
     def __init__(self, matches: PropertyFilter, names: Collection[str]) -> None:
         self._matches = matches
         self._names = sorted(names)
         self._marks = [property_mark(name) for name in self._names]
         self._verdicts: dict[bytes, bool] = {}
+        self._last: tuple[bytes, bool] = (b"", False)  # replaced as one: threads share a filter
         self.max_verdicts = MAX_VERDICTS
 
-    def accepts(self, data: bytes, start: int, end: int) -> bool:
+    def accepts(self, data: bytes, start: i64, end: i64) -> bool:
         """Whether it is true of the property string ``data[start:end]``."""
         marks = self._marks
         if len(marks) == 1:
-            values = property_value(data, marks[0], start, end)
-        else:  # no value holds what they are joined by
-            values = b"\x02".join([property_value(data, mark, start, end) for mark in marks])
+            return self._accepts_one(data, marks[0], start, end)
+        values = [property_value(data, mark, start, end) for mark in marks]
+        return self._judged(b"\x02".join(values))  # no value holds that
+
+    def _accepts_one(self, data: bytes, mark: bytes, start: i64, end: i64) -> bool:
+        """The same for a single name.
+
+        An ending that begins with the property's last pair decides: what stands before it does not count.
+        """
+        ending, verdict = self._last
+        length: i64 = len(ending)
+        if 0 < length <= end - start and data[end - length : end] == ending:
+            return verdict
+        at = find_property(data, mark, start, end)
+        if at < 0:
+            return self._judged(b"")
+        verdict = self._judged(value_from(data, at, end))
+        pair: i64 = at - len(mark)
+        if pair >= start and end - pair <= MAX_ENDING_BYTES:  # else the first pair, which lacks the mark's first byte
+            self._last = (data[pair:end], verdict)
+        return verdict
+
+    def _judged(self, values: bytes) -> bool:
         verdict = self._verdicts.get(values)
         return self._evaluated(values) if verdict is None else verdict
 
@@ -65,18 +95,26 @@ class RecordFilter:
         for each in conditions:
             each.max_verdicts = max(MAX_VERDICTS // len(conditions), 1)
 
-    def choose(self, data: bytes, starts: list[int], ends: list[int]) -> list[int]:
-        """Which of the records ``data[start:end]`` pass, by their numbers.
+    def choose(self, data: bytes, start: i64, units: bytes) -> list[int]:
+        """Which of the records that have these units pass, by their numbers; ``data`` lies at ``start`` in the log.
 
         A damaged one does: whoever reads on finds the damage and says so, instead of passing over the message.
         """
         chosen: list[int] = []
-        for number in range(len(starts)):
-            end = ends[number]
-            start = properties_start(data, starts[number], end)
-            if start < 0 or self._accepts(data, start, end):
-                chosen.append(number)
+        unit_bytes: i64 = UNIT_BYTES
+        size_at: i64 = _SIZE_AT
+        at: i64 = 0
+        while at < len(units):
+            record = read_i64_be(units, at) - start
+            end = record + i64(read_i32_be(units, at + size_at))
+            properties = properties_start(data, record, end)
+            if properties < 0 or self._accepts(data, properties, end):
+                chosen.append(at // unit_bytes)
+            at += unit_bytes
         return chosen
 
-    def _accepts(self, data: bytes, start: int, end: int) -> bool:
-        return all(each.accepts(data, start, end) for each in self._conditions)
+    def _accepts(self, data: bytes, start: i64, end: i64) -> bool:
+        for each in self._conditions:  # noqa: SIM110 (a generator costs more than most conditions)
+            if not each.accepts(data, start, end):
+                return False
+        return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import sub
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
+from wire.disk.consume_queue import UNIT
 from wire.message.record import parse_records
 
 SETTINGS = {
@@ -34,10 +34,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         make(self, *arguments)
         choose = self.choose_records
 
-        def counted(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
+        def counted(data: bytes, start: int, units: bytes) -> list[int]:
             assert choose is not None
-            found.extend(map(sub, ends, starts))
-            return choose(data, starts, ends)
+            found.extend(size for _, size, _ in UNIT.iter_unpack(units))
+            return choose(data, start, units)
 
         self.choose_records = None if choose is None else counted
 

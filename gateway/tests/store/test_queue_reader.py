@@ -38,9 +38,9 @@ ALL = 1 << 20
 def each(accepts: Callable[[bytes], bool]) -> ChooseRecords:
     """Records are looked into one by one."""
 
-    def choose(data: bytes, starts: list[int], ends: list[int]) -> list[int]:
-        spans = zip(starts, ends, strict=True)
-        return [number for number, (start, end) in enumerate(spans) if accepts(data[start:end])]
+    def choose(data: bytes, start: int, units: bytes) -> list[int]:
+        places = [(position - start, size) for position, size, _ in UNIT.iter_unpack(units)]
+        return [number for number, (at, size) in enumerate(places) if accepts(data[at : at + size])]
 
     return choose
 
@@ -405,6 +405,25 @@ def test_records_in_memory_are_filtered_now_as_they_are_in_a_thread(
         assert (now.status, now.count, now.total_bytes) == (slow.status, slow.count, slow.total_bytes)
         assert (now.next_begin_offset, b"".join(now.parts)) == (slow.next_begin_offset, b"".join(slow.parts))
         offset = now.next_begin_offset
+
+
+@pytest.mark.parametrize("count", [1, 3, 32])
+@pytest.mark.parametrize("now", [False, True])
+def test_a_filtered_read_goes_on_behind_its_last_message_where_units_are_passed_over(
+    store: MessageStore, count: int, now: bool
+) -> None:
+    read = store.get_messages_now if now else store.get_messages
+    wanted = [number for number in range(25) if number % 5 and number % 2]
+    offset, found = 0, []
+    while offset < 25:
+        odd = each(lambda record: int(parse_record(record).body) % 2 == 1)
+        result = read("T", 0, offset, count, ALL, lambda code: code != tags_code("B"), odd)
+        assert result is not None
+        several = [int(each.body) for each in parse_records(b"".join(result.parts))]
+        assert len(several) < count or result.next_begin_offset == several[-1] + 1
+        offset = result.next_begin_offset
+        found += several
+    assert found == wanted
 
 
 def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.queue_reader import ChooseRecords
 from gateway.transaction.log_access import LogAccess
+from wire.disk.consume_queue import build_unit
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record
@@ -165,7 +166,7 @@ class MemoryLog:
         max_count = min(max_count, 3)  # so that readers have to come again
         places = self.queues[topic, queue_id][offset - low : offset - low + max_count]
         records = [self.records[place] for place in places]
-        found = [record for record in records if choose is None or choose(record, [0], [len(record)])]
+        found = [record for record in records if choose is None or choose(record, 0, build_unit(0, len(record), 0))]
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
         joined = [b"".join(found)] if found else []
         return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)

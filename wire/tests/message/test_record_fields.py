@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from wire.errors import RecordError
 from wire.message import record_fields
+from wire.message.flags import SysFlag
 from wire.message.record import OutgoingMessage, build_record, parse_record
-from wire.message.record_layout import HEADS, MAGIC_V1, MIN_RECORD_BYTES
+from wire.message.record_layout import FLAGS_AT, HEADS, MAGIC_V1, MIN_RECORD_BYTES
 from wire.tests.message.strategies import QUICK, int64s, messages
 
 READERS: dict[str, Callable[..., int]] = {
@@ -77,6 +78,13 @@ def test_lengths_that_do_not_add_up_are_a_damaged_record() -> None:
         damaged = bytearray(whole)
         damaged[at] ^= 0x81
         assert record_fields.properties_start(bytes(damaged), 0, len(damaged)) == -1, at
+
+
+def test_a_damaged_record_without_room_for_longer_addresses_has_no_properties() -> None:
+    short = bytearray(MIN_RECORD_BYTES)
+    short[:4] = MIN_RECORD_BYTES.to_bytes(4, "big")
+    short[FLAGS_AT] = SysFlag.HOSTS_MASK
+    assert record_fields.properties_start(bytes(short), 0, len(short)) == -1
 
 
 _PAIRS = re.compile(b"\x02(a|ab)\x01([^\x02]+)")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import pytest
 
 from gateway.delivery.filters import record_filter
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.record_filter import Condition
 from gateway.delivery.filters.sql92 import Sql92Filter, sql92_filter
+from wire.disk.consume_queue import build_unit
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record
@@ -23,7 +26,7 @@ def record(properties: dict[str, str], body: bytes = b"\x78\x9c compressed", top
 
 def passes(data: bytes, wanted: MessageFilter = BY_COLOUR) -> bool:
     assert wanted.choose_records is not None
-    return wanted.choose_records(data, [0], [len(data)]) == [0]
+    return wanted.choose_records(data, 0, build_unit(0, len(data), 0)) == [0]
 
 
 @pytest.mark.parametrize("topic", ["orders", "%RETRY%" + "g" * 200])
@@ -39,10 +42,13 @@ def test_a_record_passes_by_its_properties(topic: str) -> None:
 
 def test_of_several_records_in_a_buffer_those_that_pass_are_named() -> None:
     records = [record({"colour": "red", "size": size}) for size in ("4", "1", "5", "2")]
-    data, ends = b"-" + b"".join(records), [1 + len(b"".join(records[: count + 1])) for count in range(4)]
+    data, sizes = b"-" + b"".join(records), [len(each) for each in records]
+    units = [
+        build_unit(1000 + place, size, 0) for place, size in zip(accumulate(sizes, initial=1), sizes, strict=False)
+    ]
     assert BY_COLOUR.choose_records is not None
-    assert BY_COLOUR.choose_records(data, [1, *ends[:3]], ends) == [0, 2]
-    assert BY_COLOUR.choose_records(data, ends[:1], ends[1:2]) == []
+    assert BY_COLOUR.choose_records(data, 1000, b"".join(units)) == [0, 2]
+    assert BY_COLOUR.choose_records(data, 1000, units[1]) == []
 
 
 def test_without_an_expression_no_record_is_looked_into() -> None:

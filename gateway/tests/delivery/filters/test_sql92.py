@@ -11,12 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.delivery.filters.java_numbers import EvaluationError
-from gateway.delivery.filters.sql92 import ExpressionError, sql92_filter
+from gateway.delivery.filters.sql92 import ExpressionError, Sql92Filter, _outcome, sql92_filter
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.delivery.filters.sql92_tree import Part, names, requirements
 from gateway.tests.delivery.filters import plain_evaluation
 from gateway.tests.delivery.filters.expressions import expressions, properties, word_heaps
+from wire.disk.consume_queue import build_unit
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties, parse_properties
 from wire.message.record import OutgoingMessage, build_record
@@ -85,10 +86,42 @@ def test_any_row_of_words_is_an_expression_or_an_error_of_one_kind(
 
 
 def chooses(expression: str, properties_text: bytes) -> bool:
+    return choice(sql92_filter(expression), [properties_text]) == [0]
+
+
+def choice(wanted: Sql92Filter, texts: list[bytes]) -> list[int]:
     host = pack_host("192.0.2.1", 10911)
-    message = OutgoingMessage("orders", 0, 0, 0, 1, host, host, 0, 0, b"a\x01\x02a\x015\x02", properties_text)
-    data = build_record(message, 0, 0, 1)
-    return sql92_filter(expression).choose(data, [0], [len(data)]) == [0]
+    data, units = b"", b""
+    for text in texts:
+        message = OutgoingMessage("orders", 0, 0, 0, 1, host, host, 0, 0, b"a\x01\x02a\x015\x02", text)
+        record = build_record(message, 0, 0, 1)
+        units += build_unit(len(data), len(record), 0)
+        data += record
+    return wanted.choose(data, 0, units)
+
+
+_PIECES = st.sampled_from([b"a", b"ab", b"\x01", b"\x02", b"\x02a\x01", b"a\x01", b"1", b"2", b"\x02b\x01", b"\xff"])
+
+
+@given(st.lists(st.lists(_PIECES, max_size=10).map(b"".join), max_size=8))
+def test_a_record_is_judged_the_same_whatever_stood_before_it(texts: list[bytes]) -> None:
+    for expression in ("a = '1'", "a IS NULL", "a <> '2'", "a = '1' AND b IS NULL", "a = '1' OR b = '1'"):
+        together = choice(sql92_filter(expression), texts)
+        _outcome.cache_clear()
+        singly = []
+        for number, text in enumerate(texts):
+            _outcome.cache_clear()
+            singly += [number] * chooses(expression, text)
+        assert together == singly
+
+
+def test_an_ending_seen_before_is_no_reason_to_look_behind_the_first_byte() -> None:
+    wanted = sql92_filter("a = '1'")
+    assert choice(wanted, [b"b\x012\x02a\x011", b"a\x011", b"b\x01a\x011", b"\x02a\x011", b"a\x011\x02a\x012"]) == [
+        0,
+        1,
+        3,
+    ]
 
 
 @given(expressions, st.lists(properties, min_size=1, max_size=4))
