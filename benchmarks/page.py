@@ -80,6 +80,9 @@ def _rates(rows: list[Row], results: table.Results) -> list[str]:
         spread = f" ({found[0]:.2f} – {found[-1]:.2f})" if len(found) > 1 else ""
         costs = [_judged(row, name, measured) for name in _COSTS]
         cpu = " → ".join(table.number(table.median(measured[kind], "server_cpu_us")) for kind in KINDS)
+        shares = table.ratios(measured, "server_cpu_us")
+        if shares:
+            cpu += f" (**{statistics.median(shares):.2f}**)"
         lines.append(
             f"| {row.name} | {len(found)} | {table.number(theirs)} | {table.number(ours)} "
             f"| **{statistics.median(found):.2f}**{spread} | {_goal(row, 'messages_per_s', found)} "

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from http import cookiejar
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from gateway.cli.late_modules import put_off
 from gateway.cli.main import cli
 
 COMMANDS = ["serve", "broker", "nameserver", "config", "version"]
@@ -87,14 +89,20 @@ def test_what_needs_no_server_loads_none(argument: str) -> None:
 
 def test_twisted_does_not_bring_what_no_server_uses() -> None:
     code = (
-        "import sys\nfrom gateway.cli.late_modules import put_off\n"
-        "put_off()\nput_off()\n"
-        "import twisted.internet.epollreactor\n"
-        "brought = {'urllib.request', 'http.client', 'email'} & set(sys.modules)\n"
-        "assert not brought, brought\n"
-        "from http import cookiejar\n"
-        "assert len(cookiejar.CookieJar()) == 0\n"
-        "assert 'urllib.request' in sys.modules\n"
+        "import sys\nfrom gateway.cli.main import main\n"
+        "sys.argv = ['rocketmq-gateway', 'version']\n"
+        "try:\n    main()\nfinally:\n"
+        "    import twisted.internet.epollreactor\n"
+        "    brought = {'urllib.request', 'http.client', 'email'} & set(sys.modules)\n"
+        "    assert not brought, brought\n"
+        "    from http import cookiejar\n"
+        "    assert len(cookiejar.CookieJar()) == 0\n"
+        "    assert 'urllib.request' in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_module_that_is_loaded_already_stays() -> None:
+    put_off()
+    assert sys.modules["http.cookiejar"] is cookiejar
