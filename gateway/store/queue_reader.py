@@ -477,7 +477,7 @@ class _Choice:
         """Take what is wanted of a span; False when no more go in, ``examined`` then says where to go on."""
         units = span.units
         for index in choose(data, span.start, units):
-            position, size, _ = UNIT.unpack_from(units, index * UNIT_BYTES)
+            position, size, _ = UNIT.unpack_from(units, index * UNIT.size)
             if self.is_full(size):
                 self.examined = span.number(index)
                 return False
