@@ -13,7 +13,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.task import Clock
 
-from gateway.cli import run
+from gateway.cli import run, time_slice
 from gateway.cli.run import Lifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.servers import Part
 from gateway.errors import ConfigurationError, GatewayError
@@ -299,6 +299,17 @@ def test_a_signal_ends_the_reactor_with_exit_code_0(process: Process, number: si
     assert serve_until_stopped(reactor, process.lifetime) == 0
     assert process.done[-1] == "stop nameserver"
     assert reactor.stopped == 1
+
+
+@pytest.mark.usefixtures("signals")
+def test_a_second_after_the_start_the_kernel_is_asked_for_short_turns(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    reactor = FakeReactor(lambda: reactor.advance(run.SETTLED_AFTER_S))
+    monkeypatch.setattr(time_slice, "shorten", lambda: asked.append(reactor.seconds()))
+    serve_until_stopped(reactor, process.lifetime)
+    assert asked == [run.SETTLED_AFTER_S]
 
 
 @pytest.mark.usefixtures("signals")

@@ -1,0 +1,75 @@
+"""The kernel gives the threads of a server short turns, and nothing else of them changes."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli import time_slice
+
+SHORTENED = """
+import ctypes, os, threading
+from gateway.cli.time_slice import ATTRIBUTES, SET_ATTRIBUTES, TIME_SLICE_NS, shorten
+
+def look():
+    wanted = ctypes.create_string_buffer(ATTRIBUTES.size)
+    number = SET_ATTRIBUTES[os.uname().machine] + 1  # sched_getattr
+    assert ctypes.CDLL(None).syscall(number, 0, wanted, ATTRIBUTES.size, 0) == 0
+    _, policy, _, niceness, _, turn, _, _ = ATTRIBUTES.unpack(wanted)
+    return policy, niceness, turn
+
+def thread(policy=os.SCHED_OTHER):
+    def stay():
+        os.sched_setscheduler(0, policy, os.sched_param(0))
+        ready.release()
+        asked.wait()
+        seen.append(look())
+    ready, seen = threading.Semaphore(0), []
+    running = threading.Thread(target=stay)
+    running.start()
+    ready.acquire()
+    return running, seen
+
+asked = threading.Event()
+os.nice(5)
+before = look()
+threads = [thread(), thread(os.SCHED_BATCH)]
+assert shorten()
+asked.set()
+threads.append(thread())
+for running, _ in threads:
+    running.join()
+ordinary, batch, later = (seen[0] for _, seen in threads)
+print(*ordinary[:2], *batch[:2], *later[:2])
+print(*(turn if turn else TIME_SLICE_NS for turn in (look()[2], ordinary[2], later[2])), batch[2] == before[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has such turns")
+def test_all_ordinary_threads_get_short_turns_and_keep_their_niceness() -> None:
+    done = subprocess.run([sys.executable, "-c", SHORTENED], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kept, turns = done.stdout.splitlines()
+    assert kept == "0 5 3 5 0 5"
+    assert turns == "100000 100000 100000 True"
+
+
+def test_a_machine_without_a_number_for_the_call_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(platform, "machine", lambda: "m68k")
+    assert not time_slice.shorten()
+
+
+def test_a_refusal_of_the_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slice, "SET_ATTRIBUTES", {platform.machine(): 100_000})  # no such call
+    assert not time_slice.shorten()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has such turns")
+def test_a_thread_that_ends_meanwhile_is_no_refusal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / str(2**22 + 1)).mkdir()  # above the greatest number of a thread
+    monkeypatch.setattr(time_slice, "THREADS", tmp_path)
+    assert time_slice.shorten()
