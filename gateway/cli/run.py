@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from types import FrameType
@@ -42,6 +43,7 @@ STOP_MARGIN_S = 5.0
 STANDARD_INPUT = 0
 SETTLED_AFTER_S = 1.0
 """What nobody who waits for a start needs comes then."""
+LOOK_AT_TURNS_EVERY_S = 1.0
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
@@ -153,12 +155,19 @@ def settle_memory() -> None:
     gc.enable()
 
 
-def shorten_turns() -> None:
-    """Let the threads of this process run as soon as they wake, whoever else computes."""
-    from gateway.cli.time_slice import shorten  # ctypes takes five milliseconds
+def adapt_turns(reactor: Any) -> None:
+    """Let the threads of this process run as soon as they wake, whoever else computes, while they have little to do."""
+    from gateway.cli import time_slice  # ctypes takes five milliseconds
 
-    if not shorten():
-        log.debug("the kernel does not shorten turns on the processor: a busy neighbour holds up answers for longer")
+    turns = time_slice.Turns(reactor.seconds, time.process_time, time_slice.give)
+
+    def look() -> None:
+        if turns.look():
+            reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
+        else:
+            log.debug("turns on the processor stay as they are: a busy neighbour holds up answers for longer")
+
+    reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
 
 
 def run(
@@ -218,7 +227,7 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
     def begin() -> None:
         listen_to_signals(reactor, lifetime)
         ensureDeferred(lifetime.run()).addBoth(end)
-        reactor.callLater(SETTLED_AFTER_S, shorten_turns)
+        reactor.callLater(SETTLED_AFTER_S, adapt_turns, reactor)
 
     reactor.callWhenRunning(begin)
     reactor.run()

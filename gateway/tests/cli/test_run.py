@@ -302,14 +302,22 @@ def test_a_signal_ends_the_reactor_with_exit_code_0(process: Process, number: si
 
 
 @pytest.mark.usefixtures("signals")
-def test_a_second_after_the_start_the_kernel_is_asked_for_short_turns(
-    process: Process, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("granted", "asked_for"), [(True, [time_slice.SHORT_NS, 0]), (False, [time_slice.SHORT_NS])])
+def test_turns_are_short_while_there_is_little_to_do_unless_the_kernel_refuses(
+    process: Process, monkeypatch: pytest.MonkeyPatch, *, granted: bool, asked_for: list[int]
 ) -> None:
-    asked: list[float] = []
-    reactor = FakeReactor(lambda: reactor.advance(run.SETTLED_AFTER_S))
-    monkeypatch.setattr(time_slice, "shorten", lambda: asked.append(reactor.seconds()))
+    asked: list[int] = []
+    worked = iter([0.0, 0.1, 0.2, 1.1, 2.0])
+
+    def give(turn_ns: int) -> bool:
+        asked.append(turn_ns)
+        return granted
+
+    monkeypatch.setattr(time_slice, "give", give)
+    monkeypatch.setattr("time.process_time", lambda: next(worked))
+    reactor = FakeReactor(lambda: reactor.pump([run.SETTLED_AFTER_S, *[run.LOOK_AT_TURNS_EVERY_S] * 4]))
     serve_until_stopped(reactor, process.lifetime)
-    assert asked == [run.SETTLED_AFTER_S]
+    assert asked == asked_for
 
 
 @pytest.mark.usefixtures("signals")
