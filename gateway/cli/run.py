@@ -41,9 +41,8 @@ for it, and there are few threads, so the extra switches cost nothing measurable
 
 STOP_MARGIN_S = 5.0
 STANDARD_INPUT = 0
-SETTLED_AFTER_S = 1.0
-"""What nobody who waits for a start needs comes then."""
 LOOK_AT_TURNS_EVERY_S = 1.0
+"""Nothing of it happens before the first of these seconds is over: nobody who waits for a start needs it."""
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
@@ -227,7 +226,7 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
     def begin() -> None:
         listen_to_signals(reactor, lifetime)
         ensureDeferred(lifetime.run()).addBoth(end)
-        reactor.callLater(SETTLED_AFTER_S, adapt_turns, reactor)
+        reactor.callLater(LOOK_AT_TURNS_EVERY_S, adapt_turns, reactor)
 
     reactor.callWhenRunning(begin)
     reactor.run()

@@ -17,6 +17,7 @@ import platform
 import struct
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 SHORT_NS = 100_000
@@ -70,21 +71,22 @@ def give(turn_ns: int) -> bool:
     Niceness stays; so does everything of a thread to which somebody gave another policy than the ordinary one. Kernels
     before 6.12 say yes and change nothing.
 
-    :returns: False where there is no such call, or the kernel refuses it.
+    :returns: False where there is no such call, or the system refuses it or does not say what threads there are.
     """
     number = SET_ATTRIBUTES.get(platform.machine()) if sys.platform == "linux" else None
     if number is None:
         return False
-    call = ctypes.CDLL(None).syscall
+    call = ctypes.CDLL(None, use_errno=True).syscall
     call.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_long)
-    given = True
-    for thread in (int(path.name) for path in THREADS.iterdir()):
-        try:
-            if os.sched_getscheduler(thread) != os.SCHED_OTHER:
-                continue
-            niceness = os.getpriority(os.PRIO_PROCESS, thread)
-        except ProcessLookupError:  # it has ended meanwhile
-            continue
-        wish = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, niceness, 0, turn_ns, 0, 0)
-        given &= call(number, thread, wish, 0) == 0
-    return given
+    try:
+        for thread in (int(path.name) for path in THREADS.iterdir()):
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                if os.sched_getscheduler(thread) != os.SCHED_OTHER:
+                    continue
+                niceness = os.getpriority(os.PRIO_PROCESS, thread)
+                wish = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, niceness, 0, turn_ns, 0, 0)
+                if call(number, thread, wish, 0) != 0:
+                    raise OSError(ctypes.get_errno(), "sched_setattr")
+    except OSError:
+        return False
+    return True

@@ -315,7 +315,7 @@ def test_turns_are_short_while_there_is_little_to_do_unless_the_kernel_refuses(
 
     monkeypatch.setattr(time_slice, "give", give)
     monkeypatch.setattr("time.process_time", lambda: next(worked))
-    reactor = FakeReactor(lambda: reactor.pump([run.SETTLED_AFTER_S, *[run.LOOK_AT_TURNS_EVERY_S] * 4]))
+    reactor = FakeReactor(lambda: reactor.pump([run.LOOK_AT_TURNS_EVERY_S] * 5))
     serve_until_stopped(reactor, process.lifetime)
     assert asked == asked_for
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import subprocess
 import sys
@@ -107,3 +108,24 @@ def test_a_thread_that_ends_meanwhile_is_no_refusal(monkeypatch: pytest.MonkeyPa
     (tmp_path / str(2**22 + 1)).mkdir()  # above the greatest number of a thread
     monkeypatch.setattr(time_slice, "THREADS", tmp_path)
     assert time_slice.give(time_slice.SHORT_NS)
+    monkeypatch.setattr("os.sched_getscheduler", lambda thread: os.SCHED_OTHER)  # it was there when it was looked at
+    monkeypatch.setattr("os.getpriority", lambda which, thread: 0)
+    assert time_slice.give(time_slice.SHORT_NS)
+
+
+@pytest.mark.parametrize("error", [PermissionError(1, "no"), OSError(38, "no such call")])
+def test_a_system_that_does_not_say_how_threads_run_is_a_refusal(
+    error: OSError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(thread: int) -> int:
+        raise error
+
+    monkeypatch.setattr("os.sched_getscheduler", refuse, raising=False)
+    assert not time_slice.give(time_slice.SHORT_NS)
+
+
+def test_a_system_that_does_not_say_what_threads_there_are_is_a_refusal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(time_slice, "THREADS", tmp_path / "proc")
+    assert not time_slice.give(time_slice.SHORT_NS)
