@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.late_modules import load_deferreds
 from gateway.cli.options import load_options, settings_options
 
 
@@ -27,6 +28,7 @@ Standard output gets one line when clients may connect: ready broker=HOST:PORT
 @settings_options("--port", "--nameserver", "--advertise")
 def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
+    load_deferreds()
     from gateway.cli.run import run
     from gateway.errors import ConfigurationError
     from gateway.settings.load import Role

@@ -1,16 +1,21 @@
-"""A module of the standard library that Twisted names and a server never looks into: loaded only if somebody does.
+"""Modules of the standard library that Twisted names and a server never looks into: loaded only if somebody does.
 
 ``twisted.python.compat`` keeps a name for ``http.cookiejar``, and with it come urllib, http, email and html: two dozen
-modules, a twentieth of the time of a start.
+modules, a twentieth of the time of a start. ``twisted.internet.defer`` takes three names of ``asyncio``, two of them
+for annotations alone, and thirty modules come along: another twentieth.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Coroutine
+from importlib import import_module
 from importlib.util import LazyLoader, find_spec, module_from_spec
+from types import GeneratorType, ModuleType
 
 PACKAGE, CHILD = "http", "cookiejar"
 LATE = f"{PACKAGE}.{CHILD}"
+LOOPS, DEFERREDS = "asyncio", "twisted.internet.defer"
 
 
 def put_off() -> None:
@@ -25,3 +30,22 @@ def put_off() -> None:
     sys.modules[LATE] = module
     loader.exec_module(module)
     setattr(sys.modules[PACKAGE], CHILD, module)
+
+
+def load_deferreds() -> None:
+    """Import Twisted's Deferreds, and ``LOOPS`` not with them; who imports that afterwards gets all of it."""
+    if LOOPS in sys.modules or DEFERREDS in sys.modules:
+        return
+    stand_in = ModuleType(LOOPS, "What Deferreds need of it while they are loaded.")
+    names = {"iscoroutine": is_coroutine, "AbstractEventLoop": object, "Future": object}
+    stand_in.__dict__.update(names)
+    sys.modules[LOOPS] = stand_in
+    try:
+        import_module(DEFERREDS)
+    finally:
+        del sys.modules[LOOPS]
+
+
+def is_coroutine(thing: object) -> bool:
+    """As ``asyncio.iscoroutine``: of Python 3.11, generators included."""
+    return isinstance(thing, (Coroutine, GeneratorType))

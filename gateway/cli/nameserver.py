@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.late_modules import load_deferreds
 from gateway.cli.options import load_options, settings_options
 
 
@@ -23,6 +24,7 @@ Standard output gets one line when clients may connect: ready nameserver=HOST:PO
 @settings_options("--port")
 def nameserver(config_file: Path | None, assignments: tuple[str, ...], **options: str | None) -> None:
     """Run a name server alone."""
+    load_deferreds()
     from gateway.cli.run import run
     from gateway.settings.load import Role
 

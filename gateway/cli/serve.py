@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.late_modules import load_deferreds
 from gateway.cli.options import load_options, settings_options
 
 MAX_BROKERS = 64
@@ -45,6 +46,8 @@ Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
 def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, **options: str | None) -> None:
     """Run a name server and a broker in one process, or several brokers in processes of their own."""
     from gateway.cli.members import check_directory, members
+
+    load_deferreds()
     from gateway.cli.run import run
     from gateway.settings.load import Role
 

@@ -17,6 +17,7 @@ PREPARED_BYTES = 256 * 1024
 """So far ahead of the log a file is prepared at most."""
 PREPARED_LEAST_BYTES = 64 * 1024
 """With less than this left it is prepared anew."""
+_ZEROS = memoryview(bytes(PREPARED_BYTES))
 
 
 class MappedFile:
@@ -108,7 +109,7 @@ class MappedFile:
             return
         start, end = max(position, self._prepared_to), min(position + PREPARED_BYTES, self.size)
         try:
-            self._files.pwrite(self.open(), bytes(end - start), start)
+            self._files.pwrite(self.open(), _ZEROS[: end - start], start)
         except OSError as error:
             if error.errno not in (errno.ENOSPC, errno.EDQUOT):
                 raise

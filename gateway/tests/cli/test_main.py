@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from http import cookiejar
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.late_modules import put_off
+from gateway.cli.late_modules import is_coroutine, load_deferreds, put_off
 from gateway.cli.main import cli
 
 COMMANDS = ["serve", "broker", "nameserver", "config", "version"]
@@ -103,6 +104,49 @@ def test_twisted_does_not_bring_what_no_server_uses() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
+    code = (
+        "import sys\nfrom gateway.cli.late_modules import load_deferreds, put_off\n"
+        "put_off()\nload_deferreds()\n"
+        "import gateway.cli.run, gateway.cli.servers, gateway.broker.service, gateway.nameserver.service\n"
+        "import twisted.internet.epollreactor, gateway.remoting.quick_epoll\n"
+        "brought = {'asyncio', 'ssl'} & set(sys.modules)\n"
+        "assert not brought, brought\n"
+        "import asyncio\n"
+        "from twisted.internet.defer import Deferred, ensureDeferred\n"
+        "async def three(): return 3\n"
+        "assert asyncio.run(three()) == 3\n"
+        "came = []\n"
+        "ensureDeferred(three()).addCallback(came.append)\n"
+        "assert came == [3], came\n"
+        "async def of_a_loop():\n"
+        "    loop = asyncio.get_running_loop()\n"
+        "    deferred = Deferred()\n"
+        "    future = deferred.asFuture(loop)\n"
+        "    assert isinstance(future, asyncio.Future)\n"
+        "    deferred.callback(5)\n"
+        "    return await future\n"
+        "assert asyncio.run(of_a_loop()) == 5\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("thing", [(letter for letter in "ab"), 3, print, object()])
+def test_what_a_coroutine_is(thing: object) -> None:
+    assert is_coroutine(thing) == asyncio.iscoroutine(thing)
+
+
+def test_a_coroutine_is_one() -> None:
+    async def work() -> None: ...
+
+    started = work()
+    assert is_coroutine(started)
+    started.close()
+
+
 def test_a_module_that_is_loaded_already_stays() -> None:
     put_off()
     assert sys.modules["http.cookiejar"] is cookiejar
+    load_deferreds()
+    assert sys.modules["asyncio"] is asyncio
