@@ -49,7 +49,11 @@ def consumer(server: Server, effort: Effort) -> Iterator[None]:
 
 def many_topics(directory: Path) -> None:
     """A store whose broker has ten thousand topics of 8 queues."""
-    names = (f"topic-{number}" for number in range(TOPICS))
+    with_topics(directory, *(f"topic-{number}" for number in range(TOPICS)))
+
+
+def with_topics(directory: Path, *names: str) -> None:
+    """A store whose broker has topics of 8 queues."""
     topics = {name: TopicConfig(topic_name=name, read_queue_nums=8, write_queue_nums=8, perm=6) for name in names}
     path = directory / "store" / "config" / "topics.json"
     path.parent.mkdir(parents=True)

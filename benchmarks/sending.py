@@ -12,6 +12,22 @@ from benchmarks.servers import Flush, Kind, Server, serving
 _QUEUES = "8"
 _CHECKS = {"transactionCheckInterval": "6000", "transactionTimeOut": "6000"}
 """Else Apache RocketMQ looks for the first time when all is over, and the gateway after transactionTimeOut."""
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "sync-1": ("-w", "1"),
+    "sync-16": ("-w", "16"),
+    "sync-64": ("-w", "64"),
+    "sync-64-1k": ("-w", "64", "-s", "1024"),
+    "sync-16-64k": ("-w", "16", "-s", "65536"),
+    "async": ("-m", "async", "-w", "1"),
+    "batch-16": ("-m", "batch", "-b", "16", "-w", "16"),
+    "transactions": ("-m", "tx", "-w", "32"),
+    "transactions-unknown": ("-m", "tx", "-w", "32", "--un", "0.1"),
+    "sync-1-flush": ("-w", "1"),
+    "sync-64-flush": ("-w", "64"),
+    "transactions-flush": ("-m", "tx", "-w", "64"),
+    "durable-64": ("-w", "64"),
+}
+"""Of the load program, by row."""
 LATENCY_GOALS = {"p99_ms": 0.5, "p999_ms": 0.8, "memory_after_mb": 0.15}
 
 
@@ -47,13 +63,13 @@ def measured(server: Server, found: dict[str, Any]) -> Measured:
 def _row(
     name: str,
     goal: float,
-    *options: str,
+    *,
     flush: Flush = "ASYNC_FLUSH",
     settings: Mapping[str, str] | None = None,
 ) -> Row:
     def measure(kind: Kind, effort: Effort) -> Measured:
         with serving(kind, flush, settings=settings) as server:
-            return measured(server, load(server, effort, *options))
+            return measured(server, load(server, effort, *OPTIONS[name]))
 
     return Row(name, measure, {"messages_per_s": goal, **LATENCY_GOALS}, flush=flush)
 
@@ -61,21 +77,21 @@ def _row(
 def _durable_beside_not(kind: Kind, effort: Effort) -> Measured:
     """The gateway flushes every message, Apache RocketMQ does not."""
     with serving(kind, "SYNC_FLUSH" if kind == "gateway" else "ASYNC_FLUSH") as server:
-        return measured(server, load(server, effort, "-w", "64"))
+        return measured(server, load(server, effort, *OPTIONS["durable-64"]))
 
 
 ROWS = (
-    _row("sync-1", 1.0, "-w", "1"),
-    _row("sync-16", 1.8, "-w", "16"),
-    _row("sync-64", 3.0, "-w", "64"),
-    _row("sync-64-1k", 2.2, "-w", "64", "-s", "1024"),
-    _row("sync-16-64k", 1.0, "-w", "16", "-s", "65536"),
-    _row("async", 2.2, "-m", "async", "-w", "1"),
-    _row("batch-16", 1.0, "-m", "batch", "-b", "16", "-w", "16"),
-    _row("transactions", 2.0, "-m", "tx", "-w", "32"),
-    _row("transactions-unknown", 2.0, "-m", "tx", "-w", "32", "--un", "0.1", settings=_CHECKS),
-    _row("sync-1-flush", 1.0, "-w", "1", flush="SYNC_FLUSH"),
-    _row("sync-64-flush", 2.0, "-w", "64", flush="SYNC_FLUSH"),
-    _row("transactions-flush", 1.5, "-m", "tx", "-w", "64", flush="SYNC_FLUSH"),
+    _row("sync-1", 1.0),
+    _row("sync-16", 1.8),
+    _row("sync-64", 3.0),
+    _row("sync-64-1k", 2.2),
+    _row("sync-16-64k", 1.0),
+    _row("async", 2.2),
+    _row("batch-16", 1.0),
+    _row("transactions", 2.0),
+    _row("transactions-unknown", 2.0, settings=_CHECKS),
+    _row("sync-1-flush", 1.0, flush="SYNC_FLUSH"),
+    _row("sync-64-flush", 2.0, flush="SYNC_FLUSH"),
+    _row("transactions-flush", 1.5, flush="SYNC_FLUSH"),
     Row("durable-64", _durable_beside_not, {"messages_per_s": 1.5}),
 )

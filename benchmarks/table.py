@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import statistics
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,12 @@ def lines(rows: list[Row], results: Results) -> list[str]:
         measured = results.get(row.name, {})
         if measured:
             cells += _of_row(row, measured)
-    widths = [max(len(line[i]) for line in cells) for i in range(len(_HEADINGS))]
+    return aligned(cells)
+
+
+def aligned(cells: list[tuple[str, ...]]) -> list[str]:
+    """Lines of columns as wide as what is in them."""
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
@@ -97,16 +103,22 @@ def write_report(output: Path, shown: list[str], picture: str, values: list[dict
 
 def write(path: Path, rows: list[Row], results: Results, effort: str) -> None:
     """All values of all rows, with machine, versions and date."""
+    values: dict[str, dict[str, list[dict[str, float]]]] = {
+        row.name: {kind: [one.values for one in runs] for kind, runs in results[row.name].items()}
+        for row in rows
+        if row.name in results
+    }
+    write_values(path, values, effort)
+
+
+def write_values(path: Path, rows: Mapping[str, Mapping[str, list[dict[str, float]]]], effort: str) -> None:
+    """The values of each run, by row and server, with machine, versions and date."""
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "versions": {kind: version(kind) for kind in KINDS},
         "effort": effort,
-        "rows": {
-            row.name: {kind: [one.values for one in runs] for kind, runs in results[row.name].items()}
-            for row in rows
-            if row.name in results
-        },
+        "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
