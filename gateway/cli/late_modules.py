@@ -37,8 +37,7 @@ def load_deferreds() -> None:
     if LOOPS in sys.modules or DEFERREDS in sys.modules:
         return
     stand_in = ModuleType(LOOPS, "What Deferreds need of it while they are loaded.")
-    names = {"iscoroutine": is_coroutine, "AbstractEventLoop": object, "Future": object}
-    stand_in.__dict__.update(names)
+    stand_in.__dict__.update(iscoroutine=is_coroutine, AbstractEventLoop=object, Future=object)
     sys.modules[LOOPS] = stand_in
     try:
         import_module(DEFERREDS)

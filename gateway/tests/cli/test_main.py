@@ -88,6 +88,12 @@ def test_what_needs_no_server_loads_none(argument: str) -> None:
     assert "rocketmq-gateway" in done.stdout
 
 
+def assert_runs(code: str) -> None:
+    """In a process of its own, which has loaded nothing yet."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_twisted_does_not_bring_what_no_server_uses() -> None:
     code = (
         "import sys\nfrom gateway.cli.main import main\n"
@@ -100,8 +106,7 @@ def test_twisted_does_not_bring_what_no_server_uses() -> None:
         "    assert len(cookiejar.CookieJar()) == 0\n"
         "    assert 'urllib.request' in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert_runs(code)
 
 
 def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
@@ -128,8 +133,7 @@ def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
         "    return await future\n"
         "assert asyncio.run(of_a_loop()) == 5\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert_runs(code)
 
 
 @pytest.mark.parametrize("thing", [(letter for letter in "ab"), 3, print, object()])
