@@ -1,19 +1,34 @@
-"""The one thread that writes and syncs the commit log, so that the reactor never waits for a disk.
+"""The one thread that writes and syncs the commit log, so that the reactor never waits long for a disk.
 
 Twisted's thread pool would do, but costs two lock hand-overs more for each batch; with one batch in flight at
 a time a thread of its own and a queue are enough.
+
+Where processors are few and the disk is quick, the reactor's thread syncs by itself: see ``gateway.remoting.deputy``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Thread
-from typing import Any
+from threading import Lock, Thread
+from time import perf_counter
+from typing import Any, Final
 
 from twisted.internet.interfaces import IReactorFromThreads
 
+from gateway.broker.quick_disk import QuickDisk
+
 Outcome = Callable[[Any], None]
+
+FEW_PROCESSORS: Final = 2
+"""Of so many, clients and a broker that hands every sync to a thread keep each other waiting. With more of them the
+reactor has better things to do during a sync."""
+
+
+def has_few_processors() -> bool:
+    """Whether this process, with whatever else runs here, has to do with as few."""
+    return len(os.sched_getaffinity(0)) <= FEW_PROCESSORS
 
 
 class LogThread:
@@ -21,6 +36,9 @@ class LogThread:
 
     :param carry_out: calls, on the reactor thread, an outcome with a value, and writes out the answers it made.
     :param expect: told that an outcome is awaited, and that it is there; see ``QuickEpollReactor.expect_call``.
+    :param wait_for: has the reactor's thread do work and carry out its outcome, see ``QuickEpollReactor.wait_for``;
+        None: the reactor never waits.
+    :param seconds: a clock to see how quick the disk is.
     """
 
     def __init__(
@@ -28,10 +46,17 @@ class LogThread:
         reactor: IReactorFromThreads,
         carry_out: Callable[[Outcome, object], None],
         expect: Callable[[bool], None] | None = None,
+        wait_for: Callable[[Callable[[], object], Outcome], None] | None = None,
+        seconds: Callable[[], float] = perf_counter,
     ) -> None:
         self._reactor = reactor
         self._expect = expect
+        self._wait_for = wait_for
+        self._seconds = seconds
         self._carry_out = carry_out
+        self._disk = QuickDisk()
+        self._unreported = 0
+        self._at_work = Lock()
         self._queue: SimpleQueue[tuple[Callable[[], object], Outcome] | None] = SimpleQueue()
         self._thread = Thread(target=self._work, name="commit-log", daemon=True)
 
@@ -46,23 +71,46 @@ class LogThread:
 
     def submit(self, work: Callable[[], object], outcome: Outcome) -> None:
         """Run ``work`` in the thread, then ``outcome`` with its value or exception on the reactor thread."""
+        self._unreported += 1
         if self._expect is not None:
             self._expect(True)
         self._queue.put((work, outcome))
 
+    def sync(self, work: Callable[[], object], outcome: Outcome) -> None:
+        """The same for ``work`` that waits for the disk and does little else; in the reactor's thread when that is
+        quicker, after all that was submitted before.
+        """
+
+        def timed() -> object:
+            began_s = self._seconds()
+            try:
+                return work()
+            finally:
+                self._disk.took(self._seconds() - began_s)
+
+        if self._wait_for is None or self._unreported or not self._disk.is_quick:
+            self.submit(timed, outcome)
+            return
+        self._unreported += 1
+        self._wait_for(lambda: self._value_of(timed), lambda value: self._report(outcome, value))
+
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
             work, outcome = task
-            value: object
-            try:
-                value = work()
-            except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
-                value = error
+            value = self._value_of(work)
             # What it holds, a whole batch, would be freed here while the next one waits to be synced.
             del task, work
             self._reactor.callFromThread(self._report, outcome, value)
 
+    def _value_of(self, work: Callable[[], object]) -> object:
+        with self._at_work:
+            try:
+                return work()
+            except BaseException as error:  # noqa: BLE001 - handed over whole to the reactor thread
+                return error
+
     def _report(self, outcome: Outcome, value: object) -> None:
+        self._unreported -= 1
         if self._expect is not None:
             self._expect(False)
         self._carry_out(outcome, value)

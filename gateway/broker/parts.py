@@ -86,6 +86,7 @@ class BrokerParts:
 
     :param soon: runs a function at the end of the reactor turn and writes out the answers it made.
     :param in_log_thread: runs blocking work on the commit log, in order.
+    :param in_sync: the same for the syncs of its batches; ``in_log_thread`` when left out.
     :param in_thread: runs other blocking work in a thread pool.
     :param listen_port: the broker's main port, once it listens.
     :param read_queues: read queues of a topic by broker name, asked of the name servers.
@@ -100,6 +101,7 @@ class BrokerParts:
         *,
         soon: Callable[[Callable[[], None]], None],
         in_log_thread: InThread,
+        in_sync: InThread | None = None,
         in_thread: InThread,
         listen_port: Callable[[], int],
         read_queues: QueuesOf = no_name_server,
@@ -130,6 +132,7 @@ class BrokerParts:
             bit_map_of=no_bit_map if self.bit_maps is None else self.bit_maps.of_message,
             soon=soon,
             in_thread=in_log_thread,
+            in_sync=in_sync,
             later=self._later,
             registry=self.registry,
         )

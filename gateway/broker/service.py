@@ -15,7 +15,7 @@ from twisted.internet.defer import TimeoutError as DeferredTimeout
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
-from gateway.broker.log_thread import LogThread
+from gateway.broker.log_thread import LogThread, has_few_processors
 from gateway.broker.parts import BrokerParts
 from gateway.broker.registration import NameServerLink, NameServerRegistration, RemoteNameServer
 from gateway.broker.tool_requests import register_tool_requests
@@ -72,11 +72,13 @@ class BrokerService:
         self._reactor = reactor
         self._flush_group = FlushGroup(reactor)
         self._turn_end = TurnEnd(reactor, self._flush_group)
+        # With ASYNC_FLUSH nobody waits for it.
+        is_awaited = settings.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._log_thread = LogThread(
             reactor,
             self._flush_group.carry_out,
-            # With ASYNC_FLUSH nobody waits for it.
-            getattr(reactor, "expect_call", None) if settings.flush_disk_type is FlushDiskType.SYNC_FLUSH else None,
+            getattr(reactor, "expect_call", None) if is_awaited else None,
+            getattr(reactor, "wait_for", None) if is_awaited and has_few_processors() else None,
         )
         self._dispatch = Dispatch()
         self._parts = BrokerParts(
@@ -85,6 +87,7 @@ class BrokerService:
             clock,
             soon=self._turn_end.call,
             in_log_thread=self._log_thread.submit,
+            in_sync=self._log_thread.sync,
             in_thread=in_thread_pool(reactor, self._flush_group.carry_out),
             listen_port=lambda: self._server.ports[0],
             read_queues=lambda topic: self._registration.read_queues(topic),

@@ -14,6 +14,8 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections import deque
+from collections.abc import Callable
 from select import EPOLLET, EPOLLIN, epoll
 from typing import Any, Final
 
@@ -21,6 +23,8 @@ from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
 from twisted.internet.tcp import Server
 from twisted.python import log
+
+from gateway.remoting.deputy import Deputy
 
 EXPECTED_WITHIN_S: Final = 0.001
 """For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""
@@ -41,6 +45,8 @@ class QuickEpollReactor(EPollReactor):
         self._calls_only = epoll()
         self._calls_only.register(self._bell, EPOLLIN | EPOLLET)  # nobody reads it: it takes 2^64 rings to fill
         self._poller.register(self._calls_only, EPOLLIN)
+        self._waited_for: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
+        self._deputy = Deputy(self._turn, self.wakeUp)
 
     def seconds(self) -> float:
         """Of a clock that never jumps; for differences only."""
@@ -59,26 +65,31 @@ class QuickEpollReactor(EPollReactor):
         """
         self._expects_call = expected
 
+    def wait_for(self, work: Callable[[], Any], outcome: Callable[[Any], None]) -> None:
+        """Do ``work``, which must not raise, on this thread before the next look for events, then ``outcome``.
+
+        It waits for a quick disk. When that is slow for once, a deputy runs the reactor meanwhile.
+        """
+        self._waited_for.append((work, outcome))
+
+    def _turn(self) -> bool:
+        """Go round once, as the main loop does; False when the reactor was stopped."""
+        try:
+            self.runUntilCurrent()
+            delay = self.timeout()
+            self.doIteration(delay if self.running else 0)
+        except Exception:  # noqa: BLE001 - as Twisted's main loop, whatever a turn raises
+            log.err()  # type: ignore[no-untyped-call]
+        return bool(self._started)
+
     def doPoll(self, timeout: float | None) -> None:  # noqa: N802 (Twisted's name)
         """Wait for events once, and have each carried out."""
+        if self._waited_for:
+            work, outcome = self._waited_for.popleft()
+            outcome(self._deputy.wait_for(work))
+            timeout = 0  # a deputy may have passed the time until the next timer
         selectables: dict[int, Any] = self._selectables
-        self._is_waiting = True  # before it looks whether it was woken: who comes in between rings
-        if self._is_woken:
-            timeout = 0
-        try:
-            if self._expects_call and timeout != 0:
-                within_s = EXPECTED_WITHIN_S if timeout is None else min(timeout, EXPECTED_WITHIN_S)
-                self._expects_call = False  # once: whatever ends it, the next wait is for everything
-                events = self._calls_only.poll(within_s, 1)
-            else:
-                events = self._poller.poll(-1 if timeout is None else timeout, len(selectables) + 1)
-        except OSError as error:
-            if error.errno == errno.EINTR:
-                return
-            raise
-        finally:
-            self._is_waiting = self._is_woken = False
-        for fd, event in events:
+        for fd, event in self._events(timeout, len(selectables) + 1):
             selectable = selectables.get(fd)
             if selectable is None:
                 if fd == self._calls_only.fileno():
@@ -92,6 +103,23 @@ class QuickEpollReactor(EPollReactor):
                 log.callWithLogger(  # type: ignore[no-untyped-call]
                     selectable, self._doReadOrWrite, selectable, fd, event
                 )
+
+    def _events(self, timeout: float | None, most: int) -> list[tuple[int, int]]:
+        self._is_waiting = True  # before it looks whether it was woken: who comes in between rings
+        if self._is_woken:
+            timeout = 0
+        try:
+            if self._expects_call and timeout != 0:
+                within_s = EXPECTED_WITHIN_S if timeout is None else min(timeout, EXPECTED_WITHIN_S)
+                self._expects_call = False  # once: whatever ends it, the next wait is for everything
+                return self._calls_only.poll(within_s, 1)
+            return self._poller.poll(-1 if timeout is None else timeout, most)  # type: ignore[no-any-return]
+        except OSError as error:
+            if error.errno == errno.EINTR:
+                return []
+            raise
+        finally:
+            self._is_waiting = self._is_woken = False
 
     doIteration = doPoll  # noqa: N815 (Twisted's name)
 

@@ -56,6 +56,7 @@ class GroupCommit:
     :param failed: told of a batch that is not, with the reason; it also disposes of ``gathering``.
     :param hasty: told of a batch that is written and not yet on disk, when it has waiters for that.
     :param overdue: told of a written batch that is not on disk after ``timeout_ms``; may be told again.
+    :param in_thread: runs ``write`` when it would block; ``in_sync`` runs ``sync``.
     :param later: runs a function after a time; with the default nothing is ever overdue.
     """
 
@@ -63,6 +64,7 @@ class GroupCommit:
         "_additions",
         "_failed",
         "_hasty",
+        "_in_sync",
         "_in_thread",
         "_is_landing",
         "_landed",
@@ -94,6 +96,7 @@ class GroupCommit:
         overdue: Callable[[LogBatch], None],
         soon: Soon,
         in_thread: InThread,
+        in_sync: InThread,
         later: Later,
         timeout_ms: int,
     ) -> None:
@@ -106,6 +109,7 @@ class GroupCommit:
         self._overdue = overdue
         self._soon = soon
         self._in_thread = in_thread
+        self._in_sync = in_sync
         self._later = later
         self._timeout_ms = timeout_ms
         self._additions: list[Callable[[], None]] = []
@@ -197,7 +201,7 @@ class GroupCommit:
         if isinstance(result, BaseException):
             self._done(result)
             return
-        self._in_thread(lambda: sync(batch), self._done)
+        self._in_sync(lambda: sync(batch), self._done)
         if batch.has_hasty and self.in_flight is batch:
             self._hasty(batch)  # the sync does not wait for their answers
 

@@ -70,6 +70,7 @@ class MessageStore:
     :param bit_map_of: which groups a message passes for, kept when ``enable_consume_queue_ext`` asks for extensions.
     :param soon: runs a function at the end of this reactor turn.
     :param in_thread: runs blocking work in one thread, in order.
+    :param in_sync: the same for the sync of a batch; ``in_thread`` when left out.
     :param later: runs a function after a time, on the reactor's thread.
     :param registry: gets the store's metrics.
     """
@@ -85,6 +86,7 @@ class MessageStore:
         bit_map_of: BitMapOf = no_bit_map,
         soon: Soon = at_once,
         in_thread: InThread = in_this_thread,
+        in_sync: InThread | None = None,
         later: Later = never,
         registry: Registry | None = None,
     ) -> None:
@@ -152,6 +154,7 @@ class MessageStore:
             overdue=self._publication.overdue,
             soon=soon,
             in_thread=in_thread,
+            in_sync=in_thread if in_sync is None else in_sync,
             later=later,
             timeout_ms=settings.sync_flush_timeout_ms,
         )

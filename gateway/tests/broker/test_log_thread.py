@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
-from threading import current_thread
+from threading import Event, current_thread
 from typing import Any, cast
 from weakref import ref
 
@@ -12,6 +12,7 @@ import pytest
 from twisted.internet.interfaces import IReactorFromThreads
 
 from gateway.broker.log_thread import LogThread
+from gateway.broker.quick_disk import QUICK_S
 
 LONGEST_WAIT_S = 10
 
@@ -118,3 +119,116 @@ def test_the_reactor_is_told_that_an_outcome_is_awaited_and_that_it_is_there() -
     calls.next()
     thread.stop()
     assert told == [True, "work", False, "outcome"]
+
+
+# -- syncs of a quick disk ----------------------------------------------------------------------------------------
+
+
+class Waiting:
+    """A log thread with a reactor that may wait, and a disk as quick as the test says."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.takes_s = 0.0
+        self.seen: list[object] = []
+        self.calls = Calls()
+        self.waits: list[tuple[Callable[[], object], Callable[[Any], None]]] = []
+        self.thread = LogThread(
+            cast(IReactorFromThreads, self.calls),
+            lambda outcome, value: outcome(value),
+            wait_for=lambda work, outcome: self.waits.append((work, outcome)),
+            seconds=lambda: self.now_s,
+        )
+        self.thread.start()
+
+    def work(self) -> str:
+        self.now_s += self.takes_s
+        return current_thread().name
+
+    def sync(self, takes_s: float) -> object:
+        """One sync, and the name of the thread that did it."""
+        self.takes_s = takes_s
+        self.thread.sync(self.work, self.seen.append)
+        self.carry_out()
+        return self.seen.pop()
+
+    def carry_out(self) -> None:
+        if self.waits:
+            work, outcome = self.waits.pop()
+            outcome(work())
+        else:
+            self.calls.next()
+
+    def prove_quick(self) -> None:
+        for _ in range(40):
+            self.sync(QUICK_S / 10)
+
+
+@pytest.fixture
+def waiting() -> Iterator[Waiting]:
+    waiting = Waiting()
+    yield waiting
+    waiting.thread.stop()
+
+
+def test_the_reactor_waits_for_a_disk_that_has_proved_to_be_quick_only(waiting: Waiting) -> None:
+    assert waiting.sync(QUICK_S / 10) == "commit-log"
+    waiting.prove_quick()
+    assert waiting.sync(QUICK_S / 10) == current_thread().name
+    assert waiting.sync(100 * QUICK_S) == current_thread().name, "nobody could know"
+    for _ in range(10):
+        waiting.sync(100 * QUICK_S)
+    assert waiting.sync(QUICK_S / 10) == "commit-log"
+    waiting.prove_quick()
+    assert waiting.sync(QUICK_S / 10) == current_thread().name
+
+
+def test_other_work_is_never_waited_for(waiting: Waiting) -> None:
+    waiting.prove_quick()
+    waiting.thread.submit(waiting.work, waiting.seen.append)
+    waiting.carry_out()
+    assert waiting.seen == ["commit-log"]
+
+
+def test_a_sync_comes_after_what_was_submitted_before_it(waiting: Waiting) -> None:
+    waiting.prove_quick()
+    waiting.thread.submit(lambda: "before", waiting.seen.append)
+    waiting.thread.sync(lambda: "after", waiting.seen.append)
+    assert waiting.waits == []
+    waiting.carry_out()
+    waiting.carry_out()
+    assert waiting.seen == ["before", "after"]
+    assert waiting.sync(0) == current_thread().name
+
+
+def test_what_is_submitted_while_the_reactor_waits_comes_after_it(waiting: Waiting) -> None:
+    waiting.prove_quick()
+    order: list[str] = []
+    begun = Event()
+
+    def other() -> None:
+        order.append("other")
+
+    def sync() -> None:
+        waiting.thread.submit(other, waiting.seen.append)
+        assert not begun.wait(0.05)
+        order.append("sync")
+
+    waiting.thread.sync(sync, waiting.seen.append)
+    waiting.carry_out()
+    waiting.carry_out()
+    assert order == ["sync", "other"]
+
+
+def test_a_failed_sync_the_reactor_waited_for_is_reported(waiting: Waiting) -> None:
+    waiting.prove_quick()
+    error = OSError(5, "Input/output error")
+
+    def fail() -> None:
+        raise error
+
+    waiting.thread.sync(fail, waiting.seen.append)
+    assert waiting.waits
+    waiting.carry_out()
+    assert waiting.seen == [error]
+    assert waiting.sync(0) == current_thread().name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from errno import EADDRINUSE
 from pathlib import Path
@@ -16,6 +17,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
 from gateway.broker.last_save import NotAllSaved
+from gateway.broker.quick_disk import QuickDisk
 from gateway.broker.service import BrokerService
 from gateway.errors import GatewayError
 from gateway.nameserver.direct import DirectRegistration
@@ -163,6 +165,45 @@ def test_the_reactor_expects_what_senders_wait_for(tmp_path: Path, flush: FlushD
         machine.next_call()
     assert [answer.code for answer in answers] == [ResponseCode.SUCCESS]
     assert machine.expected == expected
+
+
+class Patient(Expecting):
+    """One that may wait, too: it does so at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits = 0
+
+    def wait_for(self, work: Callable[[], object], outcome: Callable[[object], None]) -> None:
+        self.waits += 1
+        outcome(work())
+
+
+@pytest.mark.parametrize(
+    ("flush", "processors", "waits"),
+    [
+        (FlushDiskType.SYNC_FLUSH, {0}, True),
+        (FlushDiskType.SYNC_FLUSH, {2, 5}, True),
+        (FlushDiskType.SYNC_FLUSH, {0, 1, 2}, False),
+        (FlushDiskType.ASYNC_FLUSH, {0}, False),
+    ],
+)
+def test_the_reactor_waits_for_a_quick_disk_itself_where_processors_are_few(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flush: FlushDiskType, processors: set[int], waits: bool
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: processors, raising=False)
+    monkeypatch.setattr(QuickDisk, "is_quick", True)
+    machine = Patient()
+    served = Served(tmp_path, machine, flush_disk_type=flush)
+    served.start()
+    client = served.connect()
+    for number in range(2):
+        client.ask_all(RequestCode.SEND_MESSAGE, sending(), b"x")
+        machine.turn()
+        while not (answers := client.received()):
+            machine.next_call()
+        assert [answer.code for answer in answers] == [ResponseCode.SUCCESS], number
+    assert machine.waits == (2 if waits else 0)
 
 
 def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(tmp_path: Path) -> None:

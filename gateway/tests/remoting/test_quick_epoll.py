@@ -16,7 +16,7 @@ from twisted.python.failure import Failure
 
 epoll = pytest.importorskip("select").epoll  # Linux only
 
-from gateway.remoting import quick_epoll  # noqa: E402
+from gateway.remoting import deputy, quick_epoll  # noqa: E402
 from gateway.remoting.quick_epoll import QuickEpollReactor  # noqa: E402
 
 DEADLINE_S = 10.0
@@ -301,3 +301,108 @@ def test_an_expected_call_does_not_hold_up_a_timer(listening: Listening) -> None
     listening.reactor.expect_call(True)
     listening.reactor.doIteration(quick_epoll.EXPECTED_WITHIN_S / 4)
     assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S / 4]
+
+
+# -- waiting on the reactor's own thread --------------------------------------------------------------------------
+
+
+def test_work_is_waited_for_before_the_next_look_for_events(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    with listening.connected() as one:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        one.sendall(b"2")
+        reactor.wait_for(lambda: "done", listening.seen.append)
+        reactor.wait_for(lambda: "done, too", listening.seen.append)
+        reactor.doIteration(DEADLINE_S)
+        assert listening.seen[:2] == ["1", "done"]
+        listening.run_until(lambda: len(listening.seen) == 4)
+    assert sorted(listening.seen) == ["1", "2", "done", "done, too"]
+
+
+def test_a_reactor_that_waited_does_not_sleep_before_it_looks_at_its_timers(watched: tuple[Any, Bell]) -> None:
+    reactor, bell = watched
+    reactor.wait_for(lambda: None, lambda _: None)
+    reactor.doIteration(DEADLINE_S)
+    assert bell.asked == [0]
+
+
+def test_connections_timers_and_calls_go_on_while_the_reactor_waits_for_a_disk_that_hangs(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    reactor._started = reactor.running = True
+    came = threading.Event()
+    threads: set[str] = set()
+
+    def come(what: str) -> None:
+        threads.add(threading.current_thread().name)
+        listening.seen.append(what)
+        if len(listening.seen) == 3:
+            came.set()
+
+    with listening.connected() as one:
+        one.sendall(b"1")
+        listening.run_until(lambda: listening.seen == ["1"])
+        listening.seen.clear()
+
+        def hang() -> bool:
+            one.sendall(b"read")
+            reactor.callFromThread(come, "called")
+            return came.wait(DEADLINE_S)
+
+        outcomes: list[bool] = []
+        reactor.callLater(0.05, come, "timer")
+        reactor.wait_for(hang, outcomes.append)
+        reactor.doIteration(DEADLINE_S)
+        assert outcomes == [True]
+        assert sorted(listening.seen) == ["called", "read", "timer"]
+        assert threads == {"reactor-deputy"}
+        one.sendall(b"2")
+        listening.run_until(lambda: listening.seen[3:] == ["2"])
+
+
+def test_what_a_turn_of_the_deputy_raises_is_logged_and_the_next_turn_comes(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    reactor._started = reactor.running = True
+    came = threading.Event()
+    events: list[dict[str, Any]] = []
+    plain = reactor.doIteration
+
+    def fail_once(delay: float | None) -> None:
+        reactor.doIteration = plain
+        reactor.callLater(0, came.set)
+        raise RuntimeError("as asked")
+
+    def hang() -> bool:
+        reactor.doIteration = fail_once
+        reactor.wakeUp()
+        return came.wait(DEADLINE_S)
+
+    outcomes: list[bool] = []
+    log.addObserver(events.append)
+    try:
+        reactor.wait_for(hang, outcomes.append)
+        plain(DEADLINE_S)
+    finally:
+        log.removeObserver(events.append)
+    assert outcomes == [True]
+    assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
+
+
+def test_a_reactor_that_was_stopped_meanwhile_does_not_keep_its_deputy_busy(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    reactor._started = False
+    began_s = time.monotonic()
+    turns: list[float] = []
+    enough = threading.Event()
+    plain = reactor.doIteration
+
+    def turn(delay: float | None) -> None:
+        turns.append(time.monotonic())
+        if len(turns) == 10:
+            enough.set()
+        plain(delay)
+
+    reactor.doIteration = turn
+    reactor.wait_for(lambda: enough.wait(DEADLINE_S), lambda _: None)
+    plain(DEADLINE_S)
+    assert turns[-1] - began_s >= 10 * deputy.LOOKED_AFTER_EVERY_S, "one turn a look"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from librt.strings import BytesWriter
@@ -41,6 +42,7 @@ class Log:
         self.clock = Clock()
         self.told: list[str] = []
         self.threads_when_stored: list[int] = []
+        self.waits_in_sync = 0
         self.on_stored: Callable[[], None] | None = None
         self.on_hasty: Callable[[], None] | None = None
         self._made = 0
@@ -56,9 +58,14 @@ class Log:
             overdue=lambda batch: self.told.append(f"overdue {batch.start}"),
             soon=run_at_once if at_once else self.executor.soon,
             in_thread=in_this_thread if at_once else self.executor.in_thread,
+            in_sync=in_this_thread if at_once else self._in_sync,
             later=self._later,
             timeout_ms=TIMEOUT_S * 1000,
         )
+
+    def _in_sync(self, work: Callable[[], object], done: Callable[[Any], None]) -> None:
+        self.waits_in_sync += 1
+        self.executor.in_thread(work, done)
 
     def fail(self, what: str, error: Exception) -> None:
         self._fails[what] = error
@@ -274,10 +281,13 @@ def test_a_batch_that_has_to_make_a_file_is_written_in_the_thread() -> None:
     log.add(hasty=True)
     log.executor.run_turn()
     assert log.told == []
+    assert log.waits_in_sync == 0
     log.executor.work()()
     assert log.told == ["write 1", "hasty 1"]
+    assert log.waits_in_sync == 1, "the sync, which is waited for otherwise than the write"
     log.executor.work()()
     assert log.told == ["write 1", "hasty 1", "sync 1", "stored 1 with 1"]
+    assert log.waits_in_sync == 1
 
 
 @pytest.mark.parametrize(("size", "written"), [(WRITTEN_AT_ONCE_BYTES, True), (WRITTEN_AT_ONCE_BYTES + 1, False)])

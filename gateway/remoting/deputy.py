@@ -1,0 +1,83 @@
+"""Who runs the reactor while its own thread waits for the disk.
+
+Handing a sync to another thread and being told of its end wakes two threads. Where processors are scarce that takes
+longer than the sync of a quick disk, so the reactor's thread may wait for it itself. Should the disk be slow for once,
+or not answer at all, a deputy goes on with the reactor: connections are read, timers run, calls of other threads come.
+
+One thread at a time runs the reactor, which never notices: its own is waiting meanwhile, with nothing on its stack that
+the deputy's turns could disturb. Signals are the exception. Python handles them in the main thread only, so one that
+comes while the disk does not answer is heard when it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from threading import Event, Lock, Thread
+from typing import Final, TypeVar
+
+Value = TypeVar("Value")
+
+LOOKED_AFTER_EVERY_S: Final = 0.005
+"""A wait found going on at two of these looks is a long one: the reactor stands still for ten milliseconds at most."""
+
+
+class Deputy:
+    """Looks after the waits of one reactor. Its thread is started by the first, and sleeps while there are none.
+
+    :param turn: has the reactor go round once, in the thread that calls; False when it was stopped.
+    :param wake: ends the reactor's wait for events; for any thread.
+    :param rest: passes the time between two looks, in the deputy's thread.
+    """
+
+    def __init__(
+        self,
+        turn: Callable[[], bool],
+        wake: Callable[[], None],
+        rest: Callable[[], object] | None = None,
+    ) -> None:
+        self._turn = turn
+        self._wake = wake
+        self._rest = partial(Event().wait, LOOKED_AFTER_EVERY_S) if rest is None else rest
+        self._waits = 0
+        self._is_asleep = True
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._running = Lock()
+        self._thread: Thread | None = None
+
+    def wait_for(self, work: Callable[[], Value]) -> Value:
+        """What ``work`` returns, or raises; on the thread that runs the reactor, at the beginning of a turn."""
+        self._waits += 1  # odd: one is going on
+        if self._is_asleep:
+            self._is_asleep = False
+            self._bell.put(None)
+            if self._thread is None:
+                self._thread = Thread(target=self._look_after, name="reactor-deputy", daemon=True)
+                self._thread.start()
+        try:
+            return work()
+        finally:
+            self._waits += 1
+            if not self._running.acquire(blocking=False):
+                self._wake()
+                self._running.acquire()
+            self._running.release()
+
+    def _look_after(self) -> None:
+        while True:
+            self._bell.get()
+            looked_at = -1
+            while (waits := self._waits) != looked_at or waits % 2:
+                if waits == looked_at:
+                    self._run_during(waits)
+                looked_at = waits
+                self._rest()
+            self._is_asleep = True
+            if self._waits != looked_at:  # it began before it could see that nobody looks
+                self._bell.put(None)
+
+    def _run_during(self, waits: int) -> None:
+        with self._running:
+            while self._waits == waits and self._turn():
+                continue
