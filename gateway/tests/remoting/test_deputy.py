@@ -150,3 +150,37 @@ def test_waits_that_begin_while_the_deputy_falls_asleep_are_looked_after() -> No
             assert deputy.wait_for(lambda: turned.wait(LONGEST_WAIT_S)), number
         else:
             deputy.wait_for(lambda: None)
+
+
+def test_a_wait_that_saw_the_deputy_awake_a_moment_before_it_fell_asleep_is_looked_after() -> None:
+    class Drowsy(Deputy):
+        """Falls asleep just after a wait began that took it to be awake, and so did not ring."""
+
+        asleep = False
+        sleeps = 0
+
+        @property
+        def _is_asleep(self) -> bool:
+            return self.asleep
+
+        @_is_asleep.setter
+        def _is_asleep(self, asleep: bool) -> None:
+            self.asleep = asleep
+            self.sleeps += asleep
+            if asleep and self.sleeps == 2:  # the first is that of its making
+                turned.clear()
+                self._waits += 1
+                asleep_once.set()
+
+    turned = Event()
+    asleep_once = Event()
+
+    def turn() -> bool:
+        turned.set()
+        return False
+
+    deputy = Drowsy(turn, lambda: None, lambda: None)
+    deputy.wait_for(lambda: None)
+    assert asleep_once.wait(LONGEST_WAIT_S)
+    assert turned.wait(LONGEST_WAIT_S)
+    deputy._waits += 1
