@@ -27,7 +27,7 @@ reactor has better things to do during a sync."""
 
 
 def has_few_processors() -> bool:
-    """Whether this process, with whatever else runs here, has to do with as few."""
+    """Whether this process may run on ``FEW_PROCESSORS`` at most, which it shares with whatever else runs there."""
     return len(os.sched_getaffinity(0)) <= FEW_PROCESSORS
 
 

@@ -104,6 +104,8 @@ class QuickEpollReactor(EPollReactor):
                     selectable, self._doReadOrWrite, selectable, fd, event
                 )
 
+    doIteration = doPoll  # noqa: N815 (Twisted's name)
+
     def _events(self, timeout: float | None, most: int) -> list[tuple[int, int]]:
         self._is_waiting = True  # before it looks whether it was woken: who comes in between rings
         if self._is_woken:
@@ -120,8 +122,6 @@ class QuickEpollReactor(EPollReactor):
             raise
         finally:
             self._is_waiting = self._is_woken = False
-
-    doIteration = doPoll  # noqa: N815 (Twisted's name)
 
     def _read(self, connection: Server) -> None:
         """What ``doRead`` does, in one step."""

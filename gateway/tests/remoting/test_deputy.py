@@ -15,7 +15,7 @@ LONGEST_WAIT_S = 10
 
 
 class Reactor:
-    """Its turns are counted; each one lasts until the reactor is woken, or does not last when the test says so."""
+    """Its turns are counted and take no time but for what ``on_turn`` does; the test says when the deputy looks."""
 
     def __init__(self) -> None:
         self.looks: SimpleQueue[None] = SimpleQueue()
