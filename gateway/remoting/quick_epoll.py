@@ -29,6 +29,8 @@ from gateway.remoting.deputy import Deputy
 EXPECTED_WITHIN_S: Final = 0.001
 """For so long at most connections are left alone for a call that is expected: what came meanwhile is read together."""
 
+_LONGEST_S: Final = 3600.0
+"""No timer of a server lies further ahead; Twisted knows how long epoll can wait at most."""
 _READABLE: Final = int(EPOLLIN)
 
 
@@ -72,15 +74,31 @@ class QuickEpollReactor(EPollReactor):
         """
         self._waited_for.append((work, outcome))
 
+    def mainLoop(self) -> None:  # noqa: N802 (Twisted's name)
+        """Go round until the reactor is stopped."""
+        while self._turn():
+            continue
+
     def _turn(self) -> bool:
-        """Go round once, as the main loop does; False when the reactor was stopped."""
+        """Go round once: what threads asked for, timers, connections; False when the reactor was stopped."""
         try:
-            self.runUntilCurrent()
-            delay = self.timeout()
-            self.doIteration(delay if self.running else 0)
-        except Exception:  # noqa: BLE001 - as Twisted's main loop, whatever a turn raises
+            delay_s = self._delay_s()
+            self.doIteration(delay_s if self.running else 0)
+        except BaseException:  # noqa: BLE001 - as Twisted's main loop, whatever a turn raises
             log.err()  # type: ignore[no-untyped-call]
         return bool(self._started)
+
+    def _delay_s(self) -> float | None:
+        """Do what is due, and say when the next timer is. In most turns neither a call of a thread nor a timer is new
+        or due; Twisted would look for both twice, and twice at the clock.
+        """
+        timers = self._pendingTimedCalls
+        if timers and not (self.threadCallQueue or self._newTimedCalls or self._justStopped):
+            delay_s: float = timers[0].time - time.monotonic()
+            if 0 < delay_s < _LONGEST_S:
+                return delay_s
+        self.runUntilCurrent()
+        return self.timeout()
 
     def doPoll(self, timeout: float | None) -> None:  # noqa: N802 (Twisted's name)
         """Wait for events once, and have each carried out."""

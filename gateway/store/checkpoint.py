@@ -87,9 +87,11 @@ class CheckpointFile:
     def log_is_durable(self, offset: int, stored_at_ms: int) -> None:
         """Note the end of a group commit; not synced."""
         with self._lock:
-            if self.marks is not None and offset > self.marks.durable:
-                self.marks = replace(self.marks, durable=offset)
-                self.times = replace(self.times, log_stored_at_ms=max(stored_at_ms, self.times.log_stored_at_ms))
+            marks = self.marks
+            if marks is not None and offset > marks.durable:
+                self.marks = Marks(offset, marks.queues, marks.index)
+                if stored_at_ms > self.times.log_stored_at_ms:
+                    self.times = replace(self.times, log_stored_at_ms=stored_at_ms)
                 self._write()
 
     def save(self, marks: Marks, *, log_stored_at_ms: int, queues_stored_at_ms: int) -> None:
@@ -117,7 +119,7 @@ class CheckpointFile:
                 self.marks = replace(self.marks, queues=min(offset, self.marks.queues))
                 self._write()
             else:
-                self._files.pwrite(self._fd, self.times.build()[:MARKS_AT], 0)
+                self._files.pwrite(self._fd, self.times.build(MARKS_AT), 0)
             fd = self._fd
         self._files.fdatasync(fd)
 
@@ -150,7 +152,7 @@ class CheckpointFile:
     def _write(self) -> None:
         assert self.marks is not None
         marks = _build_marks(self.marks, self.times, self.log_begin)
-        self._files.pwrite(self._fd, self.times.build()[:MARKS_AT] + marks, 0)
+        self._files.pwrite(self._fd, self.times.build(MARKS_AT) + marks, 0)
 
 
 def _own_times(times: Checkpoint) -> tuple[int, int, int]:

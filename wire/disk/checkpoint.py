@@ -56,8 +56,8 @@ class Checkpoint:
         except struct.error as error:
             raise LayoutError(f"a checkpoint takes at least {VALUES.size} bytes, found {len(buffer)}") from error
 
-    def build(self) -> bytes:
-        """The whole file, 4096 bytes."""
+    def build(self, size: int = FILE_BYTES) -> bytes:
+        """The first ``size`` bytes of the file, 40 at least; all 4096 if it is left out."""
         values = VALUES.pack(
             self.log_stored_at_ms,
             self.queues_stored_at_ms,
@@ -65,7 +65,7 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirmed_offset,
         )
-        return values.ljust(FILE_BYTES, b"\x00")
+        return values.ljust(size, b"\x00")
 
     def recovery_time_ms(self, *, index_too: bool = False) -> int:
         """Messages stored before this time need not be looked at after a crash; 0 for all."""

@@ -103,7 +103,7 @@ class Poll:
         self.asked: list[float] = []
         self.on_poll: Callable[[], None] = lambda: None
         self._poller = getattr(reactor, name)
-        self.fileno = self._poller.fileno
+        self.fileno, self.unregister, self.close = self._poller.fileno, self._poller.unregister, self._poller.close
         setattr(reactor, name, self)
 
     def poll(self, timeout: float, most: int) -> list[tuple[int, int]]:
@@ -301,6 +301,82 @@ def test_an_expected_call_does_not_hold_up_a_timer(listening: Listening) -> None
     listening.reactor.expect_call(True)
     listening.reactor.doIteration(quick_epoll.EXPECTED_WITHIN_S / 4)
     assert calls.asked == [quick_epoll.EXPECTED_WITHIN_S / 4]
+
+
+# -- the main loop --------------------------------------------------------------------------------------------------
+
+
+def test_the_main_loop_runs_timers_and_calls_of_threads_until_it_is_stopped(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    seen = listening.seen
+
+    def second() -> None:
+        seen.append("second timer")
+        thread = threading.Thread(target=reactor.callFromThread, args=(third,))
+        reactor.callLater(0, thread.start)
+
+    def third() -> None:
+        seen.append("call")
+        reactor.callLater(0.01, reactor.stop)
+
+    never = reactor.callLater(0.005, seen.append, "cancelled")
+    reactor.callLater(DEADLINE_S, seen.append, "too late")
+    reactor.callLater(0.01, seen.append, "first timer")
+    put_off = reactor.callLater(0.01, second)
+    reactor.addSystemEventTrigger("before", "shutdown", seen.append, "shutdown")
+    reactor.callWhenRunning(never.cancel)
+    reactor.callWhenRunning(put_off.reset, 0.05)
+    reactor.run(installSignalHandlers=False)
+    assert seen == ["first timer", "second timer", "call", "shutdown"]
+
+
+def test_the_main_loop_sleeps_until_the_next_timer(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    poll = Poll(reactor, "_poller")
+    reactor.callLater(DEADLINE_S, lambda: None)
+    reactor.callLater(0.2, reactor.stop)
+    reactor.callLater(0.1, lambda: None)
+    reactor.run(installSignalHandlers=False)
+    slept = [asked for asked in poll.asked if asked]
+    assert 0.05 < max(slept) <= 0.1, "until a timer is due, not until the last or the longest wait of epoll"
+    assert len(slept) < 10, "it does not go round for nothing"
+
+
+def test_a_timer_further_away_than_epoll_can_wait_does_no_harm(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    poll = Poll(reactor, "_poller")
+    poll.on_poll = lambda: reactor.wakeUp() if len(poll.asked) < 3 else None
+    reactor.callLater(2**32 / 1000, lambda: None)
+    timer = threading.Timer(0.1, reactor.callFromThread, args=(reactor.stop,))
+    reactor.callWhenRunning(timer.start)
+    begin_s = time.monotonic()
+    reactor.run(installSignalHandlers=False)
+    assert time.monotonic() - begin_s < DEADLINE_S / 2
+    assert max(poll.asked) < 2**31 / 1000
+    assert len(poll.asked) < 10, "it does not go round for nothing"
+
+
+def test_the_main_loop_outlives_a_turn_that_fails_and_logs_it(
+    listening: Listening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reactor: Any = listening.reactor
+    errors: list[Exception] = [OSError("of one turn")]
+    iterate = reactor.doIteration
+
+    def failing(timeout: float | None) -> None:
+        if errors:
+            raise errors.pop()
+        iterate(timeout)
+
+    monkeypatch.setattr(reactor, "doIteration", failing)
+    events: list[dict[str, Any]] = []
+    log.addObserver(events.append)
+    try:
+        reactor.callLater(0.01, reactor.stop)
+        reactor.run(installSignalHandlers=False)
+    finally:
+        log.removeObserver(events.append)
+    assert [str(event["failure"].value) for event in events if event.get("isError")] == ["of one turn"]
 
 
 # -- waiting on the reactor's own thread --------------------------------------------------------------------------
