@@ -68,7 +68,7 @@ class QuickEpollReactor(EPollReactor):
         self._expects_call = expected
 
     def wait_for(self, work: Callable[[], Any], outcome: Callable[[Any], None]) -> None:
-        """Do ``work``, which must not raise, on this thread before the next look for events, then ``outcome``.
+        """Do ``work``, which must not raise, on this thread at the beginning of the next turn, then ``outcome``.
 
         It waits for a quick disk. When that is slow for once, a deputy runs the reactor meanwhile.
         """
@@ -80,10 +80,13 @@ class QuickEpollReactor(EPollReactor):
             continue
 
     def _turn(self) -> bool:
-        """Go round once: what threads asked for, timers, connections; False when the reactor was stopped."""
+        """Go round once: waits, what threads asked for, timers, connections; False when the reactor was stopped."""
         try:
+            if self._waited_for:
+                work, outcome = self._waited_for.popleft()
+                outcome(self._deputy.wait_for(work))
             delay_s = self._delay_s()
-            self.doIteration(delay_s if self.running else 0)
+            self.doIteration(delay_s if self.running and not self._waited_for else 0)
         except BaseException:  # noqa: BLE001 - as Twisted's main loop, whatever a turn raises
             log.err()  # type: ignore[no-untyped-call]
         return bool(self._started)
@@ -102,10 +105,6 @@ class QuickEpollReactor(EPollReactor):
 
     def doPoll(self, timeout: float | None) -> None:  # noqa: N802 (Twisted's name)
         """Wait for events once, and have each carried out."""
-        if self._waited_for:
-            work, outcome = self._waited_for.popleft()
-            outcome(self._deputy.wait_for(work))
-            timeout = 0  # a deputy may have passed the time until the next timer
         selectables: dict[int, Any] = self._selectables
         for fd, event in self._events(timeout, len(selectables) + 1):
             selectable = selectables.get(fd)

@@ -56,6 +56,18 @@ class Listening:
             self.reactor.runUntilCurrent()
             self.reactor.doIteration(0.05)
 
+    def waited_for(self, work: Callable[[], object]) -> list[object]:
+        """The outcome of a turn that begins with work and does not sleep after it."""
+        outcomes: list[object] = []
+
+        def ended(outcome: object) -> None:
+            outcomes.append(outcome)
+            self.reactor.wakeUp()
+
+        self.reactor.wait_for(work, ended)
+        self.reactor._turn()
+        return outcomes
+
 
 @pytest.fixture
 def listening() -> Iterator[Listening]:
@@ -390,17 +402,35 @@ def test_work_is_waited_for_before_the_next_look_for_events(listening: Listening
         one.sendall(b"2")
         reactor.wait_for(lambda: "done", listening.seen.append)
         reactor.wait_for(lambda: "done, too", listening.seen.append)
-        reactor.doIteration(DEADLINE_S)
+        reactor._turn()
         assert listening.seen[:2] == ["1", "done"]
+        reactor._turn()
         listening.run_until(lambda: len(listening.seen) == 4)
     assert sorted(listening.seen) == ["1", "2", "done", "done, too"]
 
 
-def test_a_reactor_that_waited_does_not_sleep_before_it_looks_at_its_timers(watched: tuple[Any, Bell]) -> None:
+def test_a_reactor_that_waited_looks_at_its_timers_before_it_sleeps(watched: tuple[Any, Bell]) -> None:
     reactor, bell = watched
-    reactor.wait_for(lambda: None, lambda _: None)
-    reactor.doIteration(DEADLINE_S)
+    reactor._started = reactor.running = True
+    seen: list[str] = []
+    reactor.callLater(0.01, seen.append, "timer")
+    reactor.callLater(0.1, seen.append, "later timer")
+    reactor.wait_for(lambda: threading.Event().wait(0.02), lambda _: seen.append("outcome"))
+    reactor._turn()
+    assert sorted(seen) == ["outcome", "timer"], "by whomever"
+    assert 0 < bell.asked[-1] < 0.08, "the time it waited is over"
+
+
+def test_a_reactor_with_something_to_wait_for_does_not_sleep_before(watched: tuple[Any, Bell]) -> None:
+    reactor, bell = watched
+    reactor._started = reactor.running = True
+    seen: list[str] = []
+    reactor.wait_for(lambda: "first", lambda first: reactor.wait_for(lambda: first, seen.append))
+    reactor._turn()
     assert bell.asked == [0]
+    reactor.wakeUp()
+    reactor._turn()
+    assert seen == ["first"]
 
 
 def test_connections_timers_and_calls_go_on_while_the_reactor_waits_for_a_disk_that_hangs(listening: Listening) -> None:
@@ -425,11 +455,8 @@ def test_connections_timers_and_calls_go_on_while_the_reactor_waits_for_a_disk_t
             reactor.callFromThread(come, "called")
             return came.wait(DEADLINE_S)
 
-        outcomes: list[bool] = []
         reactor.callLater(0.05, come, "timer")
-        reactor.wait_for(hang, outcomes.append)
-        reactor.doIteration(DEADLINE_S)
-        assert outcomes == [True]
+        assert listening.waited_for(hang) == [True]
         assert sorted(listening.seen) == ["called", "read", "timer"]
         assert threads == {"reactor-deputy"}
         one.sendall(b"2")
@@ -453,14 +480,11 @@ def test_what_a_turn_of_the_deputy_raises_is_logged_and_the_next_turn_comes(list
         reactor.wakeUp()
         return came.wait(DEADLINE_S)
 
-    outcomes: list[bool] = []
     log.addObserver(events.append)
     try:
-        reactor.wait_for(hang, outcomes.append)
-        plain(DEADLINE_S)
+        assert listening.waited_for(hang) == [True]
     finally:
         log.removeObserver(events.append)
-    assert outcomes == [True]
     assert [str(event["failure"].value) for event in events if event.get("isError")] == ["as asked"]
 
 
@@ -479,6 +503,5 @@ def test_a_reactor_that_was_stopped_meanwhile_does_not_keep_its_deputy_busy(list
         plain(delay)
 
     reactor.doIteration = turn
-    reactor.wait_for(lambda: enough.wait(DEADLINE_S), lambda _: None)
-    plain(DEADLINE_S)
+    assert listening.waited_for(lambda: enough.wait(DEADLINE_S)) == [True]
     assert turns[-1] - began_s >= 10 * deputy.LOOKED_AFTER_EVERY_S, "one turn a look"
