@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gateway.cli import run
+from gateway.remoting import deputy
 from gateway.store.files import Buffer, RealFiles
 
 if TYPE_CHECKING:
@@ -42,15 +43,15 @@ now = time.monotonic
 
 
 class Events:
-    """What happened: kind, begin, end, and whether the reactor did it itself."""
+    """What happened: kind, begin, end, and whether the reactor did it itself, in whichever thread runs it."""
 
     def __init__(self) -> None:
         self.found: list[tuple[str, float, float, bool]] = []
-        self._reactor = threading.main_thread()
+        self._reactor = {threading.main_thread().name, deputy.THREAD_NAME}
 
     def add(self, kind: str, begin: float) -> None:
         """Something ends now."""
-        self.found.append((kind, begin, now(), threading.current_thread() is self._reactor))
+        self.found.append((kind, begin, now(), threading.current_thread().name in self._reactor))
 
     @contextmanager
     def of(self, kind: str) -> Iterator[None]:
@@ -113,31 +114,45 @@ def _kind(path: Path) -> str:
 
 
 class TimedPoller:
-    """The reactor's epoll object, between whose waits the turns lie."""
+    """The reactor's epoll object, between whose waits the turns lie.
+
+    A turn that waits for the disk ends when its thread waits for events, or when a deputy does in its stead. Its
+    processor time is that of the thread that began it.
+    """
 
     def __init__(self, poller: Any) -> None:
         self._poll = poller.poll
         for name in ("register", "modify", "unregister", "close", "fileno"):
             setattr(self, name, getattr(poller, name))
         self.woke = now()
-        self._cpu = time.thread_time()
-        self._usage = resource.getrusage(resource.RUSAGE_THREAD)
         self.turns = array("d")  # begin and length, by turns
         self.slow: list[tuple[float, float, float, int]] = []
+        self._begin()
 
     def poll(self, timeout: float, most: int) -> Any:
         """Wait; before that a turn ends, after it the next one begins."""
         length = now() - self.woke
         self.turns.extend((self.woke, length))
         if length > SLOW_S:
-            preempted = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw - self._usage.ru_nivcsw
-            self.slow.append((self.woke, length, time.thread_time() - self._cpu, preempted))
+            cpu_s = time.clock_gettime(self._clock) - self._cpu_s
+            self.slow.append((self.woke, length, cpu_s, _times_put_aside(self._thread) - self._put_aside))
         self.woke = float("inf")
         found = self._poll(timeout, most)
-        self._cpu = time.thread_time()
-        self._usage = resource.getrusage(resource.RUSAGE_THREAD)
-        self.woke = now()
+        self._begin()
         return found
+
+    def _begin(self) -> None:
+        self._thread = threading.get_native_id()
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._cpu_s = time.thread_time()
+        self._put_aside = resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        self.woke = now()
+
+
+def _times_put_aside(thread: int) -> int:
+    """How often another ran although the thread would have gone on."""
+    status = Path(f"/proc/self/task/{thread}/status").read_text()
+    return int(status.rpartition("nonvoluntary_ctxt_switches:")[2])
 
 
 class Watch:

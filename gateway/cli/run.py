@@ -46,10 +46,10 @@ LOOK_AT_TURNS_EVERY_S = 1.0
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
-GARBAGE_THRESHOLDS = (30_000, 1, 1_000)
+GARBAGE_THRESHOLDS = (8_000, 1, 4_000)
 """Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
 first threshold (700 or 2000 objects) would make one for every few hundred requests. The first two bound a pause:
-30,000 objects take five to ten milliseconds, and what outlives two collections is looked at once more. The third
+8,000 objects take one to five milliseconds, and what outlives two collections is looked at once more. The third
 puts off those that look at everything."""
 
 

@@ -179,7 +179,12 @@ class HeldPulls:
             else:
                 del of_owner[pull.owner]
         for pull in ready:
-            pull.resume()
+            resume, pull.resume, pull.owner = pull.resume, _is_over, None
+            resume()
+
+
+def _is_over() -> None:
+    """What a pull that was resumed keeps until its deadline, which is looked at then only: nothing of its request."""
 
 
 def _wakes(pull: HeldPull, message: Arrival) -> bool:

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 Value = TypeVar("Value")
 
+THREAD_NAME: Final = "reactor-deputy"
 LOOKED_AFTER_EVERY_S: Final = 0.005
 """A wait found going on at two of these looks is a long one: the reactor stands still for ten milliseconds at most."""
 
@@ -53,7 +54,7 @@ class Deputy:
             self._is_asleep = False
             self._bell.put(None)
             if self._thread is None:
-                self._thread = Thread(target=self._look_after, name="reactor-deputy", daemon=True)
+                self._thread = Thread(target=self._look_after, name=THREAD_NAME, daemon=True)
                 self._thread.start()
         try:
             return work()

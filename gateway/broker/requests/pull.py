@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -186,22 +187,24 @@ class PullMessage:
         return True
 
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
-        limits, store = self._limits, self._store
+        self._cold_reads.read(
+            partial(self._read_cold, request, header, accepts),
+            partial(self._cold_answer, request, header, accepts, may_hold),
+        )
+
+    def _read_cold(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> GetResult | None:
+        """In a thread."""
+        if request.channel.closed:  # it may have waited for a thread for a while
+            return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        count, size = self._most(header, limits.max_count_cold, limits.max_bytes_cold)
+        count, size = self._most(header, self._limits.max_count_cold, self._limits.max_bytes_cold)
         by_code, by_record = accepts.accepts_code, accepts.choose_records
-
-        def read() -> GetResult | None:
-            if request.channel.closed:  # it may have waited for a thread for a while
-                return None
-            result = store.get_messages(
-                topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
-            )
-            if result.status is GetStatus.FOUND:
-                store.read_ahead(topic, queue_id, result.next_begin_offset)
-            return result
-
-        self._cold_reads.read(read, lambda result: self._cold_answer(request, header, accepts, may_hold, result))
+        result = self._store.get_messages(
+            topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
+        )
+        if result.status is GetStatus.FOUND:
+            self._store.read_ahead(topic, queue_id, result.next_begin_offset)
+        return result
 
     def _cold_answer(
         self,
@@ -240,21 +243,23 @@ class PullMessage:
         if hold_ms <= 0:
             return False
 
-        def resume() -> None:
-            if request.channel.closed:
-                return
-            try:
-                self._read(request, header, accepts, may_hold=False)
-            except OSError as error:  # must not reach the other held pulls, nor the senders that woke them
-                self._failed(request, header, error)
-            except RequestRefused as refusal:
-                request.answer(refusal.code, remark=refusal.remark)
-
+        # A function within this one would be, compiled, a circle that only the garbage collection takes apart.
+        resume = partial(self._resume, request, header, accepts)
         deadline_ms = self._clock() + hold_ms
         held = HeldPull(
             header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.accepts_properties, request.channel
         )
         return self._held.hold(header.topic, header.queue_id, held)
+
+    def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> None:
+        if request.channel.closed:
+            return
+        try:
+            self._read(request, header, accepts, may_hold=False)
+        except OSError as error:  # must not reach the other held pulls, nor the senders that woke them
+            self._failed(request, header, error)
+        except RequestRefused as refusal:
+            request.answer(refusal.code, remark=refusal.remark)
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
         topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)

@@ -538,9 +538,7 @@ class SendMessage:
         if not run.count:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
 
-        def stored(outcomes: Sequence[PutOutcome]) -> None:
-            self._answer_batch(request, outcomes, queue_id, batch)
-
+        stored = partial(self._answer_batch, request, queue_id, batch)
         config = self._topics_by_name.get(header.topic)
         if config is not None and config.attributes and has_batch_queues(config.attributes):
             batch.properties, batch.property_map = self._properties(outer_text)
@@ -637,7 +635,7 @@ class SendMessage:
         return form.end(writer, opaque)
 
     def _answer_batch(
-        self, request: Request, outcomes: Sequence[PutOutcome], queue_id: int, batch: OutgoingMessage
+        self, request: Request, queue_id: int, batch: OutgoingMessage, outcomes: Sequence[PutOutcome]
     ) -> None:
         command = request.command
         status = outcomes[0].status

@@ -1,5 +1,6 @@
 """Held pulls wake for their queue, offset and tags, each exactly once, or when their time is over."""
 
+import weakref
 from collections.abc import Iterator
 
 from hypothesis import given
@@ -47,6 +48,22 @@ def test_a_message_wakes_the_pulls_of_its_queue_and_no_others() -> None:
     pulls.held.arrived([Message()])
     assert pulls.resumed == ["mine"]
     assert len(pulls.held) == 2
+
+
+def test_a_pull_that_was_resumed_keeps_nothing_of_its_request_until_its_deadline() -> None:
+    class Connection:
+        def answer(self) -> None:
+            pass
+
+    pulls = Pulls()
+    connection = Connection()
+    pulls.held.hold("orders", 0, HeldPull(7, None, pulls.clock() + 15_000, connection.answer, None, connection))
+    pulls.held.arrived([Message()])
+    request = weakref.ref(connection)
+    del connection
+    assert request() is None
+    pulls.advance(16_000)
+    assert len(pulls.held) == 0
 
 
 def test_a_batch_wakes_a_pull_once() -> None:

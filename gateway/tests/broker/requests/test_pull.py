@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.newer_subscriptions import REPEAT_MS
+from gateway.remoting.dispatch import Request
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
@@ -408,6 +410,22 @@ def test_a_pull_at_the_end_is_held_and_woken_by_the_next_message(broker: WholeBr
     assert bodies(answer) == [b"new"]
     broker.wait(20)
     assert client.received() == []
+
+
+def test_held_pulls_that_were_answered_are_gone_at_once(broker: WholeBroker) -> None:
+    """Without a collection of garbage, which comes late and holds everybody up: in no circle, in no list."""
+    client, producer = filled(broker, "a"), broker.connect()
+    gc.collect()
+    gc.disable()
+    try:
+        for offset in range(1, 21):
+            assert broker.ask_all(client, PULL, pulling(offset, sys_flag=SUSPEND)) == []
+            broker.send(producer)
+            assert [place(answer)[1] for answer in client.received()] == ["FOUND"]
+        left = [each for each in gc.get_objects() if type(each) is Request]
+    finally:
+        gc.enable()
+    assert len(left) <= 2, "the last of each connection, at most"
 
 
 def test_a_pull_of_an_empty_queue_is_woken_by_its_first_message(broker: WholeBroker) -> None:
