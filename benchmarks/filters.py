@@ -22,6 +22,7 @@ from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.store.message_store import MessageStore
 from gateway.store.store_settings import StoreSettings
+from gateway.store.wanted_codes import WantedCodes
 from wire.disk.consume_queue import build_unit
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record
@@ -90,7 +91,7 @@ def _pulls(directory: Path) -> None:
     by_sql = MessageFilter(None, sql92_filter("size = 1"))
     wanted = tags_code("rare")
     for name, by_code, by_record in (
-        ("tag", lambda code: code == wanted, None),
+        ("tag", WantedCodes(frozenset({wanted})), None),
         ("SQL92", None, by_sql.choose_records),
     ):
 

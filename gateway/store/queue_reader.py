@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from operator import add
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from gateway.store.extended_units import (
 )
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.read_check import ReadCheck, units_before
+from gateway.store.wanted_codes import WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -335,10 +337,7 @@ class QueueReader:
         it or earlier, 0 when none. Store times of a queue never fall, so halving finds it.
         """
         offsets = range(queue.min_offset, queue.max_offset)
-
-        def stored(offset: int) -> int:
-            return self.stored_at_ms(queue, offset)
-
+        stored = partial(self.stored_at_ms, queue)
         if not upper:
             return queue.min_offset + bisect_left(offsets, timestamp_ms, key=stored)
         found = bisect_right(offsets, timestamp_ms, key=stored)
@@ -511,6 +510,8 @@ class _Choice:
 
     def take(self, units: bytes, accepts: AcceptsCode | None) -> None:
         """Choose from units; neighbours in the log become one range."""
+        if isinstance(accepts, WantedCodes) and self._take_rare(units, accepts):
+            return
         for at in range(0, len(units), BLOCK_BYTES):
             block = units[at : at + BLOCK_BYTES]
             if accepts is None and len(block) == BLOCK_BYTES and self.count + BLOCK_UNITS <= self._max_count:
@@ -521,6 +522,22 @@ class _Choice:
                     continue
             if not self._take_each(block, accepts):
                 break
+
+    def _take_rare(self, units: bytes, accepts: WantedCodes) -> bool:
+        """Choose from units of which few are wanted; False, with nothing done, when each has to be looked at."""
+        position: int = UNIT.unpack_from(units)[0]
+        if position < self._log_min or not have_sizes(units, self._largest):
+            return False
+        numbers = accepts.rare_in(units)
+        if numbers is None:
+            return False
+        for number in numbers:
+            self.examined = number
+            at = number * UNIT_BYTES
+            if not self._take_each(units[at : at + UNIT_BYTES], accepts) or self.count >= self._max_count:
+                return True
+        self.examined = len(units) // UNIT_BYTES
+        return True
 
     def _add_neighbours(self, positions: Sequence[int], sizes: Sequence[int]) -> None:
         """Take a block of records that lie one behind the other."""

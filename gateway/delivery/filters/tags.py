@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from gateway.store.wanted_codes import WantedCodes
+
 TagFilter = Callable[[int], bool]
 """True for a tags code that the subscription wants."""
 
@@ -28,4 +30,4 @@ def tag_filter(sub_string: str | None, code_set: Collection[int], *, class_filte
     """
     if class_filter_mode or sub_string in (None, "", "*") or not code_set:
         return None
-    return frozenset(code_set).__contains__
+    return WantedCodes(frozenset(code_set))
