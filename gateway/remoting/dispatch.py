@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar, cast, overload
 
 from twisted.internet.defer import ensureDeferred
@@ -132,16 +133,15 @@ class Dispatch:
         For requests of tools: most processes end without one, and their code need not be loaded at start.
         """
         late = tuple(codes)
-
-        def loaded() -> None:
-            group = load()
-            for code in late:
-                del self._late[code]
-            group.register(self)
-
         for code in late:
             self._check_free(code)
-            self._late[code] = loaded
+            self._late[code] = partial(self._load, late, load)
+
+    def _load(self, late: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
+        group = load()
+        for code in late:
+            del self._late[code]
+        group.register(self)
 
     def table(self) -> list[tuple[int, str, bool]]:
         """Every known code with its name and whether it is answered here, by number."""

@@ -408,15 +408,15 @@ class ConsumeQueue:
 
     def _end_below(self, first: int, end: int, commit_log_end: int) -> tuple[int, int]:
         """The end of the units below an offset of the log, and where the last of them ends there."""
-
-        def is_beyond(offset: int) -> bool:
-            unit = self.unit(offset)
-            return unit is None or end_of(unit) > commit_log_end
-
+        is_beyond = partial(self._is_beyond, commit_log_end)
         if end > first and is_beyond(end - 1):
             end = first + bisect_left(range(first, end), True, key=is_beyond)
         unit = self.unit(end - 1) if end > first else None
         return end, -1 if unit is None else end_of(unit)
+
+    def _is_beyond(self, commit_log_end: int, offset: int) -> bool:
+        unit = self.unit(offset)
+        return unit is None or end_of(unit) > commit_log_end
 
     def restore(self, known: Sequence[int]) -> None:
         """Take over what ``state`` said, behind the queue id; the files are known not to have changed since."""

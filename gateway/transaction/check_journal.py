@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from gateway.in_thread import InThread
@@ -163,21 +164,21 @@ class CheckJournal:
         self._since_snapshot = []
         target = self.path.with_name(self.path.name + ".new")
         mark = build_check((MARK, self.mark, 0, 0))
+        self._in_thread(partial(self._write_anew, target, HEAD + mark, checks), partial(self._rewritten, target))
 
-        def work() -> object:
-            data = bytearray(HEAD + mark)
-            for check in checks:
-                data += build_check(check)
-            fd = self._files.open(target, create=True)
-            try:
-                self._files.truncate(fd, 0)
-                self._files.pwrite(fd, data, 0)
-                self._files.fdatasync(fd)
-            finally:
-                self._files.close(fd)
-            return len(data)
-
-        self._in_thread(work, lambda result: self._rewritten(target, result))
+    def _write_anew(self, target: Path, start: bytes, checks: Iterable[Check]) -> int:
+        """Write a whole file, in a thread; its length in bytes."""
+        data = bytearray(start)
+        for check in checks:
+            data += build_check(check)
+        fd = self._files.open(target, create=True)
+        try:
+            self._files.truncate(fd, 0)
+            self._files.pwrite(fd, data, 0)
+            self._files.fdatasync(fd)
+        finally:
+            self._files.close(fd)
+        return len(data)
 
     def _rewritten(self, target: Path, result: object) -> None:
         since, self._since_snapshot = self._since_snapshot or [], None

@@ -108,6 +108,7 @@ class CheckService:
         self._call: IDelayedCall | None = None
         self._wake_at_ms = 0
         self._running = False
+        self._in_turn = False
         self._next_old_ms = 0
         self.asked: Lately[tuple[str, int]] = Lately(MAX_REMEMBERED_ASKED)
         """Address and port of the producer that got the last check of a half message, by half offset."""
@@ -224,15 +225,14 @@ class CheckService:
         """Read half messages in one batch, and go on with them now or in a later turn."""
         if not offsets:
             return
-        in_this_turn = True
+        self._in_turn = True
+        self._reader.read([self._pending.place(offset) for offset in offsets], partial(self._have_read, done))
+        self._in_turn = False
 
-        def have_read(found: list[Found]) -> None:
-            done(found)
-            if self._running and not in_this_turn:
-                self._end_turn()
-
-        self._reader.read([self._pending.place(offset) for offset in offsets], have_read)
-        in_this_turn = False
+    def _have_read(self, done: Callable[[list[Found]], None], found: list[Found]) -> None:
+        done(found)
+        if self._running and not self._in_turn:
+            self._end_turn()
 
     def _check(self, chosen: list[Chosen], found: list[Found]) -> None:
         """Ask about those that were read, in the order of their turns."""

@@ -8,6 +8,7 @@ who is checked before whom does not depend on the disk.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from gateway.in_thread import InThread
@@ -45,18 +46,18 @@ class HalfReader:
             done(found)
             return
         self.is_busy = True
+        self._in_thread(partial(self._read_cold, places, cold, found), partial(self._ended, found, done))
 
-        def ended(result: object) -> None:
-            self.is_busy = False
-            if isinstance(result, Exception):
-                found[:] = [result if half is None else half for half in found]
-            done(found)
+    def _read_cold(self, places: Sequence[Place], cold: Sequence[int], found: list[Found]) -> None:
+        """In a thread."""
+        for number in sorted(cold, key=places.__getitem__):
+            found[number] = self._on_disk(places[number])
 
-        def work() -> None:
-            for number in sorted(cold, key=places.__getitem__):
-                found[number] = self._on_disk(places[number])
-
-        self._in_thread(work, ended)
+    def _ended(self, found: list[Found], done: Callable[[list[Found]], None], result: object) -> None:
+        self.is_busy = False
+        if isinstance(result, Exception):
+            found[:] = [result if half is None else half for half in found]
+        done(found)
 
     def _in_memory(self, place: Place) -> StoredMessage | None:
         try:

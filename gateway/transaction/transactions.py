@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -264,17 +265,16 @@ class Transactions:
         """Check nothing more; done when no outcome is on its way to the log and the progress is written."""
         self._checks.stop()
         stopped: Deferred[None] = Deferred()
-
-        def finish() -> None:
-            self._progress.stop()
-            self._journal.close()
-            if self._follower is None:
-                stopped.callback(None)
-            else:
-                self._follower.stop(lambda: stopped.callback(None))
-
-        self._settling.when_idle(finish)
+        self._settling.when_idle(partial(self._finish, stopped))
         return stopped
+
+    def _finish(self, stopped: Deferred[None]) -> None:
+        self._progress.stop()
+        self._journal.close()
+        if self._follower is None:
+            stopped.callback(None)
+        else:
+            self._follower.stop(lambda: stopped.callback(None))
 
     # -- half messages --------------------------------------------------------------------------------------
 
@@ -354,14 +354,8 @@ class Transactions:
 
         :param event: COMMIT, ROLLBACK or DISCARD, the last with a reason.
         """
-        is_first = False
-
-        def told(reply: Reply) -> None:
-            if is_first and reply.code == ResponseCode.SUCCESS:
-                self.counts.manual.value += 1
-            answer(reply)
-
-        is_first = self._settling.ask(half, event, source, told, reason)
+        told = _OperatorsAnswer(self.counts, answer)
+        told.is_first = self._settling.ask(half, event, source, told.tell, reason)
 
     def ask_now(self, half_offset: int) -> bool:
         """Let a pending half message be checked at once; False when it is not pending."""
@@ -421,20 +415,19 @@ class Transactions:
             return
         key = message.unique_key or ""
         self._resuming.add(key)
+        self._store.append(resumed_of(message), partial(self._stored_anew, key, answer))
 
-        def stored(result: PutResult) -> None:
-            self._resuming.discard(key)
-            if not result.status.is_stored:
-                code = REPLY_OF.get(result.status, ResponseCode.SYSTEM_ERROR)
-                answer(Reply(code, f"the half message could not be stored: {result.status.name}"))
-                return
-            if len(self._resumed) >= MAX_RESUMED:
-                del self._resumed[next(iter(self._resumed))]
-            self._resumed[key] = result.queue_offset
-            log.info("half message resumed", half_offset=result.queue_offset, message_id=key)
-            answer(SUCCESS)
-
-        self._store.append(resumed_of(message), stored)
+    def _stored_anew(self, key: str, answer: Answer, result: PutResult) -> None:
+        self._resuming.discard(key)
+        if not result.status.is_stored:
+            code = REPLY_OF.get(result.status, ResponseCode.SYSTEM_ERROR)
+            answer(Reply(code, f"the half message could not be stored: {result.status.name}"))
+            return
+        if len(self._resumed) >= MAX_RESUMED:
+            del self._resumed[next(iter(self._resumed))]
+        self._resumed[key] = result.queue_offset
+        log.info("half message resumed", half_offset=result.queue_offset, message_id=key)
+        answer(SUCCESS)
 
     def resumed_offset(self, message: StoredMessage) -> int | None:
         """Where the half message lies that was made of a given-up one lately; None when that is not known."""
@@ -518,3 +511,19 @@ class Transactions:
 
     def _moved(self) -> None:
         self._progress.moved()
+
+
+class _OperatorsAnswer:
+    """The answer to an operator who gives an outcome; counts it if it was the first and is stored."""
+
+    __slots__ = ("_answer", "_counts", "is_first")
+
+    def __init__(self, counts: TransactionCounts, answer: Answer) -> None:
+        self._counts = counts
+        self._answer = answer
+        self.is_first = False
+
+    def tell(self, reply: Reply) -> None:
+        if self.is_first and reply.code == ResponseCode.SUCCESS:
+            self._counts.manual.value += 1
+        self._answer(reply)

@@ -198,7 +198,8 @@ class HeldPops:
                 self._drop(key)
         self._count -= len(ready)
         for pop in ready:
-            pop.resume(is_over)
+            resume, pop.resume = pop.resume, _is_resumed
+            resume(is_over)
 
     def _drop(self, key: Key) -> None:
         del self._waiting[key]
@@ -207,6 +208,10 @@ class HeldPops:
             keys.discard(key)
             if not keys:
                 del self._keys_of[topic]
+
+
+def _is_resumed(_is_over: bool) -> None:
+    """What a pop that was resumed keeps until its deadline, which is looked at then only: nothing of its request."""
 
 
 def _topics_of(key: Key) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
@@ -116,6 +117,22 @@ def test_notifications_are_all_told() -> None:
     pops.hold("one")
     pops.hold("two")
     assert pops.arrive(Message(), Message()) == ["one", "two"]
+
+
+def test_a_pop_that_was_resumed_keeps_nothing_of_its_request_until_its_deadline() -> None:
+    class Connection(Line):
+        def answer(self, is_over: bool) -> None:
+            pass
+
+    pops = Pops()
+    connection = Connection()
+    pops.held.hold(HeldPop(("orders", "mail", -1), EVERYTHING, pops.clock() + 15_000, Line(), connection.answer))
+    request = weakref.ref(connection)
+    del connection
+    assert request() is not None
+    pops.arrive(Message())
+    assert request() is None
+    assert pops.advance(16_000) == []
 
 
 def test_whoever_waits_too_long_is_ended_once() -> None:
