@@ -160,7 +160,7 @@ COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet 
 lock:
 	@test -x build/lock/bin/pip-compile || { PYTHON="$(PYTHON)" .ci/make-venv build/lock && \
 		build/lock/bin/python -m pip --disable-pip-version-check install --quiet pip-tools==7.6.2; }
-	$(COMPILE) --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra fast --output-file requirements.lock pyproject.toml
 	$(COMPILE) --build-deps-for editable --only-build-deps --constraint requirements.lock \
 		--output-file requirements-build.lock pyproject.toml
 	$(COMPILE) --extra test --constraint requirements.lock --constraint requirements-build.lock \

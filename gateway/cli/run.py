@@ -49,7 +49,7 @@ IMPATIENCE_S = 1.0
 GARBAGE_THRESHOLDS = (8_000, 1, 4_000)
 """Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
 first threshold (700 or 2000 objects) would make one for every few hundred requests. The first two bound a pause:
-8,000 objects take one to five milliseconds, and what outlives two collections is looked at once more. The third
+8,000 objects take up to seven milliseconds, ten with those that outlived a collection before. The third
 puts off those that look at everything."""
 
 

@@ -6,7 +6,6 @@ Fixed columns are numpy gathers, texts and bytes are Arrow takes; per-record Pyt
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, repeat
@@ -36,6 +35,7 @@ from gateway.spark.schema import (
     WantedColumn,
     arrow_schema,
 )
+from wire.checksum import crc32
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
 from wire.message.message_id import HOST_V4_BYTES, unpack_host
@@ -168,7 +168,7 @@ class _Rows:
         """The rows whose body does not have its checksum."""
         records = self.records
         # A loop in C; working on all bodies side by side in numpy was slower.
-        found = np.fromiter(map(zlib.crc32, self._pieces(raw)), np.int64, len(records))
+        found = np.fromiter(map(crc32, self._pieces(raw)), np.int64, len(records))
         stated = records.integers("body_crc")
         rows = np.flatnonzero((found & _CRC_MASK) != stated)
         return {

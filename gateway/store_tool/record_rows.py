@@ -11,7 +11,6 @@ from __future__ import annotations
 import mmap
 import struct
 import sys
-import zlib
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -34,6 +33,7 @@ from gateway.store_tool.record_shape import (
     shape_at,
 )
 from gateway.store_tool.stretch_keys import StretchKeys
+from wire.checksum import crc32
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -259,7 +259,6 @@ class RecordRows:
         return heads, position
 
     def _bodies_hold(self, body_at: Sequence[int], topic_at: Sequence[int], crcs: Sequence[int]) -> bool:
-        crc32 = zlib.crc32
         with memoryview(self._data) as view:
             found = [crc32(view[begin:end]) & _BODY_MASK for begin, end in zip(body_at, topic_at, strict=True)]
         return found == list(crcs)

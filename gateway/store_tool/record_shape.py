@@ -11,7 +11,6 @@ from __future__ import annotations
 import mmap
 import re
 import struct
-import zlib
 from array import array
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from gateway.store_tool.unit_columns import (
     numbers,
     small_numbers,
 )
+from wire.checksum import crc32
 from wire.message.flags import SysFlag
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName
 from wire.message.record_layout import (
@@ -165,7 +165,7 @@ class RecordShape:
     def body_crcs(self, view: memoryview, count: int) -> array[int]:
         """The checksums that the bodies have."""
         bodies = _bodies(self._body_at, self._body_bytes, self.size, self.most)(view[: count * self.size])
-        return array("I", list(map(zlib.crc32, bodies[:count])))
+        return array("I", list(map(crc32, bodies[:count])))
 
     def _are_plain(self, flags: array[int], leads: Collection[bytes]) -> bool:
         """Whether heads have the same length and no record hides, and topics and properties fill the rest."""

@@ -7,11 +7,11 @@ The oldest go first when the limit is reached.
 
 from __future__ import annotations
 
-import zlib
 from collections import OrderedDict
 from typing import Final
 
 from gateway.store.put_result import Dispatched
+from wire.checksum import crc32
 from wire.message.record import MAGIC_V1, StoredMessage
 
 ENTRY_BYTES: Final = 2_048
@@ -79,7 +79,7 @@ class RecentHalves:
             (
                 stored.size,
                 MAGIC_V1,
-                zlib.crc32(body) & 0x7FFFFFFF,
+                crc32(body) & 0x7FFFFFFF,
                 message.queue_id,
                 message.flag,
                 half_offset,

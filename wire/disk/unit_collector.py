@@ -8,10 +8,10 @@ record but its unit. The checks are those of upstream's ``CommitLog.checkMessage
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import TypeAlias
 
+from wire.checksum import crc32
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
@@ -142,7 +142,7 @@ class UnitCollector:
             plainly a record: it has to be looked at with ``parse_record``.
         """
         view, end = memoryview(data), len(data)
-        find_queue, crc32, pack, find = self._queues.get, zlib.crc32, UNIT.pack, data.find
+        find_queue, pack, find = self._queues.get, UNIT.pack, data.find
         find_code, picks, check_crc = self._codes.get, _PICK_BY_BYTE, self.check_crc
         light_queues, inner_batch = self._light_queues, INNER_BATCH
         most_properties = MAX_PROPERTIES_BYTES

@@ -8,13 +8,13 @@ Upstream: ``MessageExtEncoder.encode`` for batches.
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from librt.strings import BytesWriter
 from mypy_extensions import i32, i64
 
+from wire.checksum import crc32
 from wire.errors import LocalError
 from wire.layout_writers import write_record_head
 from wire.message.batch import split_batch
@@ -67,7 +67,6 @@ class MessageRun:
         self.names_light_queues = False
         fixed_bytes = HEADS[address_flags(batch)].size + len(topic_field(batch.topic)[1]) + _TOPIC_TAIL_BYTES
         form: PropertyForm | None = None
-        checksum = zlib.crc32
         total = largest = 0
         for _, body, raw in parts:
             key = None if form is None else form.key_in(raw)
@@ -84,7 +83,7 @@ class MessageRun:
             total += size
             largest = max(largest, size)
             self.sizes.append(size)
-            self._checksums.append(checksum(body) & 0x7FFFFFFF)
+            self._checksums.append(crc32(body) & 0x7FFFFFFF)
             self.unique_keys.append(key)
             self.forms.append(form)
         self.size = total

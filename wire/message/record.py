@@ -9,12 +9,12 @@ written already, with the functions made of the declaration) and the quick reade
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import Final, TypeAlias
 
 from librt.strings import BytesWriter, write_i16_be
 from mypy_extensions import mypyc_attr
 
+from wire.checksum import crc32
 from wire.errors import LocalError, RecordError
 from wire.layout_writers import write_record_head
 from wire.message.flags import SysFlag
@@ -69,7 +69,6 @@ __all__ = [
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 
-_crc32: Final = zlib.crc32
 _UNPACK_BY_BYTE: Final = tuple((head.unpack_from, head.size) for head in HEAD_BY_BYTE)
 _HOSTLESS_BYTES: Final = HEADS[0].size - 2 * HOST_V4_BYTES
 """A head without its hosts."""
@@ -370,7 +369,7 @@ def _write_head(
             out,
             size,
             magic,
-            _crc32(body) & 0x7FFFFFFF,
+            crc32(body) & 0x7FFFFFFF,
             message.queue_id,
             message.flag,
             queue_offset,
@@ -469,8 +468,8 @@ def parse_record(
     except UnicodeDecodeError as error:
         raise RecordError("the topic is not UTF-8") from error
     body = bytes(buffer[body_at : body_at + head[14]]) if with_body or check_crc else b""
-    if check_crc and zlib.crc32(body) & 0x7FFFFFFF != head[2]:
-        raise RecordError(checksum_text(head[2], zlib.crc32(body) & 0x7FFFFFFF))
+    if check_crc and crc32(body) & 0x7FFFFFFF != head[2]:
+        raise RecordError(checksum_text(head[2], crc32(body) & 0x7FFFFFFF))
     return StoredMessage(head, body if with_body else b"", topic, bytes(buffer[properties_at:end]))
 
 

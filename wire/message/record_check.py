@@ -7,9 +7,9 @@ add up to the size and the body has to have its checksum.
 from __future__ import annotations
 
 import struct
-import zlib
 from typing import TypeAlias
 
+from wire.checksum import crc32
 from wire.errors import RecordError
 from wire.message.record_layout import (
     FILLER_HEAD,
@@ -51,7 +51,7 @@ def check_record(
         raise RecordError(f"the record says it lies at {head[6]}, found at {expected_commit_log_offset}")
     if check_crc:
         body_at = offset + layout.size
-        crc = zlib.crc32(memoryview(buffer)[body_at : body_at + head[14]]) & 0x7FFFFFFF
+        crc = crc32(memoryview(buffer)[body_at : body_at + head[14]]) & 0x7FFFFFFF
         if crc != head[2]:
             raise RecordError(checksum_text(head[2], crc))
     size: int = head[0]
@@ -134,7 +134,7 @@ def first_damage(buffer: Readable, commit_log_offset: int) -> tuple[int, str] | 
     :returns: (commit log offset, reason); None when the records fill the buffer and all are intact.
     """
     view, end = memoryview(buffer), len(buffer)
-    unpack, crc32 = _SIZE_TO_OFFSET.unpack_from, zlib.crc32
+    unpack = _SIZE_TO_OFFSET.unpack_from
     position = 0
     try:
         while position < end:

@@ -38,9 +38,9 @@ FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
 @pytest.mark.parametrize(
     ("name", "most"),
     [
-        ("Message", 23),
-        ("Producer", 46),
-        ("TransactionProducer", 50),
+        ("Message", 24),
+        ("Producer", 47),
+        ("TransactionProducer", 51),
         ("PushConsumer", 30),
         ("LitePullConsumer", 28),
         ("SimpleConsumer", 28),
@@ -56,7 +56,7 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
 @pytest.mark.parametrize(
     ("name", "most", "others"),
     [
-        ("Producer", 68, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
+        ("Producer", 69, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
         ("PushConsumer", 105, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 80, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
         ("AdminClient", 85, ("gateway.client.aio.pull_loop", "gateway.client.aio.producer")),
