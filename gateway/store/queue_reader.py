@@ -58,13 +58,16 @@ BLOCK_BYTES = BLOCK_UNITS * UNIT.size
 LEAST_EXAMINED = 800
 """Units one read looks at when a filter may pass over many (upstream: 16 000 bytes of 20)."""
 LEAST_EXAMINED_NOW = 1600
-"""The same of a read that does not wait: a millisecond, and half as many requests of a consumer that wants few. Not
-more: Java's consumers stop for 50 ms when what they hold spans over 2,000 offsets (``consumeConcurrentlyMaxSpan``)."""
+"""The same of a read that does not wait: a millisecond at most, and half as many requests of a consumer that wants few.
+Not more: one of Java stops for 50 ms when what it holds spans over 2,000 offsets (``consumeConcurrentlyMaxSpan``)."""
+LOOKS_FOR_TAGS = 10
+"""Reads of so many units, one behind the other, before an answer says that no message was wanted."""
 
 _BLOCK = UNIT.repeated(BLOCK_UNITS)
 _FIELDS = len(UNIT.names)
 _SIZE_AT = UNIT.offset("size")
 _CODE_AT = UNIT.offset("tags_code")
+_LOOKED = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE)
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
@@ -156,12 +159,37 @@ class QueueReader:
         choose: ChooseRecords | None = None,
         accepts_extension: AcceptsExtension | None = None,
     ) -> GetResult | None:
-        """As ``read``, as long as nothing of it waits for the disk; None when it would."""
+        """As ``read``, as long as nothing of it waits for the disk; None when it would.
+
+        Tags that nearly no message has are looked for further on, which costs less than an answer without a message.
+        """
+        result: GetResult | None = None
+        for _ in range(LOOKS_FOR_TAGS):
+            chosen = _Choice(max(max_count, 1), max_bytes, self._log.min_offset, self._log.files.file_size)
+            further = self._look_now(queue, offset, chosen, accepts, choose, accepts_extension)
+            if further is None or (result is not None and further.status not in _LOOKED):
+                break
+            result = further
+            if result.status is not GetStatus.NO_MATCHED_MESSAGE or not chosen.at_once:
+                break
+            offset = result.next_begin_offset
+        return result
+
+    def _look_now(
+        self,
+        queue: ConsumeQueue | None,
+        offset: int,
+        chosen: _Choice,
+        accepts: AcceptsCode | None,
+        choose: ChooseRecords | None,
+        accepts_extension: AcceptsExtension | None,
+    ) -> GetResult | None:
+        """Choose from the next units; None when the disk would have to be asked."""
         outside = _outside(queue, offset)
         if outside is not None:
             return outside
         assert queue is not None, "a missing queue is outside"
-        max_count = max(max_count, 1)
+        max_count = chosen.max_count
         filtered = accepts is not None or choose is not None
         units = queue.read_units_now(offset, max(LEAST_EXAMINED_NOW, max_count) if filtered else max_count)
         if not units:
@@ -174,7 +202,6 @@ class QueueReader:
                 units, by_code = with_codes(queue.extension, units, accepts_extension, now=True), lenient(accepts)
             except NotInMemory:
                 return None
-        chosen = _Choice(max_count, max_bytes, self._log.min_offset, self._log.files.file_size)
         if choose is None:
             chosen.take(units, by_code)
             parts = self._parts_now(chosen.ranges)
@@ -183,7 +210,7 @@ class QueueReader:
         if parts is None:
             return None
         if self._damage(queue, offset, chosen, parts, units) is not None:
-            return self.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
+            return self.read(queue, offset, max_count, chosen.max_bytes, accepts, choose, accepts_extension)
         return _found(queue, offset, chosen, parts)
 
     def _parts_now(self, ranges: list[tuple[int, int]]) -> list[bytes] | None:
@@ -392,33 +419,36 @@ class _Choice:
     __slots__ = (
         "_largest",
         "_log_min",
-        "_max_bytes",
-        "_max_count",
+        "at_once",
         "count",
         "examined",
         "gone",
         "last_size",
         "left",
+        "max_bytes",
+        "max_count",
         "ranges",
         "total_bytes",
     )
 
     def __init__(self, max_count: int, max_bytes: int, log_min: int, largest: int) -> None:
         self._largest = largest
-        self._max_count = max_count
-        self._max_bytes = max_bytes
+        self.max_count = max_count
+        self.max_bytes = max_bytes
         self._log_min = log_min
         self.count = 0
         self.total_bytes = 0
         self.examined = 0
         self.gone = False
+        self.at_once = False
+        """The units were looked at all at once."""
         self.last_size = 0
         self.left = FILTERED_BYTES
         self.ranges: list[tuple[int, int]] = []
 
     def is_full(self, size: int) -> bool:
         """Whether a record of this size does not go in any more; the first one always does."""
-        return self.count >= self._max_count or (self.count > 0 and self.total_bytes + size > self._max_bytes)
+        return self.count >= self.max_count or (self.count > 0 and self.total_bytes + size > self.max_bytes)
 
     def spans(self, units: bytes, count: int, accepts: AcceptsCode | None) -> tuple[list[_Span], int]:
         """Where the records of the next units lie that are to be looked into, and the unit to go on from.
@@ -483,7 +513,7 @@ class _Choice:
             start = position - span.start
             parts.append(data[start : start + size])
             self.add((position, position + size))
-            if self.count >= self._max_count:
+            if self.count >= self.max_count:
                 self.examined = span.number(index) + 1
                 return False
         return True
@@ -514,7 +544,7 @@ class _Choice:
             return
         for at in range(0, len(units), BLOCK_BYTES):
             block = units[at : at + BLOCK_BYTES]
-            if accepts is None and len(block) == BLOCK_BYTES and self.count + BLOCK_UNITS <= self._max_count:
+            if accepts is None and len(block) == BLOCK_BYTES and self.count + BLOCK_UNITS <= self.max_count:
                 fields = _BLOCK.unpack(block)
                 positions, sizes = fields[::_FIELDS], fields[1::_FIELDS]
                 if self._are_neighbours(positions, sizes):
@@ -531,10 +561,11 @@ class _Choice:
         numbers = accepts.rare_in(units)
         if numbers is None:
             return False
+        self.at_once = True
         for number in numbers:
             self.examined = number
             at = number * UNIT_BYTES
-            if not self._take_each(units[at : at + UNIT_BYTES], accepts) or self.count >= self._max_count:
+            if not self._take_each(units[at : at + UNIT_BYTES], accepts) or self.count >= self.max_count:
                 return True
         self.examined = len(units) // UNIT_BYTES
         return True
@@ -553,7 +584,7 @@ class _Choice:
     def _take_each(self, block: bytes, accepts: AcceptsCode | None) -> bool:
         """Choose from units one by one; False when no more go in."""
         count, total, examined, last_size = self.count, self.total_bytes, self.examined, self.last_size
-        max_count, max_bytes, log_min, largest = self._max_count, self._max_bytes, self._log_min, self._largest
+        max_count, max_bytes, log_min, largest = self.max_count, self.max_bytes, self._log_min, self._largest
         ranges = self.ranges
         start, end = ranges.pop() if ranges else (-1, -1)
         has_room = True
@@ -593,7 +624,7 @@ class _Choice:
         return (
             first >= self._log_min
             and (not self.ranges or first >= self.ranges[-1][1])  # else the rest of a batch
-            and 0 < end - first <= self._max_bytes - self.total_bytes
+            and 0 < end - first <= self.max_bytes - self.total_bytes
             and min(sizes) > 0
             and max(sizes) <= self._largest
             and list(map(add, positions[:-1], sizes)) == list(positions[1:])

@@ -16,6 +16,7 @@ from gateway.store.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords
+from gateway.store.wanted_codes import WantedCodes
 from gateway.tests.store.small_store import (
     SMALL,
     START_MS,
@@ -446,6 +447,47 @@ def test_a_filtered_read_looks_at_fewer_messages_when_it_may_wait_for_the_disk(
         now = store.get_messages_now("T", 0, 0, 2, ALL, accepts, choose)
         assert now is not None
         assert (slow.next_begin_offset, now.next_begin_offset) == (4, 8)
+
+
+def test_a_tag_that_nearly_no_message_has_is_looked_for_further_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    store = opened(tmp_path)
+    for number in range(40):
+        put(store, message(b"%02d" % number, TAGS="B" if number in (30, 39) else "A"))
+
+    def looked(tag: str, looks: int, offset: int = 0) -> tuple[GetStatus, int, int]:
+        monkeypatch.setattr(queue_reader, "LOOKS_FOR_TAGS", looks)
+        result = store.get_messages_now("T", 0, offset, 2, ALL, WantedCodes(frozenset({tags_code(tag)})))
+        assert result is not None
+        return result.status, result.count, result.next_begin_offset
+
+    assert looked("B", 1) == (GetStatus.NO_MATCHED_MESSAGE, 0, 8)
+    assert looked("B", 6) == (GetStatus.NO_MATCHED_MESSAGE, 0, 30)  # a look ends with the queue's file
+    assert looked("B", 7) == (GetStatus.FOUND, 1, 38)  # what an answer holds spans no more than one look
+    assert looked("B", 7, 38) == (GetStatus.FOUND, 1, 40)
+    assert looked("C", 10) == (GetStatus.NO_MATCHED_MESSAGE, 0, 40)
+    assert looked("C", 10, 40) == (GetStatus.OFFSET_OVERFLOW_ONE, 0, 40)
+
+
+def test_a_look_further_on_says_nothing_of_damage_before_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    store = opened(tmp_path)
+    for number in range(20):
+        put(store, message(b"%02d" % number, TAGS="A"))
+    assert store.flush()
+    queue = store._queues.find(("T", 0))
+    assert queue is not None
+    queue.correct_unit(12, UNIT.pack(1_000, 0, 1))
+    wanted = WantedCodes(frozenset({tags_code("B")}))
+    found = [store.get_messages_now("T", 0, offset, 2, ALL, wanted) for offset in (0, 12)]
+    assert [result and (result.status, result.next_begin_offset) for result in found] == [
+        (GetStatus.NO_MATCHED_MESSAGE, 12),
+        (GetStatus.MESSAGE_DAMAGED, 12),
+    ]
 
 
 def test_a_filtered_read_that_waits_reads_neighbours_at_once(tmp_path: Path) -> None:
