@@ -73,7 +73,7 @@ $(ACCELERATED)/.built: $(SOURCES) pyproject.toml hatch_build.py | setup-test
 	@rm -rf build/wheel $(ACCELERATED)
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m zipfile -e build/wheel/*.whl $(ACCELERATED)
-	@for shared in pyproject.toml README.md docs; do ln -s ../../$$shared $(ACCELERATED)/$$shared; done
+	@for shared in pyproject.toml README.md docs; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
 	@$(BIN)/python -m compileall -q $(ACCELERATED)
 	@touch $@
 

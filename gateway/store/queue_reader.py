@@ -165,6 +165,10 @@ class QueueReader:
         """
         result: GetResult | None = None
         for _ in range(LOOKS_FOR_TAGS):
+            outside = _outside(queue, offset)
+            if outside is not None:
+                return result or outside
+            assert queue is not None, "a missing queue is outside"
             chosen = _Choice(max(max_count, 1), max_bytes, self._log.min_offset, self._log.files.file_size)
             further = self._look_now(queue, offset, chosen, accepts, choose, accepts_extension)
             if further is None or (result is not None and further.status not in _LOOKED):
@@ -177,7 +181,7 @@ class QueueReader:
 
     def _look_now(
         self,
-        queue: ConsumeQueue | None,
+        queue: ConsumeQueue,
         offset: int,
         chosen: _Choice,
         accepts: AcceptsCode | None,
@@ -185,10 +189,6 @@ class QueueReader:
         accepts_extension: AcceptsExtension | None,
     ) -> GetResult | None:
         """Choose from the next units; None when the disk would have to be asked."""
-        outside = _outside(queue, offset)
-        if outside is not None:
-            return outside
-        assert queue is not None, "a missing queue is outside"
         max_count = chosen.max_count
         filtered = accepts is not None or choose is not None
         units = queue.read_units_now(offset, max(LEAST_EXAMINED_NOW, max_count) if filtered else max_count)

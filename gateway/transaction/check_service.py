@@ -226,8 +226,10 @@ class CheckService:
         if not offsets:
             return
         self._in_turn = True
-        self._reader.read([self._pending.place(offset) for offset in offsets], partial(self._have_read, done))
-        self._in_turn = False
+        try:
+            self._reader.read([self._pending.place(offset) for offset in offsets], partial(self._have_read, done))
+        finally:
+            self._in_turn = False
 
     def _have_read(self, done: Callable[[list[Found]], None], found: list[Found]) -> None:
         done(found)

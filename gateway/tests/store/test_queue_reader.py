@@ -49,13 +49,18 @@ def each(accepts: Callable[[bytes], bool]) -> ChooseRecords:
 EACH = each(lambda _: True)
 
 
+def tagged(directory: Path, tags: str) -> MessageStore:
+    """Queue T/0 with a message for each letter, which is its tag."""
+    store = opened(directory)
+    for number, tag in enumerate(tags):
+        put(store, message(b"%02d" % number, TAGS=tag))
+    return store
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> MessageStore:
     """Queue T/0 with 25 messages, every fifth of them with tag B."""
-    store = opened(tmp_path)
-    for number in range(25):
-        put(store, message(b"%02d" % number, TAGS="B" if number % 5 == 0 else "A"))
-    return store
+    return tagged(tmp_path, "BAAAA" * 5)
 
 
 def test_an_unknown_queue_has_no_logic_queue(store: MessageStore) -> None:
@@ -453,9 +458,7 @@ def test_a_tag_that_nearly_no_message_has_is_looked_for_further_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
-    store = opened(tmp_path)
-    for number in range(40):
-        put(store, message(b"%02d" % number, TAGS="B" if number in (30, 39) else "A"))
+    store = tagged(tmp_path, "A" * 30 + "B" + "A" * 8 + "B")
 
     def looked(tag: str, looks: int, offset: int = 0) -> tuple[GetStatus, int, int]:
         monkeypatch.setattr(queue_reader, "LOOKS_FOR_TAGS", looks)
@@ -475,9 +478,7 @@ def test_a_look_further_on_says_nothing_of_damage_before_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
-    store = opened(tmp_path)
-    for number in range(20):
-        put(store, message(b"%02d" % number, TAGS="A"))
+    store = tagged(tmp_path, "A" * 20)
     assert store.flush()
     queue = store._queues.find(("T", 0))
     assert queue is not None
