@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -58,6 +59,8 @@ class Clients:
     def __init__(self, nameserver: str, accounts: dict[str, Account], per_second: float) -> None:
         self.failures: list[str] = []
         """What was raised, as text; at most a hundred."""
+        self.ended: list[str] = []
+        """Producers and consumers that ended of something they should not have met, with where that was."""
         self.left_out: list[str] = []
         """What the server cannot do."""
         self.slowest_s = 0.0
@@ -100,6 +103,7 @@ class Clients:
         self._enough.set()
         for _ in self._senders:
             assert self._sent_all.acquire(timeout=60), "a producer does not end"
+        assert not self.ended, "\n".join(self.ended)
 
     def stop(self) -> None:
         """Let consumers end."""
@@ -109,6 +113,7 @@ class Clients:
             thread.join(60)
             assert not thread.is_alive(), f"{thread.name} does not end"
         self._stack.close()
+        assert not self.ended, "\n".join(self.ended)
 
     # --- producers ------------------------------------------------------------------------------------------
 
@@ -207,9 +212,9 @@ class Clients:
         def guarded() -> None:
             try:
                 work()
-            except Exception as error:
-                self.failures.append(f"{work.__name__} ended: {error!r}")
-                raise
+            except Exception:  # noqa: BLE001 - whatever it is, the account of it says more than a thread that is gone
+                self.ended.append(f"{work.__name__} ended: {traceback.format_exc()}")
+                self._sent_all.release()
 
         return threading.Thread(target=guarded, name=work.__name__, daemon=True)
 
