@@ -212,9 +212,10 @@ class Clients:
         def guarded() -> None:
             try:
                 work()
-            except Exception:  # noqa: BLE001 - whatever it is, the account of it says more than a thread that is gone
+            except Exception:
                 self.ended.append(f"{work.__name__} ended: {traceback.format_exc()}")
                 self._sent_all.release()
+                raise
 
         return threading.Thread(target=guarded, name=work.__name__, daemon=True)
 
