@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import socket
 import subprocess
@@ -47,13 +48,23 @@ def twisted_seconds() -> float:
     return time.monotonic() - begun
 
 
+def used_bytes(data: Path) -> int:
+    """What the files of a data directory in use take on the disk."""
+    used = 0
+    for path in data.rglob("*"):
+        # A configuration file is written under another name and renamed; it may be gone by now.
+        with contextlib.suppress(FileNotFoundError):
+            used += path.stat().st_blocks * 512
+    return used
+
+
 def test_an_empty_store_serves_within_a_second_and_takes_less_than_a_mebibyte(tmp_path: Path) -> None:
     seconds = []
     for attempt in range(3):
         process = GatewayProcess(tmp_path / f"data{attempt}", bind="127.0.0.1")
         process.start()
         seconds.append(process.start_seconds)
-        used = sum(path.stat().st_blocks * 512 for path in process.data.rglob("*"))
+        used = used_bytes(process.data)
         process.stop()
         assert used < _MIB, f"an empty store takes {used} bytes"
     # The best of three: other processes may have the machine's cores. On a machine on which loading Twisted alone
