@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import resource
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -53,7 +52,7 @@ def used_bytes(data: Path) -> int:
     used = 0
     for path in data.rglob("*"):
         # A configuration file is written under another name and renamed; it may be gone by now.
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             used += path.stat().st_blocks * 512
     return used
 
