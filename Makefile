@@ -26,7 +26,7 @@ help:
 	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
 	@echo "make accelerate  compile what runs for every message; run, bench and the tests then use it (1-2 minutes)"
 	@echo "make transactions  200,000 transactions while the gateway and the producers are killed"
-	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway: more than an hour"
+	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway: some hours"
 	@echo "make bench-quick the rows of it that say most: five minutes"
 	@echo "make demo        a gateway, transactional producers, a stream into Parquet and a report; needs Java for Spark"
 	@echo "make lock        renew the lock files"
@@ -96,7 +96,7 @@ test:
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
-	@$(BIN)/pytest -n 2 wire gateway demo
+	@$(BIN)/pytest -n 2 wire gateway demo benchmarks
 
 test-spark: setup-spark
 	@$(BIN)/pytest gateway/tests/spark compat_tests/spark
@@ -130,7 +130,7 @@ check: setup-test
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
-	@$(BIN)/pytest -n 2 wire gateway demo
+	@$(BIN)/pytest -n 2 wire gateway demo benchmarks
 
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)

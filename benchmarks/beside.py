@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 from benchmarks.java_tools import start_program
 from benchmarks.row import Effort, Measured, Row
 from benchmarks.sending import LATENCY_GOALS, load, measured
-from benchmarks.servers import Kind, Server, serving
+from benchmarks.servers import Kind, Server, serving, wait_for
+from gateway.client import AdminClient
 from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode
@@ -60,14 +62,23 @@ def with_topics(directory: Path, *names: str) -> None:
     path.write_bytes(TopicsFile(topics, DataVersion(timestamp=1), {}).build())
 
 
-def _beside_connections(kind: Kind, effort: Effort) -> Measured:
-    with serving(kind) as server, idle_connections(server, 1_000):
-        return measured(server, load(server, effort, *SENDERS))
+def _beside_connections(count: int) -> Callable[[Kind, Effort], Measured]:
+    def measure(kind: Kind, effort: Effort) -> Measured:
+        with serving(kind) as server, idle_connections(server, count):
+            return measured(server, load(server, effort, *SENDERS))
+
+    return measure
 
 
 def _beside_consumer(kind: Kind, effort: Effort) -> Measured:
+    """Of what was sent nothing may be left to the consumer for long: who starves it takes more, for a while."""
     with serving(kind) as server, consumer(server, effort):
-        return measured(server, load(server, effort, *SENDERS))
+        values = measured(server, load(server, effort, *SENDERS)).values
+        with AdminClient(namesrv=server.nameserver) as admin:
+            (group,) = admin.groups.of_topic("Bench")
+            begin = time.monotonic()
+            wait_for(lambda: admin.offsets.lag(group) == 0, server, "deliver what it stored")
+            return Measured({**values, "consumer_behind_s": time.monotonic() - begin})
 
 
 def _beside_topics(kind: Kind, effort: Effort) -> Measured:
@@ -81,6 +92,7 @@ def _row(name: str, measure: Callable[[Kind, Effort], Measured]) -> Row:
 
 ROWS = (
     _row("mixed-64", _beside_consumer),
-    _row("connections-1000", _beside_connections),
+    _row("connections-100", _beside_connections(100)),
+    _row("connections-1000", _beside_connections(1_000)),
     _row("topics-10000", _beside_topics),
 )

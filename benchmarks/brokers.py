@@ -26,7 +26,7 @@ from pathlib import Path
 
 from benchmarks import chart, prepared_load, table
 from benchmarks.java_tools import CACHE, BenchmarkError, run_program
-from benchmarks.servers import free_port, server_environment
+from benchmarks.servers import free_port
 from compat_tests.peers import gateway_command
 
 TOPIC = "brokers"
@@ -79,7 +79,7 @@ def cluster(brokers: int, flush: str) -> Iterator[Cluster]:
     command += ["--port", str(free_port()), "--nameserver-port", str(free_port())]
     with (directory / "log").open("wb") as log:
         command += ["--set", f"flushDiskType={flush}"]
-        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=server_environment())
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
     try:
         assert server.stdout is not None
         line = server.stdout.readline().split()

@@ -29,6 +29,7 @@ from benchmarks import chart, prepared_load, table
 from benchmarks.brokers import cpu_s
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.pending_transactions import message as half_message
+from benchmarks.run import row_names
 from benchmarks.scale import BATCH, messages
 from benchmarks.servers import free_port
 from compat_tests.peers import gateway_command
@@ -295,15 +296,19 @@ def panels(points: Sequence[Point]) -> list[chart.Panel]:
 def main() -> None:
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.growth", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--rows", default=",".join(ROWS), help="only these, comma-separated")
+    rows = f"only these, comma-separated, of {', '.join(ROWS)}"
+    parser.add_argument("--rows", type=row_names, default=list(ROWS), help=rows)
     parser.add_argument("--full", action="store_true", help="larger amounts; minutes more")
     parser.add_argument("--directory", type=Path, help="where the stores are made")
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "growth")
     options = parser.parse_args()
+    unknown = sorted(set(options.rows) - set(ROWS))
+    if unknown:
+        parser.error(f"no such row: {', '.join(unknown)}; there are: {', '.join(ROWS)}")
     points: list[Point] = []
     CACHE.mkdir(parents=True, exist_ok=True)
     print(str(table.machine()), os.getloadavg(), flush=True)
-    for row in options.rows.split(","):
+    for row in options.rows:
         directory = Path(tempfile.mkdtemp(prefix=f"growth-{row}-", dir=options.directory or CACHE))
         try:
             for point in ROWS[row][0](directory, full=options.full):

@@ -84,6 +84,9 @@ class Running:
             self.process.kill()
             out, err = self.process.communicate()
             raise BenchmarkError(f"{self.process.args!r} did not end in {timeout_s:.0f} s:\n{err}{out}") from None
+        except BaseException:
+            self.process.kill()
+            raise
         lines = [line for line in out.splitlines() if line.startswith("{")]
         if not lines:
             raise BenchmarkError(f"{self.process.args!r} printed no result:\n{out[-2000:]}{err[-2000:]}")

@@ -34,6 +34,7 @@ def _row(rate: int, threads: int = 1, *, is_fresh: bool = False) -> Row:
                 "p99_ms": found["p99_ms"],
                 "p999_ms": found["p999_ms"],
                 "messages_per_s": found["sent"] / found["secs"],
+                "late_share": found["late"] / found["sent"],
                 "server_cpu_us": found["server_cpu_us"],
             }
         )
@@ -43,5 +44,6 @@ def _row(rate: int, threads: int = 1, *, is_fresh: bool = False) -> Row:
     return Row(f"latency-{rate}", measure, {"p99_ms": 0.5, "p999_ms": 0.8})
 
 
-# A thread waits for each answer: one of them does not keep the last pace. ``messages_per_s`` says which one was kept.
+# A thread waits for each answer: one of them does not keep the last pace. ``messages_per_s`` says which one was kept,
+# ``late_share`` how many sends began over 5 ms late; a latency begins with the send, late or not.
 ROWS = (_row(200), _row(200, is_fresh=True), _row(2_000), _row(10_000, threads=8))

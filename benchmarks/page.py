@@ -21,7 +21,7 @@ from benchmarks.servers import KINDS
 
 PAGE = Path("docs/performance.md")
 BEGIN, END = "<!-- figures: python -m benchmarks.page -->", "<!-- end of figures -->"
-_COSTS = {"p99_ms": "p99", "p999_ms": "p99.9", "memory_after_mb": "memory"}
+_COSTS = {"p99_ms": "p99", "p999_ms": "p99.9", "anonymous_after_mb": "memory"}
 
 
 def main() -> None:
@@ -32,30 +32,52 @@ def main() -> None:
     parser.add_argument("results", type=Path, nargs="+", help="files that `python -m benchmarks` wrote")
     parser.add_argument("--page", type=Path, default=PAGE)
     options = parser.parse_args()
-    documents = [json.loads(path.read_text()) for path in options.results]
+    documents = [_document(path) for path in options.results]
+    for name, which in (("machine", ("cpu", "cores", "memory_gb", "python")), ("versions", KINDS)):
+        if len({tuple(document[name][key] for key in which) for document in documents}) > 1:
+            raise SystemExit(f"these runs do not count together: they differ in {', '.join(which)}")
+    if len({document["effort"] for document in documents}) > 1:
+        raise SystemExit("these runs do not count together: some are quick ones, some are not")
     results = merged(documents)
     rows = [row for row in ROWS if row.name in results]
     picture = options.page.with_suffix(".svg")
-    picture.write_text(plot.ratios(rows, results))
-    text = options.page.read_text()
-    before, _, rest = text.partition(BEGIN)
+    before, _, rest = _read(options.page).partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"{options.page} has no marks: {BEGIN} … {END}")
+    picture.write_text(plot.ratios(rows, results))
     figures = "\n".join([*_head(documents), "", *_rates(rows, results), "", *_others(rows, results)])
     figures += f"\n\n![Ratios of all rows]({picture.name})\n"
     options.page.write_text(f"{before}{BEGIN}\n\n{figures}\n{END}{after}")
 
 
 def merged(documents: list[dict[str, Any]]) -> table.Results:
-    """The rounds of all documents, in their order."""
+    """The rounds of all documents, in their order; one that has only one server's result has nothing of the other."""
     results: table.Results = {}
     for document in documents:
         for name, kinds in document["rows"].items():
+            rounds = max(map(len, kinds.values()))
             for kind in KINDS:
-                rounds = [Measured(values) for values in kinds.get(kind, [])]
-                results.setdefault(name, {}).setdefault(kind, []).extend(rounds)
+                of_kind = [Measured(values) for values in kinds.get(kind, [])]
+                of_kind += [Measured()] * (rounds - len(of_kind))
+                results.setdefault(name, {}).setdefault(kind, []).extend(of_kind)
     return results
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        document: dict[str, Any] = json.loads(_read(path))
+        document["rows"], document["effort"], document["machine"], document["versions"], document["date"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise SystemExit(f"{path} holds no results of `python -m benchmarks`: {error!r}") from None
+    return document
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise SystemExit(str(error)) from None
 
 
 def _head(documents: list[dict[str, Any]]) -> list[str]:
@@ -77,7 +99,6 @@ def _rates(rows: list[Row], results: table.Results) -> list[str]:
         if not found:
             continue
         theirs, ours = (table.median(measured[kind], "messages_per_s") for kind in KINDS)
-        spread = f" ({found[0]:.2f} – {found[-1]:.2f})" if len(found) > 1 else ""
         costs = [_judged(row, name, measured) for name in _COSTS]
         cpu = " → ".join(table.number(table.median(measured[kind], "server_cpu_us")) for kind in KINDS)
         shares = table.ratios(measured, "server_cpu_us")
@@ -85,7 +106,7 @@ def _rates(rows: list[Row], results: table.Results) -> list[str]:
             cpu += f" (**{statistics.median(shares):.2f}**)"
         lines.append(
             f"| {row.name} | {len(found)} | {table.number(theirs)} | {table.number(ours)} "
-            f"| **{statistics.median(found):.2f}**{spread} | {_goal(row, 'messages_per_s', found)} "
+            f"| **{statistics.median(found):.2f}**{_spread(found)} | {_goal(row, 'messages_per_s', found)} "
             f"| {' | '.join(costs)} | {cpu} |"
         )
     return lines
@@ -93,7 +114,7 @@ def _rates(rows: list[Row], results: table.Results) -> list[str]:
 
 def _others(rows: list[Row], results: table.Results) -> list[str]:
     """Goals of values other than those in the first table."""
-    lines = ["| row | value | Apache RocketMQ | gateway | ratio | goal |", "|---|---|---|---|---|---|"]
+    lines = ["| row | rounds | value | Apache RocketMQ | gateway | ratio | goal |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         has_rate = bool(table.ratios(results[row.name], "messages_per_s"))
         for name in (*row.goals, *row.own_goals):
@@ -101,9 +122,12 @@ def _others(rows: list[Row], results: table.Results) -> list[str]:
                 continue
             theirs, ours = (table.median(results[row.name].get(kind, []), name) for kind in KINDS)
             found = table.ratios(results[row.name], name)
-            ratio = f"{statistics.median(found):.2f}" if found else ""
+            ratio = f"**{statistics.median(found):.2f}**{_spread(found)}" if found else ""
             goal = f"≥ {row.own_goals[name]:g} itself" if name in row.own_goals else _goal(row, name, found)
-            lines.append(f"| {row.name} | {name} | {table.number(theirs)} | {table.number(ours)} | {ratio} | {goal} |")
+            lines.append(
+                f"| {row.name} | {len(found)} | {name} | {table.number(theirs)} | {table.number(ours)} | {ratio} "
+                f"| {goal} |"
+            )
     return lines if len(lines) > 2 else []
 
 
@@ -112,8 +136,12 @@ def _judged(row: Row, name: str, measured: dict[Any, list[Measured]]) -> str:
     if not found:
         return ""
     goal = row.goals.get(name)
-    mark = "" if goal is None or statistics.median(found) <= goal else " ✘"
+    mark = "" if goal is None else " ✔" if statistics.median(found) <= goal else " ✘"
     return f"{statistics.median(found):.2f}{mark}"
+
+
+def _spread(found: list[float]) -> str:
+    return f" ({found[0]:.2f} – {found[-1]:.2f})" if len(found) > 1 else ""
 
 
 def _goal(row: Row, name: str, found: list[float]) -> str:
@@ -122,7 +150,7 @@ def _goal(row: Row, name: str, found: list[float]) -> str:
         return ""
     least = name in RATES
     holds = bool(found) and (statistics.median(found) >= goal if least else statistics.median(found) <= goal)
-    return f"{'≥' if least else '≤'} {goal:g} {'✔' if holds else '✘'}"
+    return f"{'≥' if least else '≤'} {goal:g} {('✔' if holds else '✘') if found else 'not compared'}"
 
 
 if __name__ == "__main__":

@@ -238,12 +238,18 @@ def panel(name: str, found: Found) -> chart.Panel:
     return chart.Panel(name, "seconds", lines, marks, is_log=(False, True))
 
 
+def _seconds(text: str) -> float:
+    if not (seconds := float(text)) >= 1:
+        raise ValueError
+    return seconds
+
+
 def main() -> None:
     """Measure, print, draw."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.pauses", description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--flush", choices=("ASYNC_FLUSH", "SYNC_FLUSH", "both"), default="both")
     parser.add_argument("--rate", type=int, default=1_500, help="messages a second")
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seconds", type=_seconds, default=60, help="from 1 on (default: 60)")
     parser.add_argument("--topics", type=int, default=1_000)
     parser.add_argument("--switch-interval-ms", type=float, help="of the server's threads, instead of its own")
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "pauses")

@@ -9,14 +9,16 @@ for what was measured alike.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import backlog, beside, flush_cost, footprint, latency, plot, restart, sending, table
 from benchmarks.java_tools import CACHE, BenchmarkError
-from benchmarks.row import FULL, QUICK, Measured, Row
-from benchmarks.servers import KINDS
+from benchmarks.row import FULL, QUICK, Effort, Measured, Row
+from benchmarks.servers import KINDS, Kind
 
 ROWS: tuple[Row, ...] = (
     *sending.ROWS,
@@ -27,13 +29,15 @@ ROWS: tuple[Row, ...] = (
     *footprint.ROWS,
     *restart.ROWS,
 )
+MOST_ROUNDS = 1_000
 QUICK_ROWS = ("sync-64", "async", "transactions", "sync-64-flush", "backlog-push", "latency-200", "footprint")
 
 
 def main() -> None:
     """Parse the command line and run."""
     options = _options()
-    wanted = options.rows.split(",") if options.rows else QUICK_ROWS if options.quick else [row.name for row in ROWS]
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # else servers would be left behind
+    wanted = options.rows or (QUICK_ROWS if options.quick else [row.name for row in ROWS])
     rows = [row for row in ROWS if row.name in wanted]
     unknown = sorted(set(wanted) - {row.name for row in rows})
     if unknown:
@@ -44,17 +48,19 @@ def main() -> None:
     output = options.output or CACHE / "results" / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}.json"
     results: table.Results = {}
     failures = []
-    for row in rows:
-        for _ in range(options.runs or effort.runs):
-            for kind in kinds:
-                try:
-                    measured = row.measure(kind, effort)
-                except BenchmarkError as error:
-                    failures.append(f"{row.name}, {kind}: {error}")
-                else:
-                    results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
-                    print(f"{row.name:20}{kind:9}{_brief(measured)}", flush=True)
-                    table.write(output, rows, results, effort_name)  # each time: hours of it may be ended before
+    try:
+        table.write(output, rows, results, effort_name)  # whether it can be is better known before than after hours
+        for row, kind in _turns(rows, options.runs or effort.runs, kinds):
+            measured, failure = _measured(row, kind, effort)
+            if failure:
+                failures.append(f"{row.name}, {kind}: {failure}")
+            results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
+            print(f"{row.name:20}{kind:9}{_brief(measured) or 'failed'}", flush=True)
+            table.write(output, rows, results, effort_name)
+    except OSError as error:
+        sys.exit(f"the results cannot be written or a server not be started: {error}")
+    except KeyboardInterrupt:
+        failures.append("what was to come when you ended it")
     print("\n" + "\n".join(table.lines(rows, results)))
     output.with_suffix(".svg").write_text(plot.ratios(rows, results))
     print(f"\n{output}\n{output.with_suffix('.svg')}")
@@ -62,16 +68,49 @@ def main() -> None:
         sys.exit("not measured:\n" + "\n".join(failures))
 
 
+def _turns(rows: list[Row], rounds: int, kinds: tuple[Kind, ...]) -> Iterator[tuple[Row, Kind]]:
+    for row in rows:
+        for _ in range(rounds):
+            for kind in kinds:
+                yield row, kind
+
+
+def _measured(row: Row, kind: Kind, effort: Effort) -> tuple[Measured, str]:
+    """Nothing, and why, when it failed: the round keeps its place beside that of the other server."""
+    try:
+        return row.measure(kind, effort), ""
+    except BenchmarkError as error:
+        return Measured(), str(error)
+
+
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help="the rows that say most, seconds each: under 5 minutes")
-    parser.add_argument("--rows", help=f"only these, comma-separated, of {', '.join(row.name for row in ROWS)}")
+    every = ", ".join(row.name for row in ROWS)
+    parser.add_argument("--rows", type=row_names, help=f"only these, comma-separated, of {every}")
     parser.add_argument("--only", choices=KINDS, help="only one server; no ratios then")
-    parser.add_argument("--runs", type=int, help="rounds, of which the median counts (full: 3, quick: 1)")
-    parser.add_argument("--output", type=Path, help="where to write the results as JSON, and a plot beside it")
+    parser.add_argument("--runs", type=_rounds, help="rounds, of which the median counts (full: 3, quick: 1)")
+    parser.add_argument("--output", type=_json, help="where to write the results as JSON, and a plot beside it")
     return parser.parse_args()
+
+
+def row_names(text: str) -> list[str]:
+    """Of rows, as the command line has them."""
+    return [name for each in text.split(",") if (name := each.strip())]
+
+
+def _rounds(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_ROUNDS}")
+    return int(text)
+
+
+def _json(text: str) -> Path:
+    if not text.endswith(".json"):
+        raise argparse.ArgumentTypeError(f"{text} does not end in .json; the plot will end in .svg beside it")
+    return Path(text)
 
 
 def _brief(measured: Measured) -> str:

@@ -81,8 +81,8 @@ class Server:
 
 
 def server_environment() -> dict[str, str]:
-    """For a gateway that is started as ``-m``, or starts processes so: it takes the code that PYTHONPATH names, not
-    that of the working directory.
+    """For a gateway that is started as ``-m``: it takes the code that PYTHONPATH names, not that of the working
+    directory.
     """
     return {**os.environ, "PYTHONSAFEPATH": "1"}
 
@@ -156,14 +156,14 @@ def _wait_until_ready(server: Server) -> None:
             wait_for(lambda: bool(admin.cluster.info().cluster_addr_table), server)
 
 
-def wait_for(condition: Callable[[], bool], server: Server) -> None:
+def wait_for(condition: Callable[[], bool], server: Server, what: str = "become ready") -> None:
     """Poll until true; an error with the server's log when it ended or time is over."""
     end = time.monotonic() + START_TIMEOUT_S
     pause = threading.Event()
     while not condition():
         if time.monotonic() > end or any(process.poll() is not None for process in server.processes):
             logs = [path.read_text(errors="replace")[-3000:] for path in server.directory.glob("*.log")]
-            raise BenchmarkError(f"{server.kind} did not become ready:\n" + "\n".join(logs))
+            raise BenchmarkError(f"{server.kind} did not {what}:\n" + "\n".join(logs))
         pause.wait(0.05)
 
 
@@ -182,7 +182,8 @@ def _launch_apache(server: Server, nameserver: int) -> None:
     conf += "".join(f"{name}={value}\n" for name, value in server.settings.items())
     (home / "broker.conf").write_text(conf)
     (home / "ns.conf").write_text(f"listenPort={nameserver}\n")
-    common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}", "-cp", f"{jars('rocketmq')}/*"]
+    common = [f"-Drocketmq.home.dir={home}", f"-Duser.home={home}"]
+    common += [f"-Djava.io.tmpdir={home}", "-cp", f"{jars('rocketmq')}/*"]  # it leaves libraries there
     main = "org.apache.rocketmq"
     _start(
         server,

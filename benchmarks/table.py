@@ -36,7 +36,10 @@ def aligned(cells: list[tuple[str, ...]]) -> list[str]:
 
 
 def ratios(measured: dict[Kind, list[Measured]], name: str) -> list[float]:
-    """Gateway / Apache of a value in each round, least first; empty where one of them has no such value."""
+    """Gateway / Apache of a value in each round, least first, without rounds in which one of them has no such value.
+
+    A run that was ended between the two has one round more of the first.
+    """
     theirs, ours = ([one.values.get(name) for one in measured.get(kind, ())] for kind in KINDS)
     return sorted(our / their for their, our in zip(theirs, ours, strict=False) if their and our is not None)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredList
@@ -22,6 +23,10 @@ from gateway.errors import GatewayError
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
 from gateway.settings.declare import ENVIRONMENT_PREFIX
+from gateway.store.errors import StoreNotAccessible
+from gateway.store.files import RealFiles
+from gateway.store.paths import StorePaths
+from gateway.store.store_lock import StoreLock
 from gateway.telemetry.logs import EventLog
 
 FIRST_RESTART_S = 1.0
@@ -31,7 +36,8 @@ STEADY_S = 60.0
 READY = b"ready broker="
 MAX_OUTPUT_BYTES = 65_536
 """Of a line on a broker's standard output; what is longer is no ready line."""
-COMMAND = (sys.executable, "-m", "gateway.cli")
+COMMAND = (sys.executable, "-P", "-m", "gateway.cli")
+"""Without the working directory in front of its path: it runs the code that its supervisor runs."""
 INHERITED_STANDARD_ERROR = 2
 
 log = EventLog("supervisor")
@@ -148,10 +154,18 @@ class BrokerProcess:
 
 
 class BrokerProcesses:
-    """All brokers as one server: they start side by side, and stop so."""
+    """All brokers as one server: they start side by side, and stop so.
 
-    def __init__(self, members: Sequence[Member], reactor: Any, name_servers: Callable[[], Sequence[Address]]) -> None:
+    :param root: the directory with those of the brokers. It is locked as a store is: a second server that finds the
+        first ones of its brokers' directories taken would leave new ones behind for those that it has more.
+    """
+
+    def __init__(
+        self, members: Sequence[Member], reactor: Any, name_servers: Callable[[], Sequence[Address]], root: Path
+    ) -> None:
         self._processes = [BrokerProcess(member, reactor, name_servers) for member in members]
+        self._root = root
+        self._lock = StoreLock(RealFiles(), StorePaths(root))
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
@@ -159,7 +173,14 @@ class BrokerProcesses:
         return [process.address for process in self._processes if process.address is not None]
 
     async def start(self) -> None:
-        """Ends when clients may connect to every broker; GatewayError when one does not start."""
+        """Ends when clients may connect to every broker; GatewayError when one does not start, or another process
+        serves the directory.
+        """
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._lock.take()
+        except OSError as error:
+            raise StoreNotAccessible(self._root, error) from error
         starts: list[Deferred[None]] = [process.start() for process in self._processes]
         for _, failure in await DeferredList(starts, consumeErrors=True):
             if failure is not None:
@@ -170,7 +191,10 @@ class BrokerProcesses:
 
         :raises GatewayError: one says that it could not stop as it should, or was killed.
         """
-        ends = await DeferredList([process.stop() for process in self._processes], consumeErrors=True)
+        try:
+            ends = await DeferredList([process.stop() for process in self._processes], consumeErrors=True)
+        finally:
+            self._lock.release()
         failed = [
             f"{process.member.name} ({f'exit code {code}' if ended else 'killed'})"
             for process, (ended, code) in zip(self._processes, ends, strict=True)

@@ -18,6 +18,8 @@ from gateway.settings.load import DEFAULT, Loaded
 PORT_DISTANCE = 10
 """Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""
 MAX_PORT = 65_535
+BEGIN_BYTES = 4_096
+"""Of a commit log's file, which begins with a record when it has any: only zeros there say that nothing was stored."""
 PREFIX = "broker-"
 """What the directories of the brokers are called, with their numbers. Never change: it is on disk."""
 NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"}
@@ -56,7 +58,7 @@ def members(loaded: Loaded, count: int) -> list[Member]:
 
 
 def check_directory(root: Path, count: int) -> None:
-    """See that the data directory was not used by another number of brokers, whose messages nobody would serve.
+    """See that the data directory holds no messages of another number of brokers, which nobody would serve.
 
     :raises ConfigurationError: it was; the text says what to do.
     """
@@ -68,7 +70,7 @@ def check_directory(root: Path, count: int) -> None:
     kept = [
         int(path.name.removeprefix(PREFIX))
         for path in root.glob(f"{PREFIX}*")
-        if path.name.removeprefix(PREFIX).isdecimal() and (path / "commitlog").exists()
+        if path.name.removeprefix(PREFIX).isdecimal() and _holds_messages(path)
     ]
     if kept and (count == 1 or max(kept) >= count):
         raise ConfigurationError(
@@ -80,6 +82,20 @@ def check_directory(root: Path, count: int) -> None:
 def directory(root: Path, index: int) -> Path:
     """Where a broker keeps its files."""
     return root / f"{PREFIX}{index}"
+
+
+def _holds_messages(store: Path) -> bool:
+    try:
+        return any(_begin(path).strip(b"\0") for path in (store / "commitlog").iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:  # who is to serve it will say more
+        return True
+
+
+def _begin(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(BEGIN_BYTES)
 
 
 def _name(settings: Settings, index: int) -> str:

@@ -104,7 +104,7 @@ def make_parts_of_many(members: Sequence[Member], settings: Settings, reactor: A
         return [Address(reachable(host), port), *settings.name_server_addresses]
 
     yield Part("nameserver", listening)
-    yield Part("broker", BrokerProcesses(members, reactor, name_servers))
+    yield Part("broker", BrokerProcesses(members, reactor, name_servers, settings.store_path_root_dir))
 
 
 def _check_root(settings: Settings) -> None:

@@ -126,7 +126,7 @@ class GatewayServer:
         return self._temporary
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "gateway.cli", "serve", "--bind", "127.0.0.1", "--data", str(self.data)]
+        command = [sys.executable, "-P", "-m", "gateway.cli", "serve", "--bind", "127.0.0.1", "--data", str(self.data)]
         command += ["--port", str(self._port), "--nameserver-port", str(self._nameserver_port)]
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,6 +16,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 
 from gateway.cli.broker_processes import (
+    COMMAND,
     LAST_RESTART_S,
     MAX_OUTPUT_BYTES,
     STEADY_S,
@@ -23,6 +27,7 @@ from gateway.cli.broker_processes import (
 from gateway.cli.members import Member
 from gateway.errors import GatewayError
 from gateway.settings import Address
+from gateway.store.errors import StoreInUse, StoreNotAccessible
 
 
 class Spawned:
@@ -74,10 +79,10 @@ class Machine(Clock):
 class Group:
     """Two brokers and what became of their starts and stops."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
         self.machine = Machine()
         two = [Member(f"mq-{index}", (("brokerName", f"mq-{index}"),)) for index in range(2)]
-        self.brokers = BrokerProcesses(two, self.machine, lambda: [Address("127.0.0.1", 9876)])
+        self.brokers = BrokerProcesses(two, self.machine, lambda: [Address("127.0.0.1", 9876)], root)
         self.outcomes: list[object] = []
 
     def start(self) -> None:
@@ -97,21 +102,58 @@ class Group:
 
 
 @pytest.fixture
-def group() -> Group:
-    return Group()
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path / "data")
 
 
 def test_all_start_at_once_and_the_group_is_ready_when_the_last_one_is(group: Group) -> None:
     group.start()
     first, second = group.machine.spawned
     assert first.arguments[1:] == [
-        *("-m", "gateway.cli", "broker", "--supervised"),
+        *("-P", "-m", "gateway.cli", "broker", "--supervised"),
         *("--set", "brokerName=mq-0", "--set", "namesrvAddr=127.0.0.1:9876"),
     ]
     second.ready(2)
     assert (group.outcomes, list(group.brokers.addresses)) == ([], [("127.0.0.1", 2)])
     first.ready(1)
     assert (group.outcomes, list(group.brokers.addresses)) == ([None], [("127.0.0.1", 1), ("127.0.0.1", 2)])
+
+
+def test_what_lies_in_the_working_directory_is_not_run(tmp_path: Path) -> None:
+    for name in ("gateway", "logging"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('not me')")
+    said = subprocess.run([*COMMAND, "version"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith("rocketmq-gateway ")
+
+
+def test_a_second_server_on_the_directory_is_refused_before_it_makes_anything(group: Group, tmp_path: Path) -> None:
+    processes = group.started()
+    files = sorted((tmp_path / "data").iterdir())
+    second = Group(tmp_path / "data")
+    second.start()
+    (failure,) = second.outcomes
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.value, StoreInUse)
+    assert f"pid {os.getpid()}" in str(failure.value)
+    assert (second.machine.spawned, sorted((tmp_path / "data").iterdir())) == ([], files)
+    second.outcomes.clear()
+    second.stop()
+    group.stop()
+    for process in processes:
+        process.end()
+    third = Group(tmp_path / "data")
+    third.started()
+
+
+def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    group = Group(tmp_path / "file" / "data")
+    group.start()
+    (failure,) = group.outcomes
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.value, StoreNotAccessible)
+    assert "Not a directory" in str(failure.value)
 
 
 def test_variables_that_set_settings_are_not_passed_on(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,11 @@ def test_one_database_of_transactions_may_serve_all() -> None:
     assert len(members(loaded("gateway.transactionDatabase=postgresql://db/t"), 2)) == 2
 
 
+def put_file(store: Path, data: bytes) -> None:
+    (store / "commitlog").mkdir(parents=True)
+    (store / "commitlog" / f"{0:020d}").write_bytes(data)
+
+
 def test_a_new_directory_serves_any_number(tmp_path: Path) -> None:
     for count in (1, 2, 64):
         check_directory(tmp_path, count)
@@ -92,7 +97,7 @@ def test_the_store_of_a_single_broker_is_not_left_aside(tmp_path: Path) -> None:
 
 def test_no_broker_of_several_is_left_aside(tmp_path: Path) -> None:
     for index in range(3):
-        (directory(tmp_path, index) / "commitlog").mkdir(parents=True)
+        put_file(directory(tmp_path, index), b"\0\0\1\0record")
     (tmp_path / "broker-notes").mkdir()
     (tmp_path / "broker-7").mkdir()
     check_directory(tmp_path, 3)
@@ -100,3 +105,17 @@ def test_no_broker_of_several_is_left_aside(tmp_path: Path) -> None:
     for count in (1, 2):
         with pytest.raises(ConfigurationError, match=r"broker-2 holds messages .* start with --brokers 3"):
             check_directory(tmp_path, count)
+
+
+def test_a_broker_that_never_stored_a_message_may_be_left_aside(tmp_path: Path) -> None:
+    put_file(directory(tmp_path, 1), bytes(100))
+    put_file(directory(tmp_path, 2), b"")
+    (directory(tmp_path, 3) / "config").mkdir(parents=True)
+    check_directory(tmp_path, 2)
+    check_directory(tmp_path, 1)
+
+
+def test_what_cannot_be_read_is_not_left_aside(tmp_path: Path) -> None:
+    (directory(tmp_path, 1) / "commitlog" / "unreadable").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+        check_directory(tmp_path, 1)

@@ -1,0 +1,182 @@
+"""What becomes of measured rounds: ratios of the same round, verdicts, and files that count together or do not."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import page, run, table
+from benchmarks.java_tools import BenchmarkError
+from benchmarks.row import Effort, Measured, Row
+from benchmarks.servers import Kind
+
+Rounds = list[dict[str, float]]
+
+
+def rates(*values: float | None) -> Rounds:
+    return [{} if value is None else {"messages_per_s": value, "p99_ms": value} for value in values]
+
+
+def document(apache: Rounds, gateway: Rounds, row: str = "sync-64", **changes: Any) -> dict[str, Any]:
+    return {
+        "date": "2026-01-01T00:00:00",
+        "machine": {"cpu": "A", "cores": 2, "memory_gb": 8, "python": "3.11.2", "system": "Linux"},
+        "versions": {"apache": "Apache RocketMQ 5.5.0", "gateway": "rocketmq-gateway 1"},
+        "effort": "full",
+        "rows": {row: {"apache": apache, "gateway": gateway}},
+        **changes,
+    }
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """What the page says of documents."""
+
+    def write(*documents: dict[str, Any], before: str = f"{page.BEGIN}\nold\n{page.END}\n") -> str:
+        target = tmp_path / "page.md"
+        target.write_text(f"Kept.\n{before}Kept, too.\n")
+        names = []
+        for number, each in enumerate(documents):
+            (tmp_path / f"{number}.json").write_text(json.dumps(each))
+            names.append(str(tmp_path / f"{number}.json"))
+        monkeypatch.setattr(sys, "argv", ["page", "--page", str(target), *names])
+        page.main()
+        return target.read_text()
+
+    return write
+
+
+def test_a_round_in_which_one_server_failed_is_compared_with_nothing(written: Callable[..., str]) -> None:
+    text = written(document(rates(1_000, 10_000, 10_000), rates(None, 30_000, 60_000)))
+    assert "| sync-64 | 2 | 10,000 | 45,000 | **4.50** (3.00 – 6.00) | ≥ 3 ✔ |" in text
+    assert text.startswith("Kept.\n")
+    assert text.endswith("Kept, too.\n")
+    assert "old" not in text
+
+
+def test_rounds_of_several_runs_stay_beside_each_other(written: Callable[..., str]) -> None:
+    ended_between = document(rates(1_000, 10_000), rates(3_000))
+    assert "| **3.00** (3.00 – 3.00) |" in written(ended_between, document(rates(500), rates(1_500)))
+    assert "✔" not in written(document(rates(1_000), []), document([], rates(3_000)))
+
+
+def test_verdicts_are_those_of_the_goals(written: Callable[..., str]) -> None:
+    text = written(document([{"messages_per_s": 10, "p99_ms": 1.0}], [{"messages_per_s": 29, "p99_ms": 0.5}]))
+    assert "| **2.90** | ≥ 3 ✘ | 0.50 ✔ |" in text
+    text = written(document([{"messages_per_s": 10, "p99_ms": 1.0}], [{"messages_per_s": 30, "p99_ms": 0.51}]))
+    assert "| **3.00** | ≥ 3 ✔ | 0.51 ✘ |" in text
+    start = [[{"start_to_first_send_ms": 1_000.0}] * 2, [{"start_to_first_send_ms": ms} for ms in (90.0, 130.0)]]
+    text = written(document(*start, row="footprint"))
+    assert "| footprint | 2 | start_to_first_send_ms | 1,000 | 110 | **0.11** (0.09 – 0.13) | ≤ 0.1 ✘ |" in text
+    text = written(document([], start[1], row="footprint"))
+    assert "| footprint | 0 | start_to_first_send_ms | - | 110 |  | ≤ 0.1 not compared |" in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"effort": "quick"}, "some are quick ones"),
+        ({"machine": {"cpu": "B", "cores": 2, "memory_gb": 8, "python": "3.11.2", "system": ""}}, "differ in cpu"),
+        (
+            {"versions": {"apache": "Apache RocketMQ 5.5.0", "gateway": "rocketmq-gateway 2"}},
+            "differ in apache, gateway",
+        ),
+        ({"rows": {}, "effort": None}, "do not count together"),
+    ],
+)
+def test_unlike_runs_do_not_count_together(written: Callable[..., str], changes: dict[str, Any], reason: str) -> None:
+    with pytest.raises(SystemExit, match=reason):
+        written(document(rates(1), rates(1)), document(rates(1), rates(1), **changes))
+
+
+def test_what_is_no_result_and_a_page_without_marks_are_named(written: Callable[..., str], tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"0\.json holds no results"):
+        written({})
+    with pytest.raises(SystemExit, match="has no marks"):
+        written(document(rates(1), rates(1)), before="")
+    assert not (tmp_path / "page.svg").exists()
+
+
+class Measuring:
+    """A row whose measurements give what they are told to, in turn."""
+
+    def __init__(self, *turns: float | BaseException) -> None:
+        self.turns = list(turns)
+        self.row = Row("told", self.measure, {"messages_per_s": 2.0})
+
+    def measure(self, _kind: Kind, _effort: Effort) -> Measured:
+        turn = self.turns.pop(0)
+        if isinstance(turn, BaseException):
+            raise turn
+        return Measured({"messages_per_s": turn})
+
+
+def compared(monkeypatch: pytest.MonkeyPatch, output: Path, told: Measuring, *options: str) -> dict[str, Any]:
+    """The row ``told`` of a run's results."""
+    monkeypatch.setattr(run, "ROWS", (told.row,))
+    monkeypatch.setattr(table, "version", lambda kind: f"{kind} 1")
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--output", str(output), *options])
+    run.main()
+    rows: dict[str, Any] = json.loads(output.read_text())["rows"]["told"]
+    return rows
+
+
+def test_servers_take_turns_and_the_medians_ratio_is_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3, 1, 1, 1, 4), "--runs", "3", "--rows", " told,")
+    assert found == {"apache": [{"messages_per_s": 1}] * 3, "gateway": [{"messages_per_s": n} for n in (3, 1, 4)]}
+    assert "3.00   1.00  4.00  ≥ 2   ok" in capsys.readouterr().out
+    assert "told, rate" in (tmp_path / "a.svg").read_text()
+
+
+def test_a_failed_measurement_keeps_its_place_and_ends_in_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = Measuring(1, BenchmarkError("sends failed"), 10, 30)
+    with pytest.raises(SystemExit, match="told, gateway: sends failed"):
+        compared(monkeypatch, tmp_path / "a.json", told, "--runs", "2")
+    found = json.loads((tmp_path / "a.json").read_text())["rows"]["told"]
+    assert found["gateway"] == [{}, {"messages_per_s": 30}]
+    assert "3.00   3.00  3.00  ≥ 2   ok" in capsys.readouterr().out
+
+
+def test_a_run_that_is_ended_shows_what_it_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="when you ended it"):
+        compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3, 10, KeyboardInterrupt()), "--runs", "2")
+    said = capsys.readouterr().out
+    assert "3.00   3.00  3.00  ≥ 2   ok" in said
+    assert str(tmp_path / "a.json") in said
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--runs", "0"], "0 is not a number from 1 to 1000"),
+        (["--runs", "-1"], "not a number|expected one argument"),
+        (["--rows", "told,other"], "no such row: other; there are: told"),
+        (["--output", "a.svg"], r"a\.svg does not end in \.json"),
+        (["--output", "/proc/nowhere/a.json"], "cannot be written"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_measured(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: list[str],
+    reason: str,
+) -> None:
+    told = Measuring(1, 1)
+    with pytest.raises(SystemExit) as refused:
+        compared(monkeypatch, tmp_path / "a.json", told, *options)
+    said = f"{refused.value}{capsys.readouterr().err}"
+    assert re.search(reason, said), said
+    assert len(told.turns) == 2
