@@ -72,7 +72,7 @@ def test_verdicts_are_those_of_the_goals(written: Callable[..., str]) -> None:
     text = written(document([{"messages_per_s": 10, "p99_ms": 1.0}], [{"messages_per_s": 30, "p99_ms": 0.51}]))
     assert "| **3.00** | ≥ 3 ✔ | 0.51 ✘ |" in text
     start = [[{"start_to_first_send_ms": 1_000.0}] * 2, [{"start_to_first_send_ms": ms} for ms in (90.0, 130.0)]]
-    text = written(document(*start, row="footprint"))
+    text = written(document(start[0], start[1], row="footprint"))
     assert "| footprint | 2 | start_to_first_send_ms | 1,000 | 110 | **0.11** (0.09 – 0.13) | ≤ 0.1 ✘ |" in text
     text = written(document([], start[1], row="footprint"))
     assert "| footprint | 0 | start_to_first_send_ms | - | 110 |  | ≤ 0.1 not compared |" in text
