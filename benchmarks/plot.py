@@ -19,6 +19,8 @@ _SHOWN = {
     "messages_per_s": "rate",
     "p99_ms": "p99",
     "p999_ms": "p99.9",
+    "due_p99_ms": "p99 since due",
+    "due_p999_ms": "p99.9 since due",
     "anonymous_after_mb": "memory",
     "server_cpu_us": "broker CPU",
     "start_to_first_send_ms": "start",
