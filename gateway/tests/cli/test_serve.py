@@ -38,6 +38,7 @@ def test_several_brokers_are_members_with_directories_of_their_own(
     assert CliRunner().invoke(cli, [*command, "3"]).exit_code == 0
     assert ran == [["mq-0", "mq-1", "mq-2"]]
     (tmp_path / "broker-2" / "commitlog").mkdir(parents=True)
+    (tmp_path / "broker-2" / "commitlog" / f"{0:020d}").write_bytes(b"\0\0\1\0record")
     for count in ("1", "2"):
         result = CliRunner().invoke(cli, [*command, count])
         assert (result.exit_code, len(ran)) == (2, 1)
