@@ -29,7 +29,7 @@ from benchmarks import chart, prepared_load, table
 from benchmarks.brokers import cpu_s
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.pending_transactions import message as half_message
-from benchmarks.run import row_names
+from benchmarks.run import refuse_unknown, row_names
 from benchmarks.scale import BATCH, messages
 from benchmarks.servers import free_port
 from compat_tests.peers import gateway_command
@@ -302,9 +302,7 @@ def main() -> None:
     parser.add_argument("--directory", type=Path, help="where the stores are made")
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "growth")
     options = parser.parse_args()
-    unknown = sorted(set(options.rows) - set(ROWS))
-    if unknown:
-        parser.error(f"no such row: {', '.join(unknown)}; there are: {', '.join(ROWS)}")
+    refuse_unknown(options.rows, ROWS)
     points: list[Point] = []
     CACHE.mkdir(parents=True, exist_ok=True)
     print(str(table.machine()), os.getloadavg(), flush=True)

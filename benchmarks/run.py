@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -38,10 +38,8 @@ def main() -> None:
     options = _options()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # else servers would be left behind
     wanted = options.rows or (QUICK_ROWS if options.quick else [row.name for row in ROWS])
+    refuse_unknown(wanted, [row.name for row in ROWS])
     rows = [row for row in ROWS if row.name in wanted]
-    unknown = sorted(set(wanted) - {row.name for row in rows})
-    if unknown:
-        sys.exit(f"no such row: {', '.join(unknown)}; there are: {', '.join(row.name for row in ROWS)}")
     effort = QUICK if options.quick else FULL
     kinds = tuple(kind for kind in KINDS if options.only in (None, kind))
     effort_name = "quick" if options.quick else "full"
@@ -99,6 +97,13 @@ def _options() -> argparse.Namespace:
 def row_names(text: str) -> list[str]:
     """Of rows, as the command line has them."""
     return [name for each in text.split(",") if (name := each.strip())]
+
+
+def refuse_unknown(wanted: Iterable[str], known: Collection[str]) -> None:
+    """End the program with what rows there are when one is wanted that there is not."""
+    unknown = sorted(set(wanted) - set(known))
+    if unknown:
+        sys.exit(f"no such row: {', '.join(unknown)}; there are: {', '.join(known)}")
 
 
 def _rounds(text: str) -> int:
