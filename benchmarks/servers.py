@@ -156,14 +156,18 @@ def _wait_until_ready(server: Server) -> None:
             wait_for(lambda: bool(admin.cluster.info().cluster_addr_table), server)
 
 
-def wait_for(condition: Callable[[], bool], server: Server, what: str = "become ready") -> None:
+def wait_for(
+    condition: Callable[[], bool], server: Server, what: str = "become ready", within_s: float = START_TIMEOUT_S
+) -> None:
     """Poll until true; an error with the server's log when it ended or time is over."""
-    end = time.monotonic() + START_TIMEOUT_S
+    end = time.monotonic() + within_s
     pause = threading.Event()
     while not condition():
-        if time.monotonic() > end or any(process.poll() is not None for process in server.processes):
+        ended = any(process.poll() is not None for process in server.processes)
+        if ended or time.monotonic() > end:
+            why = "a process ended" if ended else f"limit {within_s:.0f} s"
             logs = [path.read_text(errors="replace")[-3000:] for path in server.directory.glob("*.log")]
-            raise BenchmarkError(f"{server.kind} did not {what}:\n" + "\n".join(logs))
+            raise BenchmarkError(f"{server.kind} did not {what} ({why}):\n" + "\n".join(logs))
         pause.wait(0.05)
 
 
