@@ -282,12 +282,16 @@ def lines(points: Sequence[Point]) -> Iterator[str]:
         )
 
 
+DRAWN = {"messages_per_s": "sends a second", "server_cpu_us": "CPU µs a send", "memory_mb": "memory, MB"}
+"""Values of a point that have a panel."""
+
+
 def panels(points: Sequence[Point]) -> list[chart.Panel]:
-    """Processor time and memory by amount."""
+    """What was measured of each row, by amount: a line of panels."""
     drawn = []
     for row in dict.fromkeys(point.row for point in points):
         of_row = [point for point in points if point.row == row]
-        for value, title in (("server_cpu_us", "CPU µs a message"), ("memory_mb", "memory, MB")):
+        for value, title in DRAWN.items():
             line = [(max(point.amount, 1), getattr(point, value)) for point in of_row]
             drawn.append(chart.Panel(f"{title} by {ROWS[row][1]}", ROWS[row][1], {title: line}, is_log=(True, False)))
     return drawn
@@ -315,7 +319,7 @@ def main() -> None:
         finally:
             shutil.rmtree(directory, ignore_errors=True)
     shown = [str(table.machine()), *lines(points)]
-    picture = chart.page("What more of everything costs", panels(points))
+    picture = chart.page("What more of everything costs", panels(points), columns=len(DRAWN))
     table.write_report(options.output, shown, picture, [asdict(point) for point in points])
 
 
