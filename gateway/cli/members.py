@@ -6,7 +6,9 @@ brokers are called NAME-0, NAME-1, … and keep their files in broker-0, broker-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import errno
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +20,8 @@ from gateway.settings.load import DEFAULT, Loaded
 PORT_DISTANCE = 10
 """Between the ports of two brokers: a broker has listenPort - 2, too, and tools expect listenPort + 1 to be its own."""
 MAX_PORT = 65_535
-BEGIN_BYTES = 4_096
-"""Of a commit log's file, which begins with a record when it has any: only zeros there say that nothing was stored."""
+CHUNK_BYTES = 1 << 20
+"""Of a commit log's file, which is looked through: it may be a gigabyte, nearly all of it never written."""
 PREFIX = "broker-"
 """What the directories of the brokers are called, with their numbers. Never change: it is on disk."""
 NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"}
@@ -86,16 +88,32 @@ def directory(root: Path, index: int) -> Path:
 
 def _holds_messages(store: Path) -> bool:
     try:
-        return any(_begin(path).strip(b"\0") for path in (store / "commitlog").iterdir())
+        return any(_has_data(path) for path in (store / "commitlog").iterdir())
     except FileNotFoundError:
         return False
     except OSError:  # who is to serve it will say more
         return True
 
 
-def _begin(path: Path) -> bytes:
+def _has_data(path: Path) -> bool:
+    """Whether anything but zeros is in a file, wherever: the begin of a damaged one may be gone."""
     with path.open("rb") as file:
-        return file.read(BEGIN_BYTES)
+        return any(chunk.strip(b"\0") for chunk in _written(file.fileno()))
+
+
+def _written(fd: int) -> Iterator[bytes]:
+    """A file without its holes, which nobody has written to."""
+    place = 0
+    while True:
+        try:
+            place = os.lseek(fd, place, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing follows
+                return
+            raise
+        chunk = os.pread(fd, CHUNK_BYTES, place)
+        yield chunk
+        place += len(chunk)
 
 
 def _name(settings: Settings, index: int) -> str:

@@ -115,6 +115,29 @@ def test_a_broker_that_never_stored_a_message_may_be_left_aside(tmp_path: Path) 
     check_directory(tmp_path, 1)
 
 
+def test_a_file_of_a_gigabyte_that_was_never_written_may_be_left_aside(tmp_path: Path) -> None:
+    put_file(directory(tmp_path, 1), b"")
+    with next((directory(tmp_path, 1) / "commitlog").iterdir()).open("r+b") as file:
+        file.truncate(1 << 30)
+        file.write(bytes(3 << 20))
+    check_directory(tmp_path, 1)
+
+
+def test_messages_behind_a_begin_that_was_zeroed_are_not_left_aside(tmp_path: Path) -> None:
+    put_file(directory(tmp_path, 1), bytes((3 << 20) + 17) + b"record" + bytes(5_000))
+    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+        check_directory(tmp_path, 1)
+
+
+def test_messages_behind_a_hole_are_not_left_aside(tmp_path: Path) -> None:
+    put_file(directory(tmp_path, 1), b"")
+    with next((directory(tmp_path, 1) / "commitlog").iterdir()).open("r+b") as file:
+        file.seek(1 << 30)
+        file.write(b"record")
+    with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
+        check_directory(tmp_path, 1)
+
+
 def test_what_cannot_be_read_is_not_left_aside(tmp_path: Path) -> None:
     (directory(tmp_path, 1) / "commitlog" / "unreadable").mkdir(parents=True)
     with pytest.raises(ConfigurationError, match="broker-1 holds messages"):
