@@ -72,18 +72,25 @@ def check_directory(root: Path, count: int) -> None:
     kept = [
         int(path.name.removeprefix(PREFIX))
         for path in root.glob(f"{PREFIX}*")
-        if path.name.removeprefix(PREFIX).isdecimal() and _holds_messages(path)
+        if _is_number(path.name.removeprefix(PREFIX)) and _holds_messages(path)
     ]
     if kept and (count == 1 or max(kept) >= count):
-        raise ConfigurationError(
-            f"{directory(root, max(kept))} holds messages that would not be served: start with --brokers "
-            f"{max(kept) + 1}, or move that directory away"
-        )
+        last = directory(root, max(kept))
+        if max(kept) == 0:
+            how = f"move what is in it to {root} to go on with it as a single broker, or start with --brokers 2"
+        else:
+            how = f"start with --brokers {max(kept) + 1}, or move that directory away"
+        raise ConfigurationError(f"{last} holds messages that would not be served: {how}")
 
 
 def directory(root: Path, index: int) -> Path:
     """Where a broker keeps its files."""
     return root / f"{PREFIX}{index}"
+
+
+def _is_number(text: str) -> bool:
+    """As a directory's name has it: 01 is nobody's."""
+    return text.isascii() and text.isdecimal() and text == str(int(text))
 
 
 def _holds_messages(store: Path) -> bool:

@@ -107,6 +107,21 @@ def test_no_broker_of_several_is_left_aside(tmp_path: Path) -> None:
             check_directory(tmp_path, count)
 
 
+def test_the_first_of_several_can_go_on_alone_as_the_refusal_says(tmp_path: Path) -> None:
+    put_file(directory(tmp_path, 0), b"\0\0\1\0record")
+    with pytest.raises(ConfigurationError, match=rf"broker-0 holds .* move .* to {tmp_path} .* --brokers 2$"):
+        check_directory(tmp_path, 1)
+    check_directory(tmp_path, 2)
+    (directory(tmp_path, 0) / "commitlog").rename(tmp_path / "commitlog")
+    check_directory(tmp_path, 1)
+
+
+def test_only_names_as_they_are_given_to_brokers_are_those_of_brokers(tmp_path: Path) -> None:
+    for name in ("broker-01", "broker-²", "broker-x"):
+        put_file(tmp_path / name, b"\0\0\1\0record")
+    check_directory(tmp_path, 1)
+
+
 def test_a_broker_that_never_stored_a_message_may_be_left_aside(tmp_path: Path) -> None:
     put_file(directory(tmp_path, 1), bytes(100))
     put_file(directory(tmp_path, 2), b"")
