@@ -10,7 +10,8 @@ the client, whose pace does not wait for answers, and in the server (`benchmarks
 of the reactor. Table: for each kind of event how long it took, and the longest turn and the longest wait for an answer
 while it went on. Client and server share the machine: a turn may be long because others ran; its processor time and
 how often it was put aside are beside it, and for how long a processor stood still meanwhile (`benchmarks.standstill`,
-as root): a virtual machine's do when their host is busy elsewhere. The goal is for what remains.
+as root), as a virtual machine's do when their host is busy elsewhere. How often they do so anyway is seen before the
+server is started. Nothing is taken off a turn for it: run it again when the machine alone has pauses of that length.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -56,6 +58,8 @@ SETTINGS = {
 }
 """Everything happens every few seconds."""
 WARM_UP_S = 5.0
+QUIET_S = 15.0
+"""Without a server, to see what the machine does by itself."""
 STEP_S = 0.1
 MOST_SHOWN = 12
 
@@ -73,7 +77,8 @@ class Event(NamedTuple):
 class Found:
     """One run; times in seconds of one clock. Turns and answers are (begin, length), in order.
 
-    ``stood_still`` has (begin, end) of when a processor did, or is None when that could not be seen.
+    ``stood_still`` and ``stood_still_before``, without a server, are (begin, end) of when a processor did, or None when
+    that could not be seen.
     """
 
     turns: Sequence[tuple[float, float]]
@@ -83,6 +88,7 @@ class Found:
     stacks: Sequence[tuple[float, list[str]]]
     sent_late_s: Sequence[float]
     stood_still: Sequence[standstill.Interval] | None
+    stood_still_before: Sequence[standstill.Interval] | None
 
     def standstill_s(self, begin: float, length: float) -> float:
         """Of a turn."""
@@ -119,6 +125,8 @@ def prepare(directory: Path, topics: int) -> None:
 
 def run(flush: str, rate: int, seconds: float, topics: int, options: Sequence[str] = ()) -> Found:
     """A server from start to stop, under load for so long; ``options`` as for `benchmarks.timed_server`."""
+    with standstill.Watch() as before:
+        threading.Event().wait(QUIET_S)
     CACHE.mkdir(parents=True, exist_ok=True)
     directory = Path(tempfile.mkdtemp(prefix="pauses-", dir=CACHE))
     try:
@@ -130,9 +138,8 @@ def run(flush: str, rate: int, seconds: float, topics: int, options: Sequence[st
             command += ["--set", f"{key}={value}"]
         with (directory / "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=server_environment())
-        watch = standstill.Watch()
         try:
-            with watch:
+            with standstill.Watch() as watch:
                 load = _loaded(server, port, rate, seconds)
         except BaseException:
             server.kill()
@@ -141,7 +148,7 @@ def run(flush: str, rate: int, seconds: float, topics: int, options: Sequence[st
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)
-        return _found(json.loads((directory / "found.json").read_text()), load, watch.intervals)
+        return _found(json.loads((directory / "found.json").read_text()), load, watch, before)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
@@ -156,7 +163,7 @@ def _loaded(server: subprocess.Popen[bytes], port: int, rate: int, seconds: floa
     return load
 
 
-def _found(document: dict[str, Any], load: Load, stood_still: Sequence[standstill.Interval] | None) -> Found:
+def _found(document: dict[str, Any], load: Load, watch: standstill.Watch, before: standstill.Watch) -> Found:
     begin, end = load.sent[0] + WARM_UP_S, load.sent[-1]
     numbers = document["turns"]
     turns = [(b, n) for b, n in zip(numbers[::2], numbers[1::2], strict=True) if begin <= b <= end]
@@ -168,7 +175,8 @@ def _found(document: dict[str, Any], load: Load, stood_still: Sequence[standstil
         events=[event for each in document["events"] if begin <= (event := Event(*each)).begin <= end],
         stacks=document["stacks"],
         sent_late_s=sorted(load.late_s[len(load.late_s) - len(answers) :]),
-        stood_still=stood_still and [each for each in stood_still if begin <= each[0] <= end],
+        stood_still=watch.intervals and [each for each in watch.intervals if begin <= each[0] <= end],
+        stood_still_before=before.intervals,
     )
 
 
@@ -226,23 +234,24 @@ def report(name: str, found: Found) -> list[str]:
         cells = [cell.ljust(w) if n < 2 else cell.rjust(w) for n, (cell, w) in enumerate(zip(row, widths, strict=True))]
         lines.append("  ".join(cells).rstrip())
     longest = max((length for _, length in found.turns), default=0.0) * 1000
-    ours = max((length - found.standstill_s(begin, length) for begin, length in found.turns), default=0.0) * 1000
     busiest = max((cpu_s for _, _, cpu_s, _ in found.slow), default=0.0) * 1000
     late = found.sent_late_s
-    lines += [f"longest turn {longest:.1f} ms", _of_standstill(found.stood_still)]
-    verdict = "ok" if ours <= GOAL_MS else "MISSED"
-    lines.append(f"longest turn without that {ours:.1f} ms, goal ≤ {GOAL_MS:g} ms: {verdict}")
+    lines.append(f"longest turn {longest:.1f} ms, goal ≤ {GOAL_MS:g} ms: {'ok' if longest <= GOAL_MS else 'MISSED'}")
     lines.append(f"most processor time of a turn {busiest:.1f} ms")
     late_ms = late[len(late) * 99 // 100] * 1000, late[-1] * 1000
     lines.append(f"the client was late itself by {late_ms[0]:.1f} ms (99 %), {late_ms[1]:.1f} ms at most")
+    lines.append(_of_standstill(found))
     return [*lines, "longest turns:", *longest_turns(found)]
 
 
-def _of_standstill(found: Sequence[standstill.Interval] | None) -> str:
-    if found is None:
+def _of_standstill(found: Found) -> str:
+    if found.stood_still is None or found.stood_still_before is None:
         return "whether a processor stood still is not known: that takes real-time priority (root)"
-    most = max((end - begin for begin, end in found), default=0.0)
-    return f"a processor stood still {len(found)} times, for {most * 1000:.1f} ms at most"
+    under_load, before = (
+        f"{len(times)} times, {max((end - begin for begin, end in times), default=0.0) * 1000:.1f} ms at most"
+        for times in (found.stood_still, found.stood_still_before)
+    )
+    return f"a processor stood still {under_load}; in {QUIET_S:g} s before the server was started {before}"
 
 
 def panel(name: str, found: Found) -> chart.Panel:
@@ -282,6 +291,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "pauses")
     options = parser.parse_args()
     rest = [] if options.switch_interval_ms is None else [f"--switch-interval-ms={options.switch_interval_ms}"]
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # else the server would be left behind
     modes = ("ASYNC_FLUSH", "SYNC_FLUSH") if options.flush == "both" else (options.flush,)
     lines, panels = [f"{options.rate} messages a second, {options.topics} topics; {table.machine()}"], []
     for flush in modes:

@@ -1,10 +1,10 @@
-"""Times in which a processor did nothing for any program of this machine: its host was busy elsewhere.
+"""When a processor did nothing for any program: its host was busy elsewhere, or the kernel could not be put aside.
 
     python -m benchmarks.standstill PROCESSOR                as root, until SIGTERM; then prints [[begin, end], …]
 
-On the processor a thread of real-time priority sleeps for two milliseconds at a time. No other program can hold it up,
-except within a call of the kernel that cannot be put aside; when it is woken late the processor itself was away. Times
-are seconds of ``time.monotonic``, which all processes share.
+On the processor a thread of real-time priority, which has nothing to do, is woken every five milliseconds. No other
+program can hold it up, except by a long call of the kernel. Whether that was it is not seen; a time without any load
+tells how often the host alone does so. Times are seconds of ``time.monotonic``, which all processes share.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 
-PERIOD_S, LATE_S = 0.002, 0.003
+PERIOD_S, LATE_S = 0.005, 0.003
 _PRIORITY = 1
 Interval = tuple[float, float]
 
@@ -54,8 +54,9 @@ class Watch(AbstractContextManager["Watch"]):
         for processor in sorted(os.sched_getaffinity(0)):
             command = [sys.executable, "-m", "benchmarks.standstill", str(processor)]
             self._processes.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-            assert self._processes[-1].stdout is not None
-            self._processes[-1].stdout.readline()  # else it is asked to end before it listens to that
+        for process in self._processes:
+            assert process.stdout is not None
+            process.stdout.readline()  # else it is asked to end before it listens to that
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -77,7 +78,8 @@ def main() -> None:
         sys.exit(f"whether a processor stood still is not known: {error}")
     print("watching", flush=True)
     found = []
-    while True:
+    parent = os.getppid()
+    while os.getppid() == parent:
         due = time.monotonic() + PERIOD_S
         if signal.sigtimedwait({signal.SIGTERM}, PERIOD_S):
             break

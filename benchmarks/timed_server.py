@@ -173,7 +173,7 @@ class Watch:
             pause.wait(WATCH_PERIOD_S)
             late = now() - begin - WATCH_PERIOD_S
             if late > SLOW_S:
-                self._events.add("all threads stood still", begin + WATCH_PERIOD_S)
+                self._events.add("watching thread kept waiting", begin + WATCH_PERIOD_S)
             if (late > SLOW_S or now() - self._poller.woke > WATCHED_S) and len(self.stacks) < MAX_STACKS:
                 self.stacks.append((now(), self._look()))
 
