@@ -1,4 +1,4 @@
-"""Writes the figures of docs/performance.md, and the plot beside it, from what runs of the comparison found.
+"""Writes the figures of docs/performance.md, the plot and all values beside it, from what runs of the comparison found.
 
     python -m benchmarks.page RESULTS.json …       rounds of several runs count together
     python -m benchmarks.page --page FILE RESULTS.json …
@@ -15,12 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import plot, table
-from benchmarks.row import RATES, Measured, Row
+from benchmarks.row import Measured, Row
 from benchmarks.run import ROWS
 from benchmarks.servers import KINDS
 
 PAGE = Path("docs/performance.md")
 BEGIN, END = "<!-- figures: python -m benchmarks.page -->", "<!-- end of figures -->"
+_ABOUT_VALUES = (
+    "# Every value of the comparison",
+    "",
+    "Of all rounds of [the comparison](performance.md) the least, the median and the most. The end of a name is its",
+    "unit; `python -m benchmarks.page` writes this page.",
+    "",
+)
+_MARKS = {True: " ✔", False: " ✘", None: ""}
 _COSTS = {"p99_ms": "p99", "p999_ms": "p99.9", "anonymous_after_mb": "memory"}
 
 
@@ -47,7 +55,10 @@ def main() -> None:
         raise SystemExit(f"{options.page} has no marks: {BEGIN} … {END}")
     picture.write_text(plot.ratios(rows, results))
     figures = "\n".join([*_head(documents), "", *_rates(rows, results), "", *_others(rows, results)])
-    figures += f"\n\n![Ratios of all rows]({picture.name})\n"
+    values = options.page.with_name(f"{options.page.stem}-values.md")
+    figures += f"\n\nEvery value, with the least and the most of the rounds: [{values.name}]({values.name}).\n"
+    figures += f"\n![Ratios of all rows]({picture.name})\n"
+    values.write_text("\n".join([*_ABOUT_VALUES, *_head(documents), "", *_values(rows, results), ""]))
     options.page.write_text(f"{before}{BEGIN}\n\n{figures}\n{END}{after}")
 
 
@@ -58,7 +69,7 @@ def merged(documents: list[dict[str, Any]]) -> table.Results:
         for name, kinds in document["rows"].items():
             rounds = max(map(len, kinds.values()))
             for kind in KINDS:
-                of_kind = [Measured(values) for values in kinds.get(kind, [])]
+                of_kind = [Measured(values, failed=not values) for values in kinds.get(kind, [])]
                 of_kind += [Measured()] * (rounds - len(of_kind))
                 results.setdefault(name, {}).setdefault(kind, []).extend(of_kind)
     return results
@@ -105,8 +116,8 @@ def _rates(rows: list[Row], results: table.Results) -> list[str]:
         if shares:
             cpu += f" (**{statistics.median(shares):.2f}**)"
         lines.append(
-            f"| {row.name} | {len(found)} | {table.number(theirs)} | {table.number(ours)} "
-            f"| **{statistics.median(found):.2f}**{_spread(found)} | {_goal(row, 'messages_per_s', found)} "
+            f"| {row.name} | {_rounds(found, measured)} | {table.number(theirs)} | {table.number(ours)} "
+            f"| **{statistics.median(found):.2f}**{_spread(found)} | {_goal(row, 'messages_per_s', measured)} "
             f"| {' | '.join(costs)} | {cpu} |"
         )
     return lines
@@ -116,41 +127,55 @@ def _others(rows: list[Row], results: table.Results) -> list[str]:
     """Goals of values other than those in the first table."""
     lines = ["| row | rounds | value | Apache RocketMQ | gateway | ratio | goal |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        has_rate = bool(table.ratios(results[row.name], "messages_per_s"))
+        measured = results[row.name]
+        has_rate = bool(table.ratios(measured, "messages_per_s"))
         for name in (*row.goals, *row.own_goals):
-            if has_rate and (name in _COSTS or name in RATES):
+            if has_rate and (name in _COSTS or name == "messages_per_s"):
                 continue
-            theirs, ours = (table.median(results[row.name].get(kind, []), name) for kind in KINDS)
-            found = table.ratios(results[row.name], name)
+            theirs, ours = (table.median(measured.get(kind, []), name) for kind in KINDS)
+            found = table.ratios(measured, name)
             ratio = f"**{statistics.median(found):.2f}**{_spread(found)}" if found else ""
-            goal = f"≥ {row.own_goals[name]:g} itself" if name in row.own_goals else _goal(row, name, found)
             lines.append(
-                f"| {row.name} | {len(found)} | {name} | {table.number(theirs)} | {table.number(ours)} | {ratio} "
-                f"| {goal} |"
+                f"| {row.name} | {_rounds(found, measured)} | {name} | {table.number(theirs)} | {table.number(ours)} "
+                f"| {ratio} | {_goal(row, name, measured)} |"
             )
     return lines if len(lines) > 2 else []
 
 
+def _values(rows: list[Row], results: table.Results) -> list[str]:
+    """All that was measured, as it is: least, median and most of the rounds."""
+    lines = ["| row | value | Apache RocketMQ | gateway |", "|---|---|---|---|"]
+    for row in rows:
+        for name in table.names(results[row.name]):
+            theirs, ours = (_three(results[row.name].get(kind, []), name) for kind in KINDS)
+            lines.append(f"| {row.name} | {name} | {theirs} | {ours} |")
+    return lines
+
+
+def _three(runs: list[Measured], name: str) -> str:
+    values = [one.values[name] for one in runs if name in one.values]
+    if not values:
+        return "-"
+    return " / ".join(table.number(value) for value in (min(values), statistics.median(values), max(values)))
+
+
 def _judged(row: Row, name: str, measured: dict[Any, list[Measured]]) -> str:
     found = table.ratios(measured, name)
-    if not found:
-        return ""
-    goal = row.goals.get(name)
-    mark = "" if goal is None else " ✔" if statistics.median(found) <= goal else " ✘"
-    return f"{statistics.median(found):.2f}{mark}"
+    return f"{statistics.median(found):.2f}{_MARKS[table.holds(row, name, measured)]}" if found else ""
+
+
+def _rounds(found: list[float], measured: dict[Any, list[Measured]]) -> str:
+    failed = [f"{kind} failed in {count}" for kind in KINDS if (count := table.failures(measured, kind))]
+    return ", ".join([str(len(found)), *failed])
 
 
 def _spread(found: list[float]) -> str:
     return f" ({found[0]:.2f} – {found[-1]:.2f})" if len(found) > 1 else ""
 
 
-def _goal(row: Row, name: str, found: list[float]) -> str:
-    goal = row.goals.get(name)
-    if goal is None:
-        return ""
-    least = name in RATES
-    holds = bool(found) and (statistics.median(found) >= goal if least else statistics.median(found) <= goal)
-    return f"{'≥' if least else '≤'} {goal:g} {('✔' if holds else '✘') if found else 'not compared'}"
+def _goal(row: Row, name: str, measured: dict[Any, list[Measured]]) -> str:
+    goal, verdict = table.goal(row, name), table.holds(row, name, measured)
+    return f"{goal}{_MARKS[verdict] if verdict is not None else ' not compared'}" if goal else ""
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ _LEAST, _MOST = 0.01, 10.0
 _TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _SHOWN = {
     "messages_per_s": "rate",
+    "delivered_per_s": "delivered",
     "p99_ms": "p99",
     "p999_ms": "p99.9",
     "due_p99_ms": "p99 since due",

@@ -24,9 +24,13 @@ QUICK = Effort(warm_up_s=4, measured_s=6, backlog=300_000, runs=1)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One server's numbers; `values` by name with the unit last, absent where they make no sense."""
+    """One server's numbers; `values` by name with the unit last, absent where they make no sense.
+
+    Without any it was not measured, or `failed` when that was tried.
+    """
 
     values: dict[str, float] = field(default_factory=dict)
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +48,4 @@ class Row:
 
 
 # More is better for these; for all others less is.
-RATES = frozenset({"messages_per_s"})
+RATES = frozenset({"messages_per_s", "delivered_per_s"})

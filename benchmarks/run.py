@@ -19,6 +19,7 @@ from benchmarks import backlog, beside, flush_cost, footprint, latency, plot, re
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.row import FULL, QUICK, Effort, Measured, Row
 from benchmarks.servers import KINDS, Kind
+from gateway.client import RocketMQError
 
 ROWS: tuple[Row, ...] = (
     *sending.ROWS,
@@ -56,7 +57,7 @@ def main() -> None:
             print(f"{row.name:20}{kind:9}{_brief(measured) or 'failed'}", flush=True)
             table.write(output, rows, results, effort_name)
     except OSError as error:
-        sys.exit(f"the results cannot be written or a server not be started: {error}")
+        sys.exit(f"the results cannot be written: {error}")
     except KeyboardInterrupt:
         failures.append("what was to come when you ended it")
     print("\n" + "\n".join(table.lines(rows, results)))
@@ -78,7 +79,9 @@ def _measured(row: Row, kind: Kind, effort: Effort) -> tuple[Measured, str]:
     try:
         return row.measure(kind, effort), ""
     except BenchmarkError as error:
-        return Measured(), str(error)
+        return Measured(failed=True), str(error)
+    except (RocketMQError, OSError) as error:  # a client of the benchmark's own: the other rows may go well
+        return Measured(failed=True), f"{type(error).__name__}: {error}"
 
 
 def _options() -> argparse.Namespace:

@@ -35,7 +35,7 @@ def aligned(cells: list[tuple[str, ...]]) -> list[str]:
     return ["  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip() for line in cells]
 
 
-def ratios(measured: dict[Kind, list[Measured]], name: str) -> list[float]:
+def ratios(measured: Mapping[Kind, list[Measured]], name: str) -> list[float]:
     """Gateway / Apache of a value in each round, least first, without rounds in which one of them has no such value.
 
     A run that was ended between the two has one round more of the first.
@@ -44,25 +44,54 @@ def ratios(measured: dict[Kind, list[Measured]], name: str) -> list[float]:
     return sorted(our / their for their, our in zip(theirs, ours, strict=False) if their and our is not None)
 
 
+def names(measured: Mapping[Kind, list[Measured]]) -> list[str]:
+    """Of the values that some round has."""
+    return list(dict.fromkeys(name for runs in measured.values() for one in runs for name in one.values))
+
+
 def _of_row(row: Row, measured: dict[Kind, list[Measured]]) -> list[tuple[str, ...]]:
-    names = dict.fromkeys(name for runs in measured.values() for one in runs for name in one.values)
-    return [_of_value(row, name, measured) for name in names]
+    return [_of_value(row, name, measured) for name in names(measured)]
 
 
 def _of_value(row: Row, name: str, measured: dict[Kind, list[Measured]]) -> tuple[str, ...]:
     theirs, ours = (median(measured.get(kind, []), name) for kind in KINDS)
     found = ratios(measured, name)
-    ratio = statistics.median(found) if found else None
     shown = [f"{value:.2f}" for value in (statistics.median(found), found[0], found[-1])] if found else ["", "", ""]
-    goal, judged, least = row.goals.get(name), ratio, name in RATES
+    verdict = {True: "ok", False: "MISSED", None: ""}[holds(row, name, measured)]
+    return row.name, name, number(theirs), number(ours), *shown, goal(row, name), verdict
+
+
+def goal(row: Row, name: str) -> str:
+    """What is promised of a value, for people; empty when nothing is."""
     if name in row.own_goals:
-        goal, judged, least = row.own_goals[name], ours, True
-    sign, verdict = "", ""
-    if goal is not None:
-        sign = f"{'≥' if least else '≤'} {goal:g}" + (" itself" if name in row.own_goals else "")
-    if goal is not None and judged is not None:
-        verdict = "ok" if (judged >= goal if least else judged <= goal) else "MISSED"
-    return row.name, name, number(theirs), number(ours), *shown, sign, verdict
+        return f"≥ {row.own_goals[name]:g} itself"
+    if name in row.goals:
+        return f"{'≥' if name in RATES else '≤'} {row.goals[name]:g}"
+    return ""
+
+
+def holds(row: Row, name: str, measured: Mapping[Kind, list[Measured]]) -> bool | None:
+    """Whether that is so; None when nothing is promised or there is nothing to compare.
+
+    A gateway that failed in one round, as when a send was refused, keeps no promise by the others.
+    """
+    wanted = row.own_goals.get(name, row.goals.get(name))
+    if wanted is None:
+        return None
+    if failures(measured, "gateway"):
+        return False
+    if name in row.own_goals:
+        itself = median(measured.get("gateway", []), name)
+        return None if itself is None else itself >= wanted
+    found = ratios(measured, name)
+    if not found:
+        return None
+    return statistics.median(found) >= wanted if name in RATES else statistics.median(found) <= wanted
+
+
+def failures(measured: Mapping[Kind, list[Measured]], kind: Kind) -> int:
+    """Rounds in which a server could not be measured."""
+    return sum(one.failed for one in measured.get(kind, ()))
 
 
 def median(runs: list[Measured], name: str) -> float | None:

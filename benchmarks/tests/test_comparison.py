@@ -15,6 +15,7 @@ from benchmarks import page, run, table
 from benchmarks.java_tools import BenchmarkError
 from benchmarks.row import Effort, Measured, Row
 from benchmarks.servers import Kind
+from gateway.client import RequestTimeout
 
 Rounds = list[dict[str, float]]
 
@@ -53,11 +54,31 @@ def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., st
 
 
 def test_a_round_in_which_one_server_failed_is_compared_with_nothing(written: Callable[..., str]) -> None:
-    text = written(document(rates(1_000, 10_000, 10_000), rates(None, 30_000, 60_000)))
-    assert "| sync-64 | 2 | 10,000 | 45,000 | **4.50** (3.00 – 6.00) | ≥ 3 ✔ |" in text
+    text = written(document(rates(None, 10_000, 10_000), rates(1_000, 30_000, 60_000)))
+    assert "| sync-64 | 2, apache failed in 1 | 10,000 | 30,000 | **4.50** (3.00 – 6.00) | ≥ 3 ✔ |" in text
     assert text.startswith("Kept.\n")
     assert text.endswith("Kept, too.\n")
     assert "old" not in text
+
+
+def test_a_gateway_that_failed_once_keeps_no_promise_by_its_other_rounds(written: Callable[..., str]) -> None:
+    text = written(document(rates(1_000, 10_000, 10_000), rates(None, 30_000, 60_000)))
+    assert "| sync-64 | 2, gateway failed in 1 | 10,000 | 45,000 | **4.50** (3.00 – 6.00) | ≥ 3 ✘ | 4.50 ✘ |" in text
+
+
+def test_values_are_shown_as_they_are_beside_the_page(written: Callable[..., str], tmp_path: Path) -> None:
+    text = written(document(rates(1_000, 3_000, 1_500), rates(5_000, None, 4_000)))
+    assert "[page-values.md](page-values.md)" in text
+    values = (tmp_path / "page-values.md").read_text()
+    assert "2 cores of A" in values
+    assert "| sync-64 | messages_per_s | 1,000 / 1,500 / 3,000 | 4,000 / 4,500 / 5,000 |" in values
+
+
+def test_what_the_gateway_promises_of_itself_is_judged_too(written: Callable[..., str]) -> None:
+    apache, gateway = {"sync_over_async": 0.3}, {"sync_over_async": 0.6, "messages_per_sync": 9.0}
+    text = written(document([apache], [gateway], row="flush-cost-64"))
+    assert "| sync_over_async | 0.3 | 0.6 | **2.00** | ≥ 0.5 itself ✔ |" in text
+    assert "| messages_per_sync | - | 9 |  | ≥ 10 itself ✘ |" in text
 
 
 def test_rounds_of_several_runs_stay_beside_each_other(written: Callable[..., str]) -> None:
@@ -139,12 +160,15 @@ def test_servers_take_turns_and_the_medians_ratio_is_judged(
 def test_a_failed_measurement_keeps_its_place_and_ends_in_an_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    told = Measuring(1, BenchmarkError("sends failed"), 10, 30)
-    with pytest.raises(SystemExit, match="told, gateway: sends failed"):
-        compared(monkeypatch, tmp_path / "a.json", told, "--runs", "2")
+    told = Measuring(1, BenchmarkError("sends failed"), 10, 30, RequestTimeout("GET_STATS", "broker", 3.0), 30)
+    with pytest.raises(SystemExit, match="told, gateway: sends failed\ntold, apache: RequestTimeout: "):
+        compared(monkeypatch, tmp_path / "a.json", told, "--runs", "3")
     found = json.loads((tmp_path / "a.json").read_text())["rows"]["told"]
-    assert found["gateway"] == [{}, {"messages_per_s": 30}]
-    assert "3.00   3.00  3.00  ≥ 2   ok" in capsys.readouterr().out
+    assert found == {
+        "apache": [{"messages_per_s": 1}, {"messages_per_s": 10}, {}],
+        "gateway": [{}, *[{"messages_per_s": 30}] * 2],
+    }
+    assert "3.00   3.00  3.00  ≥ 2   MISSED" in capsys.readouterr().out
 
 
 def test_a_run_that_is_ended_shows_what_it_has(
