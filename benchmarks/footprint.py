@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import ExitStack
 
 from benchmarks.java_tools import BenchmarkError, start_program
 from benchmarks.row import Effort, Measured, Row
@@ -14,9 +15,11 @@ _IDLE_S = 5.0
 def measure(kind: Kind, effort: Effort) -> Measured:  # noqa: ARG001 - the same for every effort
     """A client that is already waiting, then the launch; then the same server left alone."""
     ports = (free_port(), free_port())
-    waiting = start_program("Ready", "-n", f"127.0.0.1:{ports[0]}", "-t", "Ready")
-    waiting.wait_for_start()
-    with launched(kind, "ASYNC_FLUSH", ports) as server:
+    with ExitStack() as stack:
+        waiting = start_program("Ready", "-n", f"127.0.0.1:{ports[0]}", "-t", "Ready")
+        stack.callback(waiting.process.kill)  # else it looks for two minutes for a server that does not start
+        waiting.wait_for_start()
+        server = stack.enter_context(launched(kind, "ASYNC_FLUSH", ports))
         found = waiting.result()
         if found["epoch_ms"] < 0:
             raise BenchmarkError(f"{kind}: no message was stored: {found['last_error']}")

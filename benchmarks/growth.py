@@ -1,13 +1,15 @@
 """The question: what a message costs, and what the broker needs, when there is more and more of everything.
 
-    python -m benchmarks.growth                               all of it: six minutes, 2 GB of disk
+    python -m benchmarks.growth                               all of it, three times: a quarter of an hour, 2 GB of disk
     python -m benchmarks.growth --rows topics,queues          some of it
     python -m benchmarks.growth --rows backlog --full         up to ten times as much
 
 Rows: topics, queues of one topic, connections, messages that nobody has read, transactions without an outcome, size of
 the log. Each point is a server of its own on a directory that is prepared without it; then the same load everywhere
-(`benchmarks.prepared_load`): 1,000 sends under way. "CPU µs" is the server's processor time for each message, which a
-busy machine changes less than the rate. "times" compares it with the first point of the row: 1 is flat.
+(`benchmarks.prepared_load`): 1,000 sends under way. All points of a row are measured in turn, then again, and medians
+count: what one point varies by from round to round is shown beside, and is what a difference has to exceed. "CPU µs" is
+the server's processor time for each message. "times" compares it with the first point of the row: 1 is flat. A log is
+mostly holes: as many files as a real one, with a message in each, which costs no disk; its queues are short.
 """
 
 from __future__ import annotations
@@ -16,12 +18,13 @@ import argparse
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -84,7 +87,7 @@ class Server:
     def memory_mb(self) -> float:
         """Memory of its own: what is not in files."""
         found = re.search(r"RssAnon:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text())
-        return int(found[1]) / 1000 if found else -1.0
+        return int(found[1]) * 1024 / 1e6 if found else -1.0
 
 
 def names(count: int) -> list[str]:
@@ -265,20 +268,33 @@ ROWS: dict[str, tuple[Callable[..., Iterator[Point]], str]] = {
 }
 
 
+def medians(points: Sequence[Point]) -> list[Point]:
+    """One point for each row and amount, whose values are the medians of all rounds."""
+    rounds: dict[tuple[str, int], list[Point]] = {}
+    for point in points:
+        rounds.setdefault((point.row, point.amount), []).append(point)
+    values = [field.name for field in fields(Point)[2:]]
+    return [
+        Point(row, amount, *(statistics.median(getattr(one, name) for one in of_point) for name in values))
+        for (row, amount), of_point in rounds.items()
+    ]
+
+
 def lines(points: Sequence[Point]) -> Iterator[str]:
-    """The table."""
+    """The table; points of all rounds."""
     yield (
-        f"{'row':12}{'amount':>12}{'sends/s':>10}{'CPU µs':>8}{'times':>7}{'memory MB':>11}{'idle core':>11}"
-        f"{'start s':>9}{'pulled/s':>11}{'CPU µs':>8}"
+        f"{'row':12}{'amount':>12}{'sends/s':>10}{'CPU µs':>8}{'from':>7}{'to':>7}{'times':>7}{'memory MB':>11}"
+        f"{'idle core':>11}{'start s':>9}{'pulled/s':>11}{'CPU µs':>8}"
     )
     first: dict[str, float] = {}
-    for point in points:
+    for point in medians(points):
         base = first.setdefault(point.row, point.server_cpu_us)
+        cpu_us = [one.server_cpu_us for one in points if (one.row, one.amount) == (point.row, point.amount)]
         pulled = f"{point.pulled_per_s:>11,.0f}{point.pull_cpu_us:>8.2f}" if point.pulled_per_s else ""
         yield (
             f"{point.row:12}{point.amount:>12,}{point.messages_per_s:>10,.0f}{point.server_cpu_us:>8.1f}"
-            f"{point.server_cpu_us / base:>7.2f}{point.memory_mb:>11.1f}{point.idle_share:>11.3f}"
-            f"{point.start_s:>9.1f}{pulled}"
+            f"{min(cpu_us):>7.1f}{max(cpu_us):>7.1f}{point.server_cpu_us / base:>7.2f}{point.memory_mb:>11.1f}"
+            f"{point.idle_share:>11.3f}{point.start_s:>9.1f}{pulled}"
         )
 
 
@@ -290,10 +306,13 @@ def panels(points: Sequence[Point]) -> list[chart.Panel]:
     """What was measured of each row, by amount: a line of panels."""
     drawn = []
     for row in dict.fromkeys(point.row for point in points):
-        of_row = [point for point in points if point.row == row]
+        of_row = [point for point in medians(points) if point.row == row]
+        label = f"{ROWS[row][1]}{' (0 is drawn at 1)' if of_row[0].amount == 0 else ''}"
         for value, title in DRAWN.items():
-            line = [(max(point.amount, 1), getattr(point, value)) for point in of_row]
-            drawn.append(chart.Panel(f"{title} by {ROWS[row][1]}", ROWS[row][1], {title: line}, is_log=(True, False)))
+            line = {title: [(max(point.amount, 1), getattr(point, value)) for point in of_row]}
+            if value == "messages_per_s" and any(point.pulled_per_s for point in of_row):
+                line["pulled a second"] = [(point.amount, point.pulled_per_s) for point in of_row]
+            drawn.append(chart.Panel(f"{title} by {ROWS[row][1]}", label, line, is_log=(True, False)))
     return drawn
 
 
@@ -303,6 +322,7 @@ def main() -> None:
     rows = f"only these, comma-separated, of {', '.join(ROWS)}"
     parser.add_argument("--rows", type=row_names, default=list(ROWS), help=rows)
     parser.add_argument("--full", action="store_true", help="larger amounts; minutes more")
+    parser.add_argument("--rounds", type=int, default=3, help="of which medians count (default: 3)")
     parser.add_argument("--directory", type=Path, help="where the stores are made")
     parser.add_argument("--output", type=Path, default=CACHE / "results" / "growth")
     options = parser.parse_args()
@@ -310,7 +330,7 @@ def main() -> None:
     points: list[Point] = []
     CACHE.mkdir(parents=True, exist_ok=True)
     print(str(table.machine()), os.getloadavg(), flush=True)
-    for row in options.rows:
+    for row in options.rows * options.rounds:
         directory = Path(tempfile.mkdtemp(prefix=f"growth-{row}-", dir=options.directory or CACHE))
         try:
             for point in ROWS[row][0](directory, full=options.full):
