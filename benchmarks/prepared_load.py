@@ -2,8 +2,7 @@
 
 A stock client needs more processor time for a message than the broker does; on a machine that both share, what the
 broker can do is then hard to see. Here the bytes of all requests exist before the first is sent, and of the answers
-only the lengths are read and the codes counted. For
-`benchmarks.brokers` and `benchmarks.growth`.
+only the lengths are read and the codes counted. For `benchmarks.busy`, `benchmarks.brokers` and `benchmarks.growth`.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 
+from benchmarks.java_tools import BenchmarkError
 from benchmarks.paced_load import Peer, make_topic
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
@@ -97,7 +97,7 @@ class Stream:
         """How many answers one read ends."""
         read = self.socket.recv(1 << 20)
         if not read:
-            raise SystemExit("the server closed a connection")
+            raise BenchmarkError("the server closed a connection")
         data = self._rest + read if self._rest else read
         at = count = 0
         while at + 4 <= len(data):
@@ -109,7 +109,7 @@ class Stream:
         self._rest = data[at:]
         # A body could only hold the text by design: those sent here do not.
         if data.count(GOOD, 0, at) != count:
-            raise SystemExit(f"a request failed: {data[:500]!r}")
+            raise BenchmarkError(f"a request failed: {data[:500]!r}")
         self.under_way -= count
         return count
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks import backlog, beside, flush_cost, footprint, latency, plot, restart, sending, table
+from benchmarks import backlog, beside, busy, flush_cost, footprint, latency, plot, restart, sending, table
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.row import FULL, QUICK, Effort, Measured, Row
 from benchmarks.servers import KINDS, Kind
@@ -27,6 +27,7 @@ ROWS: tuple[Row, ...] = (
     *backlog.ROWS,
     *latency.ROWS,
     *beside.ROWS,
+    *busy.ROWS,
     *footprint.ROWS,
     *restart.ROWS,
 )
