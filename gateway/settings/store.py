@@ -116,7 +116,7 @@ class StoreSettings:
     flush_consume_queue_least_pages: int = setting(
         2,
         "flushConsumeQueueLeastPages",
-        "Pages of 4 KiB of new consume queue entries below which their flush is skipped.",
+        "Pages of 4 KiB of new entries, for each queue that has some (up to 8), below which their flush is skipped.",
         unit="pages",
         minimum=0,
         maximum=1_000_000,

@@ -33,6 +33,9 @@ log = EventLog("store")
 
 PAGE_BYTES = 4096
 """What upstream's least pages are counted in (``MappedFile.OS_PAGE_SIZE``)."""
+MOST_FILES_COUNTED = 8
+"""Least pages of consume queues are those of each file that was written to, as upstream's; of more files, of so many.
+Each sync of a file holds up that of the log; what is not brought to the disk yet the next start reads from the log."""
 MAX_SYNCED_AT_START = 500
 """Queue files that a start waits for: each takes as long as a sync."""
 NOT_OPENED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
@@ -119,7 +122,8 @@ class Flushing:
                     self._write_queues()
         if _passed(self._last_queue_flush_ms, now_ms, settings.flush_interval_consume_queue_ms) and self._has_unsaved:
             unsaved_bytes = (progress.dispatched_count - progress.saved_count) * UNIT_BYTES
-            enough = unsaved_bytes >= settings.flush_consume_queue_least_pages * PAGE_BYTES
+            files = min(max(self._queues.unsynced_files, 1), MOST_FILES_COUNTED)
+            enough = unsaved_bytes >= settings.flush_consume_queue_least_pages * PAGE_BYTES * files
             thorough = _passed(self._last_thorough_ms, now_ms, settings.flush_consume_queue_thorough_interval_ms)
             if enough or thorough:
                 self._last_queue_flush_ms = self._last_log_flush_ms = self._last_thorough_ms = now_ms

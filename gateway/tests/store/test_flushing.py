@@ -23,10 +23,12 @@ from gateway.tests.store.small_store import (
     opened,
     put,
 )
-from wire.disk.consume_queue import UNIT
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
 
 PAGE = 4096
 ROOMY = replace(ASYNC, mapped_file_size_commit_log=1 << 20, max_message_size=1 << 18)
+LONG_QUEUES = replace(SMALL, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=UNIT_BYTES * 10_000)
+"""Each a file, as those of nearly all queues."""
 WOKEN = replace(ROOMY, flush_commit_log_timed=False)
 
 
@@ -52,6 +54,28 @@ def test_little_is_flushed_by_the_thorough_round_and_much_by_the_next_one(tmp_pa
     assert not store.flush_due(START_MS + 60_000), "nothing is left to do"
 
 
+def test_queues_are_flushed_when_each_of_those_written_to_has_a_page_or_eight_have(tmp_path: Path) -> None:
+    settings = replace(LONG_QUEUES, flush_consume_queue_least_pages=1)
+    store = opened(tmp_path, settings)
+    put(store, b"first")
+    now_ms = START_MS
+
+    def is_flushed_after(messages: int, queues: int) -> bool:
+        nonlocal now_ms
+        for number in range(messages):
+            put(store, message(b"", queue_id=number % queues))
+        now_ms += settings.flush_interval_consume_queue_ms
+        return store.flush_due(now_ms)
+
+    assert store.flush_due(now_ms), "the first round is a thorough one"
+    page = PAGE // UNIT_BYTES + 1
+    assert is_flushed_after(page, queues=1)
+    assert not is_flushed_after(page, queues=4)
+    assert is_flushed_after(3 * page, queues=4)
+    assert not is_flushed_after(4 * page, queues=20)
+    assert is_flushed_after(4 * page, queues=20), "more than eight count as eight"
+
+
 def test_a_clock_that_was_set_back_by_a_day_does_not_stop_the_flushing(tmp_path: Path) -> None:
     store = opened(tmp_path, ASYNC)
     put(store, b"one")
@@ -69,7 +93,7 @@ def test_no_least_pages_means_every_round(tmp_path: Path) -> None:
 
 
 def test_queues_are_flushed_when_enough_entries_wait_or_after_the_thorough_interval(tmp_path: Path) -> None:
-    store = opened(tmp_path, replace(SMALL, mapped_file_size_commit_log=1 << 20))
+    store = opened(tmp_path, LONG_QUEUES)
     put(store, b"first")
     assert store.flush_due(START_MS)
     assert store._checkpoint.marks is not None
