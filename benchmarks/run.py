@@ -32,6 +32,8 @@ ROWS: tuple[Row, ...] = (
     *restart.ROWS,
 )
 MOST_ROUNDS = 1_000
+STOLEN = "stolen_share"
+"""Of the processors' time, while a server was measured: what the host took tells which rounds were alike."""
 QUICK_ROWS = ("sync-64", "async", "transactions", "sync-64-flush", "backlog-push", "latency-200", "footprint")
 
 
@@ -77,12 +79,21 @@ def _turns(rows: list[Row], rounds: int, kinds: tuple[Kind, ...]) -> Iterator[tu
 
 def _measured(row: Row, kind: Kind, effort: Effort) -> tuple[Measured, str]:
     """Nothing, and why, when it failed: the round keeps its place beside that of the other server."""
+    begin = _ticks()
     try:
-        return row.measure(kind, effort), ""
+        values = row.measure(kind, effort).values
+        every, stolen = (now - before for now, before in zip(_ticks(), begin, strict=True))
+        return Measured({**values, STOLEN: stolen / every} if every else values), ""
     except BenchmarkError as error:
         return Measured(failed=True), str(error)
     except (RocketMQError, OSError) as error:  # a client of the benchmark's own: the other rows may go well
         return Measured(failed=True), f"{type(error).__name__}: {error}"
+
+
+def _ticks() -> tuple[int, int]:
+    """Of all processors so far, and those of them that the host gave to others (steal, proc(5))."""
+    ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return sum(ticks), ticks[7]
 
 
 def _options() -> argparse.Namespace:
@@ -123,4 +134,5 @@ def _json(text: str) -> Path:
 
 
 def _brief(measured: Measured) -> str:
-    return "  ".join(f"{name} {value:,.4g}" for name, value in list(measured.values.items())[:4])
+    values = measured.values
+    return "  ".join(f"{name} {values[name]:,.4g}" for name in (*list(values)[:4], STOLEN) if name in values)

@@ -129,6 +129,7 @@ class Measuring:
 
     def __init__(self, *turns: float | BaseException) -> None:
         self.turns = list(turns)
+        self.ticks: list[tuple[int, int]] = []
         self.row = Row("told", self.measure, {"messages_per_s": 2.0})
 
     def measure(self, _kind: Kind, _effort: Effort) -> Measured:
@@ -140,6 +141,8 @@ class Measuring:
 
 def compared(monkeypatch: pytest.MonkeyPatch, output: Path, told: Measuring, *options: str) -> dict[str, Any]:
     """The row ``told`` of a run's results."""
+    ticks = iter(told.ticks)
+    monkeypatch.setattr(run, "_ticks", lambda: next(ticks, (0, 0)))
     monkeypatch.setattr(run, "ROWS", (told.row,))
     monkeypatch.setattr(table, "version", lambda kind: f"{kind} 1")
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--output", str(output), *options])
@@ -169,6 +172,13 @@ def test_a_failed_measurement_keeps_its_place_and_ends_in_an_error(
         "gateway": [{}, *[{"messages_per_s": 30}] * 2],
     }
     assert "3.00   3.00  3.00  ≥ 2   MISSED" in capsys.readouterr().out
+
+
+def test_what_the_host_took_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    told = Measuring(1, 3)
+    told.ticks = [(1_000, 50), (1_400, 60), (2_000, 60), (2_400, 260)]
+    found = compared(monkeypatch, tmp_path / "a.json", told, "--runs", "1")
+    assert [found[kind][0]["stolen_share"] for kind in ("apache", "gateway")] == [0.025, 0.5]
 
 
 def test_a_run_that_is_ended_shows_what_it_has(
