@@ -82,7 +82,9 @@ def _stored(admin: AdminClient) -> int:
 def measured(server: Server, found: dict[str, Any]) -> Measured:
     """The values of a load program's result."""
     resident, anonymous = server.memory_bytes()
-    outcomes: dict[str, float] = {name: found[name] for name in ("committed_share", "outcomes_behind_s") if name in found}
+    outcomes: dict[str, float] = {
+        name: found[name] for name in ("committed_share", "outcomes_behind_s") if name in found
+    }
     return Measured(
         {
             "messages_per_s": found["tps"],
