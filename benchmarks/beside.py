@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.java_tools import start_program
 from benchmarks.row import Effort, Measured, Row
-from benchmarks.sending import LATENCY_GOALS, load, measured
+from benchmarks.sending import LATENCY_GOALS, load, measured, stored
 from benchmarks.servers import Kind, Server, serving, wait_for
 from gateway.client import AdminClient, NothingConsumed
 from wire.bodies.heartbeat import HeartbeatData
@@ -89,8 +89,8 @@ def _beside_consumer(kind: Kind, effort: Effort) -> Measured:
         with AdminClient(namesrv=server.nameserver) as admin:
             wait_for(lambda: _is_read(admin), server, "deliver what it stored", CATCH_UP_S)
             read = time.monotonic()
-            stored = sum(queue.max_offset for queue in admin.topics.stats("Bench").values())
-        return Measured({**values, "delivered_per_s": stored / (read - begin), "consumer_behind_s": read - sent})
+            delivered = stored(admin)
+        return Measured({**values, "delivered_per_s": delivered / (read - begin), "consumer_behind_s": read - sent})
 
 
 def _is_read(admin: AdminClient) -> bool:

@@ -13,7 +13,6 @@ use say whether the machine is the limit; on two processors it soon is.
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import statistics
@@ -26,7 +25,7 @@ from pathlib import Path
 
 from benchmarks import chart, prepared_load, table
 from benchmarks.java_tools import CACHE, BenchmarkError, run_program
-from benchmarks.servers import free_port
+from benchmarks.servers import cpu_s, free_port
 from compat_tests.peers import gateway_command
 
 TOPIC = "brokers"
@@ -35,7 +34,6 @@ CONNECTIONS = 64
 IN_FLIGHT = 16
 FRAMES = 2_000
 WARM_UP_S = 3.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +64,6 @@ class Measured:
     def cores_used(self) -> float:
         """Of brokers, supervisor and client; what the kernel does beside them is not in it, nor what others do."""
         return self.messages_per_s * (self.server_cpu_us + self.client_cpu_us) / 1e6
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 @contextmanager

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from benchmarks import prepared_load
 from benchmarks.beside import TOPICS, with_topics
-from benchmarks.brokers import cpu_s
 from benchmarks.row import Effort, Measured, Row
-from benchmarks.servers import Kind, serving
+from benchmarks.servers import Kind, cpu_s, serving
 
 QUEUES = 8
 FRAMES = 2_000

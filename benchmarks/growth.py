@@ -29,12 +29,11 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from benchmarks import chart, prepared_load, table
-from benchmarks.brokers import cpu_s
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.pending_transactions import message as half_message
 from benchmarks.run import refuse_unknown, row_names
 from benchmarks.scale import BATCH, messages
-from benchmarks.servers import free_port
+from benchmarks.servers import cpu_s, free_port
 from compat_tests.peers import gateway_command
 from gateway.clock import wall_clock_ms
 from gateway.store.message_store import MessageStore
@@ -304,9 +303,9 @@ DRAWN = {"messages_per_s": "sends a second", "server_cpu_us": "CPU µs a send", 
 
 def panels(points: Sequence[Point]) -> list[chart.Panel]:
     """What was measured of each row, by amount: a line of panels."""
-    drawn = []
-    for row in dict.fromkeys(point.row for point in points):
-        of_row = [point for point in medians(points) if point.row == row]
+    drawn, of_all = [], medians(points)
+    for row in dict.fromkeys(point.row for point in of_all):
+        of_row = [point for point in of_all if point.row == row]
         label = f"{ROWS[row][1]}{' (0 is drawn at 1)' if of_row[0].amount == 0 else ''}"
         for value, title in DRAWN.items():
             line = {title: [(max(point.amount, 1), getattr(point, value)) for point in of_row]}

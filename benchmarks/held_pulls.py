@@ -11,7 +11,6 @@ for a tag that none of the messages has.
 from __future__ import annotations
 
 import argparse
-import os
 import selectors
 import shutil
 import socket
@@ -21,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks.pending_transactions import Row
-from benchmarks.servers import free_port
+from benchmarks.servers import cpu_s, free_port
 from compat_tests.peers import gateway_command
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -39,7 +38,6 @@ WOKEN = 200
 HOLD_MS = 15_000
 START_S = 30.0
 PATIENCE_S = 30.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def now() -> float:
@@ -113,12 +111,6 @@ class Consumers:
                     key.data.pull(answer.opaque, self._next[answer.opaque])
 
 
-def cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def prepared(port: int, pulls: int) -> None:
     """Make the topic, with a queue for each pull; waits for the server."""
     end = now() + START_S
@@ -177,9 +169,9 @@ def measure(directory: Path, pulls: int, seconds: float) -> list[Row]:
         prepared(port, pulls)
         consumers = Consumers(port, pulls)
         consumers.run(3)
-        before, answered = cpu_seconds(server.pid), consumers.answered
+        before, answered = cpu_s(server.pid), consumers.answered
         consumers.run(seconds)
-        used = cpu_seconds(server.pid) - before
+        used = cpu_s(server.pid) - before
         idle_answers = consumers.answered - answered
         sent = send_some(port, pulls)
         expected = {queue_id for queue_id in sent if queue_id % 2 == 0}

@@ -55,7 +55,7 @@ def load(server: Server, effort: Effort, *options: str) -> dict[str, Any]:
     if found["failed"] or found["not_ok_status"]:
         raise BenchmarkError(f"{server.kind}: sends failed: {found['failed']} {found['errors']}")
     if found["mode"] == "tx":
-        found |= _outcomes(server, found, unknown="--un" in options)
+        found["outcomes"] = _outcomes(server, found, unknown="--un" in options)
     return found
 
 
@@ -71,20 +71,18 @@ def _outcomes(server: Server, found: dict[str, Any], *, unknown: bool) -> dict[s
     begin = time.monotonic()
     with AdminClient(namesrv=server.nameserver) as admin:
         with suppress(BenchmarkError):
-            wait_for(lambda: _stored(admin) >= wanted, server, "commit what was sent", OUTCOMES_S)
-        return {"committed_share": _stored(admin) / begun, "outcomes_behind_s": time.monotonic() - begin}
+            wait_for(lambda: stored(admin) >= wanted, server, "commit what was sent", OUTCOMES_S)
+        return {"committed_share": stored(admin) / begun, "outcomes_behind_s": time.monotonic() - begin}
 
 
-def _stored(admin: AdminClient) -> int:
+def stored(admin: AdminClient) -> int:
+    """How many messages of the load consumers can see."""
     return sum(queue.max_offset for queue in admin.topics.stats("Bench").values())
 
 
 def measured(server: Server, found: dict[str, Any]) -> Measured:
     """The values of a load program's result."""
     resident, anonymous = server.memory_bytes()
-    outcomes: dict[str, float] = {
-        name: found[name] for name in ("committed_share", "outcomes_behind_s") if name in found
-    }
     return Measured(
         {
             "messages_per_s": found["tps"],
@@ -95,7 +93,7 @@ def measured(server: Server, found: dict[str, Any]) -> Measured:
             "client_cpu_us": found["client_cpu_us"],
             "memory_after_mb": resident / 1e6,
             "anonymous_after_mb": anonymous / 1e6,
-            **outcomes,
+            **found.get("outcomes", {}),
         }
     )
 

@@ -24,6 +24,7 @@ Kind = Literal["apache", "gateway"]
 Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
 KINDS: tuple[Kind, ...] = ("apache", "gateway")
 START_TIMEOUT_S = 60.0
+_TICKS = os.sysconf("SC_CLK_TCK")
 _ACCESS: tuple[str, ...] = (
     *("--add-exports", "java.base/sun.nio.ch=ALL-UNNAMED"),
     *("--add-opens", "java.base/java.nio=ALL-UNNAMED"),
@@ -73,11 +74,13 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """User and system time of all processes so far."""
-        ticks = 0
-        for process in self.processes:
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += int(fields[11]) + int(fields[12])
-        return ticks / 100.0
+        return sum(cpu_s(process.pid) for process in self.processes)
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def server_environment() -> dict[str, str]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from twisted.internet.task import Clock
 
 from benchmarks.pending_transactions import Row, UnsyncedFiles
-from benchmarks.servers import free_port
+from benchmarks.servers import cpu_s, free_port
 from compat_tests.peers import gateway_command
 from gateway.in_thread import in_this_thread
 from gateway.schedule.timer_files import TimerFiles
@@ -159,8 +159,7 @@ class Gateway:
 
     def cpu_s(self) -> float:
         """Processor time so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / 100
+        return cpu_s(self._process.pid)
 
     def stop(self) -> None:
         """In an orderly way."""
