@@ -12,10 +12,12 @@ import argparse
 import signal
 import sys
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import backlog, beside, busy, flush_cost, footprint, latency, plot, restart, sending, table
+from benchmarks.awake import Awake
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.row import FULL, QUICK, Effort, Measured, Row
 from benchmarks.servers import KINDS, Kind
@@ -51,14 +53,16 @@ def main() -> None:
     results: table.Results = {}
     failures = []
     try:
-        table.write(output, rows, results, effort_name)  # whether it can be is better known before than after hours
+        # Whether it can be is better known before than after hours.
+        table.write(output, rows, results, effort_name, awake=options.awake)
         for row, kind in _turns(rows, options.runs or effort.runs, kinds):
-            measured, failure = _measured(row, kind, effort)
+            with Awake() if options.awake else nullcontext():
+                measured, failure = _measured(row, kind, effort)
             if failure:
                 failures.append(f"{row.name}, {kind}: {failure}")
             results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
             print(f"{row.name:20}{kind:9}{_brief(measured) or 'failed'}", flush=True)
-            table.write(output, rows, results, effort_name)
+            table.write(output, rows, results, effort_name, awake=options.awake)
     except OSError as error:
         sys.exit(f"the results cannot be written: {error}")
     except KeyboardInterrupt:
@@ -105,6 +109,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=row_names, help=f"only these, comma-separated, of {every}")
     parser.add_argument("--only", choices=KINDS, help="only one server; no ratios then")
     parser.add_argument("--runs", type=_rounds, help="rounds, of which the median counts (full: 3, quick: 1)")
+    awake = "no processor sleeps meanwhile: a virtual machine's comes back late; for both servers alike"
+    parser.add_argument("--awake", action="store_true", help=awake)
     parser.add_argument("--output", type=_json, help="where to write the results as JSON, and a plot beside it")
     return parser.parse_args()
 

@@ -133,23 +133,29 @@ def write_report(output: Path, shown: list[str], picture: str, values: list[dict
     print("\n".join([*shown, "", str(output.with_suffix(".txt")), str(output.with_suffix(".svg"))]))
 
 
-def write(path: Path, rows: list[Row], results: Results, effort: str) -> None:
+def write(path: Path, rows: list[Row], results: Results, effort: str, *, awake: bool) -> None:
     """All values of all rows, with machine, versions and date."""
     values: dict[str, dict[str, list[dict[str, float]]]] = {
         row.name: {kind: [one.values for one in runs] for kind, runs in results[row.name].items()}
         for row in rows
         if row.name in results
     }
-    write_values(path, values, effort)
+    write_values(path, values, effort, awake=awake)
 
 
-def write_values(path: Path, rows: Mapping[str, Mapping[str, list[dict[str, float]]]], effort: str) -> None:
-    """The values of each run, by row and server, with machine, versions and date."""
+def write_values(
+    path: Path, rows: Mapping[str, Mapping[str, list[dict[str, float]]]], effort: str, *, awake: bool = False
+) -> None:
+    """The values of each run, by row and server, with machine, versions and date.
+
+    :param awake: no processor slept meanwhile (``benchmarks.awake``).
+    """
     document = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "versions": {kind: version(kind) for kind in KINDS},
         "effort": effort,
+        "awake": awake,
         "rows": rows,
     }
     path.parent.mkdir(parents=True, exist_ok=True)

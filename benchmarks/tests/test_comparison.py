@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,15 @@ def test_what_the_gateway_promises_of_itself_is_judged_too(written: Callable[...
     assert "| messages_per_sync | - | 9 |  | ≥ 10 itself ✘ |" in text
 
 
+def test_that_no_processor_slept_is_said_and_runs_from_before_that_was_noted_count_as_others(
+    written: Callable[..., str],
+) -> None:
+    assert "no processor slept" in written(document(rates(1), rates(1), awake=True))
+    both = written(document(rates(1_000), rates(3_000)), document(rates(500), rates(1_500), awake=False))
+    assert "no processor slept" not in both
+    assert "| sync-64 | 2 |" in both
+
+
 def test_rounds_of_several_runs_stay_beside_each_other(written: Callable[..., str]) -> None:
     ended_between = document(rates(1_000, 10_000), rates(3_000))
     assert "| **3.00** (3.00 – 3.00) |" in written(ended_between, document(rates(500), rates(1_500)))
@@ -109,6 +119,7 @@ def test_verdicts_are_those_of_the_goals(written: Callable[..., str]) -> None:
             "differ in apache, gateway",
         ),
         ({"rows": {}, "effort": None}, "do not count together"),
+        ({"awake": True}, "processors were kept awake"),
     ],
 )
 def test_unlike_runs_do_not_count_together(written: Callable[..., str], changes: dict[str, Any], reason: str) -> None:
@@ -179,6 +190,26 @@ def test_what_the_host_took_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch, t
     told.ticks = [(1_000, 50), (1_400, 60), (2_000, 60), (2_400, 260)]
     found = compared(monkeypatch, tmp_path / "a.json", told, "--runs", "1")
     assert [found[kind][0]["stolen_share"] for kind in ("apache", "gateway")] == [0.025, 0.5]
+
+
+def test_processors_are_kept_awake_for_each_server_alike_and_the_results_say_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    what_happened = []
+
+    @contextmanager
+    def awake() -> Iterator[None]:
+        what_happened.append("awake")
+        yield
+        what_happened.append("may sleep")
+
+    monkeypatch.setattr(run, "Awake", awake)
+    compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3), "--runs", "1")
+    assert not what_happened
+    assert json.loads((tmp_path / "a.json").read_text())["awake"] is False
+    compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3), "--runs", "1", "--awake")
+    assert what_happened == ["awake", "may sleep"] * 2
+    assert json.loads((tmp_path / "a.json").read_text())["awake"] is True
 
 
 def test_a_run_that_is_ended_shows_what_it_has(
