@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from contextlib import AbstractContextManager
+
+from benchmarks.processors import Processes, start_on_each, stop
 
 _TURNS = 1_000_000
 """Of the loop between two looks whether who started it is still there, some ten milliseconds."""
@@ -24,22 +25,14 @@ class Awake(AbstractContextManager["Awake"]):
     """All processors of this process, from the begin of a block to its end."""
 
     def __init__(self) -> None:
-        self.processes: list[subprocess.Popen[bytes]] = []
+        self.processes: Processes = []
 
     def __enter__(self) -> Awake:
-        for processor in sorted(os.sched_getaffinity(0)):
-            command = [sys.executable, "-m", "benchmarks.awake", str(processor)]
-            self.processes.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-        for process in self.processes:
-            assert process.stdout is not None
-            process.stdout.readline()  # until it gives way to others
+        self.processes = start_on_each("benchmarks.awake")
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            process.communicate()
+        stop(self.processes)
 
 
 def main() -> None:
@@ -47,7 +40,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it will tell
     os.sched_setaffinity(0, {int(sys.argv[1])})
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    print("awake", flush=True)
+    print("gives way to others", flush=True)
     parent = os.getppid()
     while os.getppid() == parent:
         for _ in range(_TURNS):

@@ -46,7 +46,7 @@ def main() -> None:
             raise SystemExit(f"these runs do not count together: they differ in {', '.join(which)}")
     if len({document["effort"] for document in documents}) > 1:
         raise SystemExit("these runs do not count together: some are quick ones, some are not")
-    if len({_slept(document) for document in documents}) > 1:
+    if len({_was_awake(document) for document in documents}) > 1:
         raise SystemExit("these runs do not count together: in some of them the processors were kept awake")
     results = merged(documents)
     rows = [row for row in ROWS if row.name in results]
@@ -97,15 +97,15 @@ def _head(documents: list[dict[str, Any]]) -> list[str]:
     newest = max(documents, key=lambda document: str(document["date"]))
     machine, versions = newest["machine"], newest["versions"]
     where = f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}"
-    awake = "" if _slept(newest) else "; no processor slept meanwhile"
+    awake = "; no processor slept meanwhile" if _was_awake(newest) else ""
     return [
         f"{newest['date'][:10]}, {where.partition('-with')[0]}; {versions['apache']} and {versions['gateway']}{awake}."
     ]
 
 
-def _slept(document: dict[str, Any]) -> bool:
-    """Whether processors could sleep while nothing was asked of them."""
-    return not document.get("awake", False)
+def _was_awake(document: dict[str, Any]) -> bool:
+    """Whether the processors were kept awake; older results do not say so, they were not."""
+    return bool(document.get("awake"))
 
 
 def _rates(rows: list[Row], results: table.Results) -> list[str]:

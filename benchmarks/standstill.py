@@ -12,12 +12,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+
+from benchmarks.processors import Processes, start_on_each, stop
 
 PERIOD_S, LATE_S = 0.005, 0.003
 _PRIORITY = 1
@@ -48,23 +49,16 @@ class Watch(AbstractContextManager["Watch"]):
     def __init__(self) -> None:
         self.intervals: list[Interval] | None = None
         """When one of them stood still, after the block; None where real-time priority is not allowed."""
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: Processes = []
 
     def __enter__(self) -> Watch:
-        for processor in sorted(os.sched_getaffinity(0)):
-            command = [sys.executable, "-m", "benchmarks.standstill", str(processor)]
-            self._processes.append(subprocess.Popen(command, stdout=subprocess.PIPE))
-        for process in self._processes:
-            assert process.stdout is not None
-            process.stdout.readline()  # else it is asked to end before it listens to that
+        self._processes = start_on_each("benchmarks.standstill")
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            process.terminate()
-        found = [process.communicate()[0] for process in self._processes]
+        found = stop(self._processes)
         if all(process.returncode == 0 for process in self._processes):
-            self.intervals = united((begin, end) for text in found for begin, end in json.loads(text))
+            self.intervals = united((since, to) for text in found for since, to in json.loads(text))
 
 
 def main() -> None:
@@ -76,7 +70,7 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     except PermissionError as error:
         sys.exit(f"whether a processor stood still is not known: {error}")
-    print("watching", flush=True)
+    print("listens to SIGTERM", flush=True)
     found = []
     parent = os.getppid()
     while os.getppid() == parent:
