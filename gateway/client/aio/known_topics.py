@@ -43,6 +43,8 @@ class KnownTopics:
     async def learn(self, topic: str) -> TopicTargets:
         """Ask for the route of a topic and remember its queues.
 
+        Sends that ask at the same time take turns among the same queues.
+
         :raises RouteNotFound: no name server knows it, or it cannot be written.
         """
         wire_topic = with_namespace(self._settings.namespace, topic)
@@ -52,6 +54,9 @@ class KnownTopics:
                 self.targets.pop(self.wire_topics.pop(forgotten), None)
             self.wire_topics[wire_topic] = topic
         route = await self._route(wire_topic)
+        learned = self.targets.get(topic)
+        if learned is not None and learned.route == route:
+            return learned
         targets = self.targets[topic] = self._targets_of(topic, route)
         return targets
 

@@ -24,7 +24,7 @@ class TopicTargets:
     :raises RouteNotFound: the topic has no queue that can be written.
     """
 
-    __slots__ = ("_allowed", "_by_queue", "_targets", "_turns", "next_in_turn", "public_queues")
+    __slots__ = ("_allowed", "_by_queue", "_targets", "_turns", "next_in_turn", "public_queues", "route")
 
     def __init__(
         self,
@@ -38,6 +38,7 @@ class TopicTargets:
         if not route.publish_queues:
             reason = "it has no writable queue on a broker with a master (perm without write, or masters are down)"
             raise RouteNotFound(route.topic, name_servers, reason)
+        self.route = route
         self._targets = [
             SendTarget(queue, queue._replace(topic=topic), route.address(queue.broker_name) or "")
             for queue in route.publish_queues

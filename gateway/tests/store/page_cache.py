@@ -22,7 +22,8 @@ def is_left_to_the_disk(read: Callable[[], object | None], evicted: Callable[[],
     """Whether ``read`` once answers None to what ``evicted`` has just taken out of memory.
 
     Linux asks the disk for missing pages also when the reader will not wait, and then looks for them again. A quick
-    disk has answered by then, more often the busier the processors are: such a read has found all in memory.
+    disk has answered by then, more often the busier the processors are: such a read has found all in memory. No disk
+    is that quick with several MiB, so read as much.
     """
     for _ in range(TRIES):
         evicted()

@@ -98,7 +98,7 @@ def real_file(tmp_path: Path) -> Iterator[tuple[RealFiles, int]]:
 
 def test_what_is_not_in_memory_is_not_waited_for(tmp_path: Path, real_file: tuple[RealFiles, int]) -> None:
     files, fd = real_file
-    assert is_left_to_the_disk(lambda: files.pread_now(fd, 4096, 3 * MIB), lambda: evict([tmp_path / "a"]))
+    assert is_left_to_the_disk(lambda: files.pread_now(fd, 4 * MIB, 0), lambda: evict([tmp_path / "a"]))
     assert files.pread(fd, 4096, 3 * MIB) == bytes(range(256)) * 16
     assert files.pread_now(fd, 4096, 3 * MIB) == bytes(range(256)) * 16
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gateway.store import queue_reader
 from gateway.store.files import RealFiles
-from gateway.store.get_result import GetStatus
+from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords
 from gateway.store.wanted_codes import WantedCodes
@@ -34,7 +34,8 @@ from wire.disk.consume_queue import FILLER, UNIT
 from wire.message.record import parse_record, parse_records
 from wire.message.tags import tags_code
 
-ALL = 1 << 20
+MIB = 1 << 20
+ALL = MIB
 
 
 def each(accepts: Callable[[bytes], bool]) -> ChooseRecords:
@@ -592,22 +593,25 @@ def test_reading_ahead_asks_for_the_next_records_in_as_few_ranges_as_their_dista
 
 def test_the_page_cache_itself_is_asked(tmp_path: Path) -> None:
     files = RealFiles()
-    store = opened(tmp_path / "s")
-    for _ in range(20):
-        put(store, b"x" * 3000)
+    large = replace(SMALL, mapped_file_size_commit_log=8 * MIB, max_message_size=MIB)
+    store = opened(tmp_path / "s", large)
+    for _ in range(5):
+        put(store, b"x" * (MIB - 1000))
     store.close()
-    store = opened(tmp_path / "s", disk=files)
-    first = store.get_messages("T", 0, 0, 1, ALL)
-    if not files.sees_memory or store.get_messages_now("T", 0, 0, 1, ALL) is None:
+    store = opened(tmp_path / "s", large, disk=files)
+
+    def found_now() -> GetResult | None:
+        return store.get_messages_now("T", 0, 0, 5, 8 * MIB)
+
+    first = store.get_messages("T", 0, 0, 5, 8 * MIB)
+    if not files.sees_memory or found_now() is None:
         pytest.skip("this file system cannot tell what is in memory; ext4, xfs and btrfs can")
-    assert is_left_to_the_disk(
-        lambda: store.get_messages_now("T", 0, 0, 1, ALL),
-        lambda: evict(path for path in (tmp_path / "s").rglob("*") if path.is_file()),
-    )
-    assert list(store.get_messages("T", 0, 0, 1, ALL).parts) == list(first.parts)
-    now = store.get_messages_now("T", 0, 0, 1, ALL)
+    assert is_left_to_the_disk(found_now, lambda: evict(path for path in (tmp_path / "s").rglob("*") if path.is_file()))
+    assert list(store.get_messages("T", 0, 0, 5, 8 * MIB).parts) == list(first.parts)
+    now = found_now()
     assert now is not None
     assert list(now.parts) == list(first.parts)
+    assert sum(map(len, now.parts)) > 4 * MIB
 
 
 def test_checking_many_scattered_messages_walks_their_units_once(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gateway.client.aio import known_topics
@@ -25,6 +27,17 @@ def test_a_topic_is_learned_with_its_namespace_and_forgotten() -> None:
             broker.unknown_topics = {"ns%u", "TBW102"}
             with pytest.raises(RouteNotFound):
                 await topics.learn("u")
+
+    run(test())
+
+
+def test_sends_that_begin_together_take_turns_among_the_same_queues() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, instance_at(broker) as instance:
+            topics = KnownTopics(instance, ProducerSettings(namesrv=broker.address), None)
+            learned = await asyncio.gather(*(topics.learn("t") for _ in range(4)))
+            queues = [targets.next_in_turn() for targets in learned if targets.next_in_turn is not None]
+            assert len({target.queue for target in queues}) == 4
 
     run(test())
 
