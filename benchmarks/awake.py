@@ -1,51 +1,41 @@
 """Processors that do not sleep while something is measured.
 
-    python -m benchmarks.awake PROCESSOR                     until SIGTERM
-
-A virtual machine's processor that has nothing to do is given to others, and comes back when its host finds time: it is
-asked for by a message, and the message waits. A server that always does something does not sleep, whatever is asked of
-it. So that both are measured alike each processor has a program that only runs when nothing else wants to, as one would
-turn off the idle states of a machine of one's own.
+A virtual machine's processor that has nothing to do is given to others, and comes back when its host finds time. A
+server that always does something never lets one go, whatever is asked of it; one that waits for requests does after
+each. So that both are measured alike the kernel is asked to wait for work instead, as one would turn off the idle
+states of a machine of one's own. To the kernel such a processor is still one that has nothing to do, and it takes
+waiting threads from others; a program of the lowest priority in its place would keep it from that, and a server of
+many threads from its speed.
 """
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
-from benchmarks.processors import Processes, start_on_each, stop
-
-_TURNS = 1_000_000
-"""Of the loop between two looks whether who started it is still there, some ten milliseconds."""
-
-
-class Awake(AbstractContextManager["Awake"]):
-    """All processors of this process, from the begin of a block to its end."""
-
-    def __init__(self) -> None:
-        self.processes: Processes = []
-
-    def __enter__(self) -> Awake:
-        self.processes = start_on_each("benchmarks.awake")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        stop(self.processes)
+_LATENCY = Path("/dev/cpu_dma_latency")
+"""Takes how many microseconds a processor may need to wake, for as long as it is open (pm_qos_interface of Linux)."""
+_DRIVER = Path("/sys/devices/system/cpu/cpuidle/current_driver")
+_NONE = (0).to_bytes(4, sys.byteorder)
 
 
-def main() -> None:
-    """Keep one processor awake."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it will tell
-    os.sched_setaffinity(0, {int(sys.argv[1])})
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    print("gives way to others", flush=True)
-    parent = os.getppid()
-    while os.getppid() == parent:
-        for _ in range(_TURNS):
-            pass
+@contextmanager
+def awake(latency: Path = _LATENCY, driver: Path = _DRIVER) -> Iterator[None]:
+    """No processor of this machine sleeps in the block.
 
-
-if __name__ == "__main__":
-    main()
+    :raises SystemExit: the kernel cannot be asked, or would not heed it.
+    """
+    try:
+        name = driver.read_text().strip()
+        request = latency.open("wb", buffering=0)
+    except OSError as error:
+        sys.exit(
+            f"the processors cannot be kept awake: {error}; it needs root and Linux with cpuidle, or go without --awake"
+        )
+    with request:
+        if name == "none":
+            sys.exit(f"the processors cannot be kept awake: no driver in {driver} heeds it; go without --awake")
+        request.write(_NONE)
+        yield

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import backlog, beside, busy, flush_cost, footprint, latency, plot, restart, sending, table
-from benchmarks.awake import Awake
+from benchmarks.awake import awake
 from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.row import FULL, QUICK, Effort, Measured, Row
 from benchmarks.servers import KINDS, Kind
@@ -55,14 +55,14 @@ def main() -> None:
     try:
         # Whether it can be is better known before than after hours.
         table.write(output, rows, results, effort_name, awake=options.awake)
-        for row, kind in _turns(rows, options.runs or effort.runs, kinds):
-            with Awake() if options.awake else nullcontext():
+        with awake() if options.awake else nullcontext():
+            for row, kind in _turns(rows, options.runs or effort.runs, kinds):
                 measured, failure = _measured(row, kind, effort)
-            if failure:
-                failures.append(f"{row.name}, {kind}: {failure}")
-            results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
-            print(f"{row.name:20}{kind:9}{_brief(measured) or 'failed'}", flush=True)
-            table.write(output, rows, results, effort_name, awake=options.awake)
+                if failure:
+                    failures.append(f"{row.name}, {kind}: {failure}")
+                results.setdefault(row.name, {}).setdefault(kind, []).append(measured)
+                print(f"{row.name:20}{kind:9}{_brief(measured) or 'failed'}", flush=True)
+                table.write(output, rows, results, effort_name, awake=options.awake)
     except OSError as error:
         sys.exit(f"the results cannot be written: {error}")
     except KeyboardInterrupt:
@@ -109,8 +109,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", type=row_names, help=f"only these, comma-separated, of {every}")
     parser.add_argument("--only", choices=KINDS, help="only one server; no ratios then")
     parser.add_argument("--runs", type=_rounds, help="rounds, of which the median counts (full: 3, quick: 1)")
-    awake = "no processor sleeps meanwhile: a virtual machine's comes back late; for both servers alike"
-    parser.add_argument("--awake", action="store_true", help=awake)
+    why = "no processor sleeps meanwhile (as root): a virtual machine's comes back late; for both servers alike"
+    parser.add_argument("--awake", action="store_true", help=why)
     parser.add_argument("--output", type=_json, help="where to write the results as JSON, and a plot beside it")
     return parser.parse_args()
 

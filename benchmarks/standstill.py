@@ -12,13 +12,12 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
-
-from benchmarks.processors import Processes, start_on_each, stop
 
 PERIOD_S, LATE_S = 0.005, 0.003
 _PRIORITY = 1
@@ -49,14 +48,22 @@ class Watch(AbstractContextManager["Watch"]):
     def __init__(self) -> None:
         self.intervals: list[Interval] | None = None
         """When one of them stood still, after the block; None where real-time priority is not allowed."""
-        self._processes: Processes = []
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Watch:
-        self._processes = start_on_each("benchmarks.standstill")
+        self._processes = [
+            subprocess.Popen([sys.executable, "-m", "benchmarks.standstill", str(processor)], stdout=subprocess.PIPE)
+            for processor in sorted(os.sched_getaffinity(0))
+        ]
+        for process in self._processes:
+            assert process.stdout is not None
+            process.stdout.readline()
         return self
 
     def __exit__(self, *_: object) -> None:
-        found = stop(self._processes)
+        for process in self._processes:
+            process.terminate()
+        found = [process.communicate()[0] for process in self._processes]
         if all(process.returncode == 0 for process in self._processes):
             self.intervals = united((since, to) for text in found for since, to in json.loads(text))
 
