@@ -23,12 +23,13 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from benchmarks import sending, table
+from benchmarks.awake import awake
 from benchmarks.beside import with_topics
 from benchmarks.java_tools import CACHE, BenchmarkError, tool
 from benchmarks.row import FULL, QUICK, Effort, Measured
@@ -55,20 +56,27 @@ def main() -> None:
     output = options.output or CACHE / "results" / f"{datetime.now(UTC):%Y-%m-%dT%H%M%SZ}-ceiling.json"
     results: dict[str, list[Round]] = {row: [] for row in rows}
     failures = []
-    for row, rounds in results.items():
-        for _ in range(options.runs or effort.runs):
-            rounds.append({})
-            for side in SIDES:
-                try:
-                    rounds[-1][side] = _measure(row, side, effort)
-                except BenchmarkError as error:
-                    failures.append(f"{row}, {side}: {error}")
-                else:
-                    print(f"{row:12}{SIDES[side]:17}{_brief(rounds[-1][side])}", flush=True)
-                    _write(output, results, "quick" if options.quick else "full")
+    with awake() if options.awake else nullcontext():
+        for row, side, round_ in _turns(results, options.runs or effort.runs):
+            try:
+                round_[side] = _measure(row, side, effort)
+            except BenchmarkError as error:
+                failures.append(f"{row}, {side}: {error}")
+            else:
+                print(f"{row:12}{SIDES[side]:17}{_brief(round_[side])}", flush=True)
+                _write(output, results, "quick" if options.quick else "full", awake=options.awake)
     print("\n" + "\n".join(_lines(results)) + f"\n\n{output}")
     if failures:
         sys.exit("not measured:\n" + "\n".join(failures))
+
+
+def _turns(results: dict[str, list[Round]], runs: int) -> Iterator[tuple[str, Side, Round]]:
+    """The row and the server that are next, and the round of the results that it belongs to."""
+    for row, rounds in results.items():
+        for _ in range(runs):
+            rounds.append({})
+            for side in SIDES:
+                yield row, side, rounds[-1]
 
 
 def _options() -> argparse.Namespace:
@@ -78,6 +86,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--rows", default=",".join(ROWS), help="only these, comma-separated (%(default)s)")
     parser.add_argument("--runs", type=int, help="rounds, of which the median counts (3; quick: 1)")
     parser.add_argument("--quick", action="store_true", help="seconds for each measurement")
+    parser.add_argument("--awake", action="store_true", help="no processor sleeps meanwhile (as root)")
     parser.add_argument("--output", type=Path, help="where to write the results as JSON")
     return parser.parse_args()
 
@@ -145,13 +154,13 @@ def _ratio(rounds: list[Round], one: Side, other: Side) -> str:
     return f"{statistics.median(found):.2f}" if found else "-"
 
 
-def _write(output: Path, results: dict[str, list[Round]], effort: str) -> None:
+def _write(output: Path, results: dict[str, list[Round]], effort: str, *, awake: bool) -> None:
     """Each time: an hour of it may be ended before."""
     values: dict[str, dict[str, list[dict[str, float]]]] = {
         row: {side: [one[side].values for one in rounds if side in one] for side in SIDES}
         for row, rounds in results.items()
     }
-    table.write_values(output, values, effort)
+    table.write_values(output, values, effort, awake=awake)
 
 
 if __name__ == "__main__":

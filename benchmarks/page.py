@@ -46,21 +46,20 @@ def main() -> None:
             raise SystemExit(f"these runs do not count together: they differ in {', '.join(which)}")
     if len({document["effort"] for document in documents}) > 1:
         raise SystemExit("these runs do not count together: some are quick ones, some are not")
-    if len({_was_awake(document) for document in documents}) > 1:
-        raise SystemExit("these runs do not count together: in some of them the processors were kept awake")
     results = merged(documents)
     rows = [row for row in ROWS if row.name in results]
+    head = _head(documents, rows)
     picture = options.page.with_suffix(".svg")
     before, _, rest = _read(options.page).partition(BEGIN)
     _, end, after = rest.partition(END)
     if not end:
         raise SystemExit(f"{options.page} has no marks: {BEGIN} … {END}")
     picture.write_text(plot.ratios(rows, results))
-    figures = "\n".join([*_head(documents), "", *_rates(rows, results), "", *_others(rows, results)])
+    figures = "\n".join([head, "", *_rates(rows, results), "", *_others(rows, results)])
     values = options.page.with_name(f"{options.page.stem}-values.md")
     figures += f"\n\nEvery value, with the least and the most of the rounds: [{values.name}]({values.name}).\n"
     figures += f"\n![Ratios of all rows]({picture.name})\n"
-    values.write_text("\n".join([*_ABOUT_VALUES, *_head(documents), "", *_values(rows, results), ""]))
+    values.write_text("\n".join([*_ABOUT_VALUES, head, "", *_values(rows, results), ""]))
     options.page.write_text(f"{before}{BEGIN}\n\n{figures}\n{END}{after}")
 
 
@@ -93,19 +92,27 @@ def _read(path: Path) -> str:
         raise SystemExit(str(error)) from None
 
 
-def _head(documents: list[dict[str, Any]]) -> list[str]:
+def _head(documents: list[dict[str, Any]], rows: list[Row]) -> str:
     newest = max(documents, key=lambda document: str(document["date"]))
     machine, versions = newest["machine"], newest["versions"]
     where = f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}"
-    awake = "; no processor slept meanwhile" if _was_awake(newest) else ""
-    return [
-        f"{newest['date'][:10]}, {where.partition('-with')[0]}; {versions['apache']} and {versions['gateway']}{awake}."
-    ]
+    ours = f"{versions['gateway']}{_sleep(documents, rows)}"
+    return f"{newest['date'][:10]}, {where.partition('-with')[0]}; {versions['apache']} and {ours}."
 
 
-def _was_awake(document: dict[str, Any]) -> bool:
-    """Whether the processors were kept awake; older results do not say so, they were not."""
-    return bool(document.get("awake"))
+def _sleep(documents: list[dict[str, Any]], rows: list[Row]) -> str:
+    """Whether processors were kept awake; results from before that was noted do not say so, they were not."""
+    names: dict[bool, set[str]] = {True: set(), False: set()}
+    for document in documents:
+        names[bool(document.get("awake"))].update(document["rows"])
+    awake, others = ([row.name for row in rows if row.name in names[kept]] for kept in (True, False))
+    if both := [name for name in awake if name in others]:
+        unlike = f"in some of them the processors were kept awake during {', '.join(both)}"
+        raise SystemExit(f"these runs do not count together: {unlike}, in others not")
+    if not awake:
+        return ""
+    except_in = f", except during {', '.join(others)}" if others else ""
+    return f"; no processor slept meanwhile{except_in}"
 
 
 def _rates(rows: list[Row], results: table.Results) -> list[str]:

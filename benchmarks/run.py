@@ -53,9 +53,9 @@ def main() -> None:
     results: table.Results = {}
     failures = []
     try:
-        # Whether it can be is better known before than after hours.
-        table.write(output, rows, results, effort_name, awake=options.awake)
         with awake() if options.awake else nullcontext():
+            # Whether it can be is better known before than after hours.
+            table.write(output, rows, results, effort_name, awake=options.awake)
             for row, kind in _turns(rows, options.runs or effort.runs, kinds):
                 measured, failure = _measured(row, kind, effort)
                 if failure:

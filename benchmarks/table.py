@@ -144,7 +144,7 @@ def write(path: Path, rows: list[Row], results: Results, effort: str, *, awake: 
 
 
 def write_values(
-    path: Path, rows: Mapping[str, Mapping[str, list[dict[str, float]]]], effort: str, *, awake: bool = False
+    path: Path, rows: Mapping[str, Mapping[str, list[dict[str, float]]]], effort: str, *, awake: bool
 ) -> None:
     """The values of each run, by row and server, with machine, versions and date.
 

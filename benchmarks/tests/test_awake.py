@@ -11,25 +11,20 @@ import pytest
 from benchmarks.awake import awake
 
 
-def driven_by(directory: Path, name: str) -> Path:
-    driver = directory / "driver"
-    driver.write_text(f"{name}\n")
-    return driver
+@pytest.fixture
+def latency(tmp_path: Path) -> Path:
+    """What stands for the kernel's device."""
+    path = tmp_path / "latency"
+    path.touch()
+    return path
 
 
-def test_the_kernel_is_told_that_no_time_may_be_lost_by_waking(tmp_path: Path) -> None:
-    latency = tmp_path / "latency"
-    latency.touch()
-    with awake(latency, driven_by(tmp_path, "intel_idle")):
-        assert struct.unpack("=i", latency.read_bytes()) == (0,)
-
-
-def test_it_is_told_for_no_longer_than_the_block(tmp_path: Path) -> None:
-    latency = tmp_path / "latency"
-    latency.touch()
-    with awake(latency, driven_by(tmp_path, "haltpoll")):
-        assert latency in open_files()
-    assert latency not in open_files()
+@pytest.fixture
+def quickest(tmp_path: Path) -> Path:
+    """Of processors that can poll."""
+    path = tmp_path / "name"
+    path.write_text("POLL\n")
+    return path
 
 
 def open_files() -> list[Path]:
@@ -40,13 +35,26 @@ def open_files() -> list[Path]:
     return found
 
 
-def test_a_machine_that_cannot_is_refused_and_not_measured_as_if_it_could(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match=r"No such file.*without --awake"), awake(tmp_path / "no", tmp_path / "none"):
+def test_the_kernel_is_told_that_no_time_may_be_lost_by_waking_for_as_long_as_the_block(
+    latency: Path, quickest: Path
+) -> None:
+    with awake(latency, quickest):
+        assert struct.unpack("=i", latency.read_bytes()) == (0,)
+        assert latency in open_files()
+    assert latency not in open_files()
+
+
+def test_a_machine_that_cannot_is_refused_and_not_measured_as_if_it_could(
+    tmp_path: Path, latency: Path, quickest: Path
+) -> None:
+    with pytest.raises(SystemExit, match=r"No such file.*needs root"), awake(tmp_path / "no", quickest):
         pass
-    with pytest.raises(SystemExit, match="Is a directory"), awake(tmp_path, driven_by(tmp_path, "haltpoll")):
+    assert not (tmp_path / "no").exists()
+    with pytest.raises(SystemExit, match="No such file"), awake(latency, tmp_path / "no"):
         pass
-    latency = tmp_path / "latency"
-    latency.touch()
-    with pytest.raises(SystemExit, match="no driver"), awake(latency, driven_by(tmp_path, "none")):
+    with pytest.raises(SystemExit, match="No space left"), awake(Path("/dev/full"), quickest):
+        pass
+    quickest.write_text("WFI\n")
+    with pytest.raises(SystemExit, match="WFI, not POLL"), awake(latency, quickest):
         pass
     assert latency.read_bytes() == b""

@@ -85,10 +85,14 @@ def test_what_the_gateway_promises_of_itself_is_judged_too(written: Callable[...
 def test_that_no_processor_slept_is_said_and_runs_from_before_that_was_noted_count_as_others(
     written: Callable[..., str],
 ) -> None:
-    assert "no processor slept" in written(document(rates(1), rates(1), awake=True))
+    assert "no processor slept meanwhile." in written(document(rates(1), rates(1), awake=True))
+    forgotten = document(rates(1), rates(1), row="a row of former times")
+    assert "no processor slept meanwhile." in written(document(rates(1), rates(1), awake=True), forgotten)
     both = written(document(rates(1_000), rates(3_000)), document(rates(500), rates(1_500), awake=False))
     assert "no processor slept" not in both
     assert "| sync-64 | 2 |" in both
+    other = written(document(rates(1), rates(1), awake=True), document(rates(1), rates(1), row="async"))
+    assert "no processor slept meanwhile, except during async." in other
 
 
 def test_rounds_of_several_runs_stay_beside_each_other(written: Callable[..., str]) -> None:
@@ -119,7 +123,7 @@ def test_verdicts_are_those_of_the_goals(written: Callable[..., str]) -> None:
             "differ in apache, gateway",
         ),
         ({"rows": {}, "effort": None}, "do not count together"),
-        ({"awake": True}, "processors were kept awake"),
+        ({"awake": True}, "processors were kept awake during sync-64, in others not"),
     ],
 )
 def test_unlike_runs_do_not_count_together(written: Callable[..., str], changes: dict[str, Any], reason: str) -> None:
@@ -210,6 +214,21 @@ def test_processors_are_kept_awake_for_each_server_alike_and_the_results_say_so(
     compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3), "--runs", "1", "--awake")
     assert what_happened == ["awake", "may sleep"]
     assert json.loads((tmp_path / "a.json").read_text())["awake"] is True
+
+
+def test_results_are_not_replaced_when_the_processors_cannot_be_kept_awake(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @contextmanager
+    def refused() -> Iterator[None]:
+        raise SystemExit("cannot be kept awake")
+        yield
+
+    monkeypatch.setattr(run, "awake", refused)
+    (tmp_path / "a.json").write_text("hours of work")
+    with pytest.raises(SystemExit, match="cannot be kept awake"):
+        compared(monkeypatch, tmp_path / "a.json", Measuring(), "--awake")
+    assert (tmp_path / "a.json").read_text() == "hours of work"
 
 
 def test_a_run_that_is_ended_shows_what_it_has(

@@ -36,8 +36,9 @@ def test_sends_that_begin_together_take_turns_among_the_same_queues() -> None:
         async with ScriptedBroker() as broker, instance_at(broker) as instance:
             topics = KnownTopics(instance, ProducerSettings(namesrv=broker.address), None)
             learned = await asyncio.gather(*(topics.learn("t") for _ in range(4)))
-            queues = [targets.next_in_turn() for targets in learned if targets.next_in_turn is not None]
-            assert len({target.queue for target in queues}) == 4
+            assert all(targets is learned[0] for targets in learned)
+            topics.forget("t")
+            assert await topics.learn("t") is not learned[0]
 
     run(test())
 
