@@ -51,13 +51,12 @@ class Watch(AbstractContextManager["Watch"]):
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Watch:
-        self._processes = [
-            subprocess.Popen([sys.executable, "-m", "benchmarks.standstill", str(processor)], stdout=subprocess.PIPE)
-            for processor in sorted(os.sched_getaffinity(0))
-        ]
+        for processor in sorted(os.sched_getaffinity(0)):
+            command = [sys.executable, "-m", "benchmarks.standstill", str(processor)]
+            self._processes.append(subprocess.Popen(command, stdout=subprocess.PIPE))
         for process in self._processes:
             assert process.stdout is not None
-            process.stdout.readline()
+            process.stdout.readline()  # else it is asked to end before it listens to that
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,7 +64,7 @@ class Watch(AbstractContextManager["Watch"]):
             process.terminate()
         found = [process.communicate()[0] for process in self._processes]
         if all(process.returncode == 0 for process in self._processes):
-            self.intervals = united((since, to) for text in found for since, to in json.loads(text))
+            self.intervals = united((begin, end) for text in found for begin, end in json.loads(text))
 
 
 def main() -> None:
@@ -77,7 +76,7 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_PRIORITY))
     except PermissionError as error:
         sys.exit(f"whether a processor stood still is not known: {error}")
-    print("listens to SIGTERM", flush=True)
+    print("watching", flush=True)
     found = []
     parent = os.getppid()
     while os.getppid() == parent:

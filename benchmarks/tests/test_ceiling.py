@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,18 +43,9 @@ def test_servers_take_turns_and_ratios_are_of_the_same_round(
 
 
 def test_processors_are_kept_awake_when_asked_for_and_the_results_say_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeping: list[str]
 ) -> None:
-    what_happened = []
-
-    @contextmanager
-    def awake() -> Iterator[None]:
-        what_happened.append("awake")
-        yield
-        what_happened.append("may sleep")
-
-    monkeypatch.setattr(ceiling, "awake", awake)
     assert found(monkeypatch, tmp_path / "a.json", [1, 2, 3], "--runs", "1")["awake"] is False
-    assert not what_happened
+    assert not sleeping
     assert found(monkeypatch, tmp_path / "a.json", [1, 2, 3], "--runs", "1", "--awake")["awake"] is True
-    assert what_happened == ["awake", "may sleep"]
+    assert sleeping == ["awake", "may sleep"]

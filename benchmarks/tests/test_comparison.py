@@ -197,22 +197,13 @@ def test_what_the_host_took_meanwhile_is_told(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_processors_are_kept_awake_for_each_server_alike_and_the_results_say_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeping: list[str]
 ) -> None:
-    what_happened = []
-
-    @contextmanager
-    def awake() -> Iterator[None]:
-        what_happened.append("awake")
-        yield
-        what_happened.append("may sleep")
-
-    monkeypatch.setattr(run, "awake", awake)
     compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3), "--runs", "1")
-    assert not what_happened
+    assert not sleeping
     assert json.loads((tmp_path / "a.json").read_text())["awake"] is False
     compared(monkeypatch, tmp_path / "a.json", Measuring(1, 3), "--runs", "1", "--awake")
-    assert what_happened == ["awake", "may sleep"]
+    assert sleeping == ["awake", "may sleep"]
     assert json.loads((tmp_path / "a.json").read_text())["awake"] is True
 
 
