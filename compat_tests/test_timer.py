@@ -14,12 +14,14 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
 from compat_tests import frames
 from compat_tests.java_client import Answer, JavaClient
 from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess, Peer
+from compat_tests.stalls import Stalls
 from gateway.client import Message, Producer
 from gateway.client.errors import BrokerError
 
@@ -39,8 +41,9 @@ SPAN_S = 34.0
 ILLEGAL_OPERATION = 604
 MESSAGE_ILLEGAL = 13
 TOPIC_NOT_EXIST = 17
+LATE_P50_MS = 100
 LATE_P99_MS = 500
-"""On busy machines; ``benchmarks.timer`` measures it."""
+"""On busy machines, and beside what the machine itself takes; ``benchmarks.timer`` measures it."""
 APACHE_LATE_MS = 2_500
 """It delivers a second at once, at its end, and was measured on busy machines."""
 
@@ -51,6 +54,8 @@ class Story:
 
     first: str = ""
     late: Answer | None = None
+    stalled_ms: int = 0
+    """The longest time that the disk and the processors took, in the meantime, for one byte."""
     recalled: Answer | None = None
     kept: Answer | None = None
     handles: list[str] = field(default_factory=list)
@@ -61,8 +66,11 @@ class Story:
     python: dict[str, object] = field(default_factory=dict)
 
 
-def tell(first: Peer, second: Peer, client: JavaClient) -> Story:
-    """One directory, two brokers."""
+def tell(first: Peer, second: Peer, client: JavaClient, disk: Path) -> Story:
+    """One directory, two brokers.
+
+    :param disk: a directory on the disk of both.
+    """
     story = Story(first.name)
     with contextlib.ExitStack() as stack:
         first.start()
@@ -74,10 +82,12 @@ def tell(first: Peer, second: Peer, client: JavaClient) -> Story:
         sent = client.run("send-timed", ns=ns, topic="handed", run="h", count=TAKEN_OVER, min_ms=2_000, max_ms=34_000)
         assert sent["acknowledged"] == TAKEN_OVER, str(sent)
         _recalls(story, ns, client)
-        client.run("send-timed", ns=ns, topic="timed", run="t", count=COUNT)
-        _refusals(story, ns)
-        _python(story, ns)
-        story.late = client.run("consume-timed", ns=ns, topic="timed", run="t", group="late", count=COUNT)
+        with Stalls(disk) as stalls:
+            client.run("send-timed", ns=ns, topic="timed", run="t", count=COUNT)
+            _refusals(story, ns)
+            _python(story, ns)
+            story.late = client.run("consume-timed", ns=ns, topic="timed", run="t", group="late", count=COUNT)
+        story.stalled_ms = stalls.longest_ms
         story.kept = client.run(
             "consume-timed", ns=ns, topic="recalled", run="r", group="kept", count=10, timeout_s=12, linger_ms=1_500
         )
@@ -197,7 +207,7 @@ def stories(newest: JavaClient, tmp_path_factory: pytest.TempPathFactory) -> Map
         (GatewayProcess(ours, SETTINGS), ApacheContainer(SETTINGS, store=ours)),
     ]
     with ThreadPoolExecutor(len(pairs)) as pool:
-        told = [pool.submit(tell, first, second, newest) for first, second in pairs]
+        told = [pool.submit(tell, first, second, newest, root) for first, second in pairs]
         return {story.first: story for story in (each.result() for each in told)}
 
 
@@ -216,7 +226,9 @@ def test_each_comes_once_and_not_before_its_time(story: Story) -> None:
     assert late is not None
     assert (late["received"], late["duplicates"], late["corrupt"]) == (COUNT, 0, 0), str(late)
     assert late["earliest"] >= 0, str(late)
-    assert late["late_p99"] <= (LATE_P99_MS if story.first == "gateway-host" else APACHE_LATE_MS), str(late)
+    p50_ms, p99_ms = (LATE_P50_MS, LATE_P99_MS) if story.first == "gateway-host" else (APACHE_LATE_MS, APACHE_LATE_MS)
+    assert late["late_p50"] <= p50_ms, str(late)
+    assert late["late_p99"] <= p99_ms + story.stalled_ms, (str(late), story.stalled_ms)
 
 
 def test_what_was_taken_back_does_not_come(story: Story) -> None:
