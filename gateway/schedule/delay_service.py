@@ -3,13 +3,15 @@
 Each level waits in its own queue of the schedule topic, in the order of its due times, so only the first
 message of a level has to be looked at. A released message is appended to its real topic; the level's offset
 moves on once that is stored, and is saved once it is on disk. Upstream: ``ScheduleMessageService``, without its
-polling: a level sleeps until its first message is due or, when empty, until a message arrives.
+polling: a level sleeps until its first message is due or, when empty, until a message arrives. Levels take turns: one
+look that releases something is a turn of the reactor, so that many messages that are due at once hold up nobody else.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.errors import GatewayError
@@ -32,8 +34,11 @@ if TYPE_CHECKING:
 
 log = EventLog("schedule")
 
-READ_COUNT = 256
-"""Messages looked at in one read of a level."""
+LEAST_READ, MOST_READ = 4, 64
+"""Messages read in one look at a level. Most of those that wait are not due yet: it begins with few, and reads twice as
+many each time that all of them were due. What is due at once is so what one turn of the reactor has time for.
+"""
+MENDED_UNITS = 256
 READ_BYTES = 1 << 20
 RETRY_MS = 10_000
 """A message that could not be stored is tried again after this, as upstream does."""
@@ -56,7 +61,19 @@ class Arrival(Protocol):
 class _Level:
     """The progress of one level."""
 
-    __slots__ = ("busy", "call", "damaged_at", "is_told", "level", "offset", "queue_id", "unflushed")
+    __slots__ = (
+        "busy",
+        "call",
+        "damaged_at",
+        "is_told",
+        "is_waiting",
+        "level",
+        "next_due_ms",
+        "offset",
+        "queue_id",
+        "read_count",
+        "unflushed",
+    )
 
     def __init__(self, level: int) -> None:
         self.level = level
@@ -67,6 +84,12 @@ class _Level:
         self.damaged_at = -1
         """The offset of a message that cannot be read, for which its unit was made again."""
         self.is_told = False
+        self.read_count = LEAST_READ
+        """Messages to read in the next look."""
+        self.next_due_ms = 0
+        """When the first message behind those that are being released is due, where one was seen."""
+        self.is_waiting = False
+        """Whether it is to be looked at in a later turn."""
         self.busy = False
         self.call: IDelayedCall | None = None
 
@@ -94,6 +117,10 @@ class DelayService:
         self._clock = clock
         self._levels = {level: _Level(level) for level in range(1, levels.last + 1)}
         self._kept: dict[int, int] = {}
+        self._turn: IDelayedCall | None = None
+        """Where this turn has released something, the next one."""
+        self._steps: deque[Callable[[], None]] = deque()
+        """What waits for it, or for later ones: not more than one of each level."""
         self._running = False
 
     def resume_from(self, offsets: Mapping[int, int]) -> None:
@@ -142,13 +169,16 @@ class DelayService:
             # A queue that lost its end in a crash starts again below the offset: what comes there is new.
             offset = min(level.offset, self._store.max_offset(SCHEDULE_TOPIC, level.queue_id))
             level.offset = max(offset, self._store.min_offset(SCHEDULE_TOPIC, level.queue_id), 0)
-            self._look_at(level)
+            self._wake(level)
 
     def stop(self) -> None:
         """Release nothing more; what is being stored still counts."""
         self._running = False
         for level in self._levels.values():
             _cancel(level)
+        if self._turn is not None:
+            self._turn.cancel()
+            self._next_turn()
 
     def arrived(self, messages: Iterable[Arrival]) -> None:
         """Wake the levels that were empty and now have a message."""
@@ -157,26 +187,48 @@ class DelayService:
         for queue_id in {message.queue_id for message in messages if message.topic == SCHEDULE_TOPIC}:
             level = self._levels.get(delay_level_of_queue(queue_id))
             if level is not None and not level.busy and level.call is None:
-                self._look_at(level)
+                self._wake(level)
+
+    def _wake(self, level: _Level) -> None:
+        level.call = None
+        if not level.is_waiting:
+            level.is_waiting = True
+            self._in_turn(partial(self._look_at, level))
+
+    def _in_turn(self, step: Callable[[], None]) -> None:
+        """Do it at once, or after what waits already."""
+        if self._turn is None:
+            step()
+        else:
+            self._steps.append(step)
+
+    def _next_turn(self) -> None:
+        self._turn = None
+        try:
+            while self._steps and self._turn is None:
+                self._steps.popleft()()
+        finally:
+            if self._steps and self._turn is None:
+                self._turn = self._reactor.callLater(0, self._next_turn)
 
     def _look_at(self, level: _Level) -> None:
         """Release what is due in a level, or sleep until something is."""
-        level.call = None
+        level.is_waiting = False
         if not self._running or level.busy:
             return
-        store, queue_id, offset = self._store, level.queue_id, level.offset
+        store, queue_id, offset, count = self._store, level.queue_id, level.offset, level.read_count
 
         def read() -> GetResult:
-            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
+            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, count, READ_BYTES)
 
         try:
-            result = store.get_messages_now(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
+            result = store.get_messages_now(SCHEDULE_TOPIC, queue_id, offset, count, READ_BYTES)
         except OSError as error:
             self._read_failed(level, error)
             return
         if result is None:  # it waits for the disk
             level.busy = True
-            self._in_thread(read, lambda result: self._cold_read(level, result))
+            self._in_thread(read, lambda result: self._in_turn(partial(self._cold_read, level, result)))
         else:
             self._have_read(level, result)
 
@@ -205,15 +257,20 @@ class DelayService:
             if first != level.offset:
                 self._damaged(level, f"message {first} is the next one that is found", first)
                 return
-            due, wait_ms = self._due(level, b"".join(result.parts))
+            due, next_due_ms = self._due(level, b"".join(result.parts))
         except RecordError as error:
             self._damaged(level, str(error), level.offset)
             return
         level.damaged_at = -1
         if due:
+            level.next_due_ms = next_due_ms
+            level.read_count = LEAST_READ if next_due_ms else min(2 * level.read_count, MOST_READ)
+            if self._turn is None:
+                self._turn = self._reactor.callLater(0, self._next_turn)
             self._release(level, due)
         else:
-            self._sleep(level, wait_ms)
+            level.read_count = LEAST_READ
+            self._sleep(level, next_due_ms - self._clock())
 
     # -- damage ---------------------------------------------------------------------------------------------
 
@@ -231,12 +288,12 @@ class DelayService:
         store, queue_id, offset = self._store, level.queue_id, level.offset
 
         def mend() -> GetResult | int:
-            store.mend_queue(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT)
+            store.mend_queue(SCHEDULE_TOPIC, queue_id, offset, MENDED_UNITS)
             if end > offset and store.mend_queue(SCHEDULE_TOPIC, queue_id, offset, end - offset) == end - offset:
                 return end  # they are in no part of the log
-            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, READ_COUNT, READ_BYTES)
+            return store.get_messages(SCHEDULE_TOPIC, queue_id, offset, MOST_READ, READ_BYTES)
 
-        self._in_thread(mend, lambda result: self._mended(level, result))
+        self._in_thread(mend, lambda result: self._in_turn(partial(self._mended, level, result)))
 
     def _mended(self, level: _Level, result: GetResult | int | BaseException) -> None:
         level.busy = False
@@ -263,12 +320,13 @@ class DelayService:
         self._sleep(level, RETRY_MS)
 
     def _due(self, level: _Level, records: bytes) -> tuple[list[StoredMessage], int]:
-        """The messages at the front whose time has come, and how long the first of the others waits.
+        """The messages at the front whose time has come, and when the first of the others is due: 0 for none.
 
         :raises RecordError: the very first record is damaged; those before a later one, or before a gap, are returned.
         """
         due: list[StoredMessage] = []
-        due_before_ms = self._clock() - self._delays.delay_ms(level.level)
+        delay_ms = self._delays.delay_ms(level.level)
+        due_before_ms = self._clock() - delay_ms
         at = 0
         while at < len(records):
             try:
@@ -280,7 +338,7 @@ class DelayService:
             if message.queue_offset != level.offset + len(due):
                 break
             if message.stored_at_ms > due_before_ms:
-                return due, message.stored_at_ms - due_before_ms
+                return due, message.stored_at_ms + delay_ms
             due.append(message)
             at += message.total_size
         return due, 0
@@ -299,7 +357,7 @@ class DelayService:
 
     def _sleep(self, level: _Level, wait_ms: int) -> None:
         wait_ms = max(0, min(wait_ms, LONGEST_SLEEP_MS))
-        level.call = self._reactor.callLater(wait_ms / 1000, self._look_at, level)
+        level.call = self._reactor.callLater(wait_ms / 1000, self._wake, level)
 
     def _release(self, level: _Level, due: list[StoredMessage]) -> None:
         """Append all due messages in order; the offset follows the last one that is stored."""
@@ -344,7 +402,7 @@ class DelayService:
             level.unflushed.append((log_end, level.offset))
         level.offset = end if failed_at is None else failed_at
         if self._running:
-            self._sleep(level, 0 if failed_at is None else RETRY_MS)
+            self._sleep(level, level.next_due_ms - self._clock() if failed_at is None else RETRY_MS)
 
 
 def _cancel(level: _Level) -> None:

@@ -39,7 +39,7 @@ log = EventLog("schedule")
 
 READ_AHEAD_MS = 1_000
 """A slot is read this long before it begins."""
-BATCH_COUNT = 256
+BATCH_COUNT = 64
 """Messages read and appended in one turn of the reactor."""
 BATCH_BYTES = 1 << 20
 IN_FLIGHT = 4_096

@@ -13,7 +13,7 @@ from twisted.internet.task import Clock
 from gateway.in_thread import in_this_thread
 from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
-from gateway.schedule.delay_service import RETRY_MS, DelayService
+from gateway.schedule.delay_service import LEAST_READ, MOST_READ, RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
@@ -76,6 +76,13 @@ class Delays:
     def wait(self, seconds: float) -> None:
         self.clock.pump([0.1] * round(seconds * 10))
 
+    def turn(self) -> None:
+        """One turn of the reactor: what is due, and not yet what that puts off until the next one."""
+        for call in [call for call in self.clock.calls if call.getTime() <= self.clock.seconds()]:
+            self.clock.calls.remove(call)
+            call.called = 1
+            call.func(*call.args, **call.kw)
+
     def delivered(self, topic: str = "orders") -> list[bytes]:
         found = self.store.get_messages(topic, 0, 0, 1_000, 1 << 20)
         return [message.body for message in parse_records(b"".join(found.parts))]
@@ -118,6 +125,67 @@ def test_a_thousand_at_once_all_come(delays: Delays) -> None:
     delays.wait(2)
     assert delays.delivered() == bodies
     assert delays.clock.getDelayedCalls() == []
+
+
+def test_many_at_once_hold_up_no_turn_of_the_reactor(delays: Delays) -> None:
+    count = 200
+    for number in range(count):
+        for level in (1, 2, 3):
+            delays.delay(b"%d of %d" % (number, level), level)
+    delays.service.stop()
+    delays.clock.advance(20)
+    delays.service.start()
+    before = delays.delivered()
+    turns = 0
+    while len(before) < 3 * count:
+        delays.turn()
+        now = delays.delivered()
+        assert 0 < len(now) - len(before) <= MOST_READ
+        before, turns = now, turns + 1
+    assert turns < 30
+    for level in (1, 2, 3):
+        of_level = [body for body in before if body.endswith(b"of %d" % level)]
+        assert of_level == [b"%d of %d" % (number, level) for number in range(count)]
+
+
+def test_what_is_not_due_yet_is_hardly_read(delays: Delays, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    honest = delays.store.get_messages_now
+
+    def counted(*args: Any) -> GetResult | None:
+        result = honest(*args)
+        read.append(0 if result is None else result.count)
+        return result
+
+    monkeypatch.setattr(delays.store, "get_messages_now", counted)
+    for number in range(300):
+        delays.delay(b"%d" % number, 1)
+        delays.clock.advance(0.01)
+    delays.wait(2)
+    assert len(delays.delivered()) == 300
+    assert sum(read) <= 300 * LEAST_READ
+
+
+def test_a_level_that_waits_for_its_turn_is_not_forgotten_when_another_fails(
+    delays: Delays, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for level in (1, 2, 3):
+        delays.delay(b"of %d" % level, level)
+    delays.service.stop()
+    delays.clock.advance(20)
+    delays.service.start()
+    honest = delays.store.get_messages_now
+
+    def fails(topic: str, queue_id: int, *rest: Any) -> GetResult | None:
+        if queue_id == 1:
+            raise ZeroDivisionError
+        return honest(topic, queue_id, *rest)
+
+    monkeypatch.setattr(delays.store, "get_messages_now", fails)
+    with pytest.raises(ZeroDivisionError):
+        delays.turn()
+    delays.turn()
+    assert delays.delivered() == [b"of 1", b"of 3"]
 
 
 def test_nothing_is_scheduled_while_nothing_waits(delays: Delays) -> None:
