@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from gateway.clock import Milliseconds
+from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.filters.sql92 import PropertyFilter
 from gateway.delivery.filters.tags import TagFilter
 
@@ -55,7 +56,17 @@ class Arrivals(Protocol):
 class HeldPull:
     """One waiting pull request. A plain class: thousands are made and dropped a second."""
 
-    __slots__ = ("accepts", "accepts_properties", "deadline_ms", "next_offset", "owner", "resume", "woken")
+    __slots__ = (
+        "accepts",
+        "accepts_properties",
+        "deadline_ms",
+        "key",
+        "next_offset",
+        "owner",
+        "resume",
+        "tick",
+        "woken",
+    )
 
     def __init__(
         self,
@@ -72,6 +83,9 @@ class HeldPull:
         self.accepts_properties = accepts_properties
         self.deadline_ms = deadline_ms
         self.resume = resume
+        self.key: QueueKey = ("", 0)
+        """Where it is held."""
+        self.tick = 0
         self.woken = False
 
 
@@ -83,13 +97,11 @@ class HeldPulls:
     """
 
     def __init__(self, clock: Milliseconds, limit: int, owner_limit: int | None = None) -> None:
-        self._clock = clock
         self._limit = limit
         self._owner_limit = limit if owner_limit is None else owner_limit
         self._of_owner: dict[object, int] = {}
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
-        self._by_deadline: dict[int, list[tuple[QueueKey, HeldPull]]] = {}
-        self._next_tick = clock() // TICK_MS
+        self._deadlines: Deadlines[HeldPull] = Deadlines(clock, TICK_MS)
         self._count = 0
 
     def __len__(self) -> int:
@@ -101,10 +113,9 @@ class HeldPulls:
         if self._count >= self._limit or owned >= self._owner_limit:
             return False
         self._of_owner[pull.owner] = owned + 1
-        key = (topic, queue_id)
+        key = pull.key = (topic, queue_id)
         self._by_queue.setdefault(key, []).append(pull)
-        tick = max(pull.deadline_ms // TICK_MS + 1, self._next_tick)
-        self._by_deadline.setdefault(tick, []).append((key, pull))
+        self._deadlines.add(pull, pull.deadline_ms)
         self._count += 1
         return True
 
@@ -141,29 +152,17 @@ class HeldPulls:
 
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
-        now_tick = self._clock() // TICK_MS
-        if now_tick < self._next_tick - 1:
-            self._set_back(self._next_tick - 1 - now_tick)
-        while self._next_tick <= now_tick:
-            due = self._by_deadline.pop(self._next_tick, ())
-            self._next_tick += 1
-            expired = [(key, pull) for key, pull in due if not pull.woken]
-            for _, pull in expired:
-                pull.woken = True
-            self._resume([pull for _, pull in expired], {key for key, _ in expired})
+        expired = self._deadlines.over()
+        for pull in expired:
+            pull.woken = True
+        self._resume(expired, {pull.key for pull in expired})
 
     def resume_all(self) -> None:
         """Resume everything that waits, for a broker that stops."""
         everything = [pull for waiting in self._by_queue.values() for pull in waiting]
         for pull in everything:
             pull.woken = True
-        self._by_deadline.clear()
         self._resume(everything, set(self._by_queue))
-
-    def _set_back(self, ticks: int) -> None:
-        """The clock was set back: nobody waits longer for that."""
-        self._next_tick -= ticks
-        self._by_deadline = {tick - ticks: pulls for tick, pulls in self._by_deadline.items()}
 
     def _resume(self, ready: list[HeldPull], touched: set[QueueKey]) -> None:
         for key in touched:
@@ -173,18 +172,14 @@ class HeldPulls:
         self._count -= len(ready)
         of_owner = self._of_owner
         for pull in ready:
+            self._deadlines.remove(pull)
             owned = of_owner[pull.owner] - 1
             if owned:
                 of_owner[pull.owner] = owned
             else:
                 del of_owner[pull.owner]
         for pull in ready:
-            resume, pull.resume, pull.owner = pull.resume, _is_over, None
-            resume()
-
-
-def _is_over() -> None:
-    """What a pull that was resumed keeps until its deadline, which is looked at then only: nothing of its request."""
+            pull.resume()
 
 
 def _wakes(pull: HeldPull, message: Arrival) -> bool:

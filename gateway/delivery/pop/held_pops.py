@@ -6,11 +6,11 @@ what that one leaves wakes the next. Upstream: ``PopLongPollingService``.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
+from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class HeldPop:
     :param resume: told whether its time is over.
     """
 
-    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "woken")
+    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "tick", "woken")
 
     def __init__(
         self,
@@ -61,6 +61,7 @@ class HeldPop:
         self.deadline_ms = deadline_ms
         self.channel = channel
         self.resume = resume
+        self.tick = 0
         self.woken = False
 
 
@@ -81,10 +82,9 @@ class HeldPops:
         self._limit = limit
         self._queue_limit = queue_limit
         self._wakes_all = wakes_all
-        self._waiting: dict[Key, deque[HeldPop]] = {}
+        self._waiting: dict[Key, dict[HeldPop, None]] = {}
         self._keys_of: dict[str, set[Key]] = {}
-        self._by_deadline: dict[int, list[HeldPop]] = {}
-        self._next_tick = clock() // TICK_MS
+        self._deadlines: Deadlines[HeldPop] = Deadlines(clock, TICK_MS)
         self._count = 0
 
     def __len__(self) -> int:
@@ -92,7 +92,7 @@ class HeldPops:
 
     def count(self, key: Key) -> int:
         """How many wait for a topic, group and queue."""
-        return sum(not pop.woken for pop in self._waiting.get(key, ()))
+        return len(self._waiting.get(key, ()))
 
     def hold(self, pop: HeldPop) -> Held:
         """Keep a request until it is woken."""
@@ -102,12 +102,11 @@ class HeldPops:
         if self._count >= self._limit or (waiting is not None and len(waiting) >= self._queue_limit):
             return Held.FULL
         if waiting is None:
-            waiting = self._waiting[pop.key] = deque()
+            waiting = self._waiting[pop.key] = {}
             for topic in _topics_of(pop.key):
                 self._keys_of.setdefault(topic, set()).add(pop.key)
-        waiting.append(pop)
-        tick = max(pop.deadline_ms // TICK_MS + 1, self._next_tick)
-        self._by_deadline.setdefault(tick, []).append(pop)
+        waiting[pop] = None
+        self._deadlines.add(pop, pop.deadline_ms)
         self._count += 1
         return Held.YES
 
@@ -149,29 +148,17 @@ class HeldPops:
 
     def tick(self) -> None:
         """End those whose time is over; to be called every ``TICK_MS``."""
-        now_tick = self._clock() // TICK_MS
-        if now_tick < self._next_tick - 1:
-            self._set_back(self._next_tick - 1 - now_tick)
-        while self._next_tick <= now_tick:
-            due = self._by_deadline.pop(self._next_tick, ())
-            self._next_tick += 1
-            expired = [pop for pop in due if not pop.woken]
-            for pop in expired:
-                pop.woken = True
-            self._resume(expired, is_over=True)
+        expired = self._deadlines.over()
+        for pop in expired:
+            pop.woken = True
+        self._resume(expired, is_over=True)
 
     def end_all(self) -> None:
         """End everything that waits, for a broker that stops."""
         everything = [pop for waiting in self._waiting.values() for pop in waiting]
         for pop in everything:
             pop.woken = True
-        self._by_deadline.clear()
         self._resume(everything, is_over=True)
-
-    def _set_back(self, ticks: int) -> None:
-        """The clock was set back: nobody waits longer for that."""
-        self._next_tick -= ticks
-        self._by_deadline = {tick - ticks: pops for tick, pops in self._by_deadline.items()}
 
     def _choose(self, key: Key, message: Arrival, ready: list[HeldPop]) -> bool:
         """Mark who of a key is woken by a message; whether anyone is."""
@@ -190,16 +177,15 @@ class HeldPops:
         return chosen
 
     def _resume(self, ready: list[HeldPop], *, is_over: bool = False) -> None:
-        for key in {pop.key for pop in ready}:
-            waiting = self._waiting[key]
-            while waiting and waiting[0].woken:  # others that are woken go when they come to the front
-                waiting.popleft()
-            if not waiting:
-                self._drop(key)
         self._count -= len(ready)
         for pop in ready:
-            resume, pop.resume = pop.resume, _is_resumed
-            resume(is_over)
+            self._deadlines.remove(pop)
+            waiting = self._waiting[pop.key]
+            del waiting[pop]
+            if not waiting:
+                self._drop(pop.key)
+        for pop in ready:
+            pop.resume(is_over)
 
     def _drop(self, key: Key) -> None:
         del self._waiting[key]
@@ -208,10 +194,6 @@ class HeldPops:
             keys.discard(key)
             if not keys:
                 del self._keys_of[topic]
-
-
-def _is_resumed(_is_over: bool) -> None:
-    """What a pop that was resumed keeps until its deadline, which is looked at then only: nothing of its request."""
 
 
 def _topics_of(key: Key) -> tuple[str, str, str]:
