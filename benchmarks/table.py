@@ -104,7 +104,7 @@ def number(value: float | None) -> str:
     """A value for people."""
     if value is None:
         return "-"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
 
 
 def machine() -> dict[str, str | int]:

@@ -75,6 +75,17 @@ def test_values_are_shown_as_they_are_beside_the_page(written: Callable[..., str
     assert "| sync-64 | messages_per_s | 1,000 / 1,500 / 3,000 | 4,000 / 4,500 / 5,000 |" in values
 
 
+def test_numbers_are_shown_as_people_write_them() -> None:
+    assert [table.number(value) for value in (None, 0.04567, 12.34, 999.4, 999.9, 12_345.6)] == [
+        "-",
+        "0.0457",
+        "12.3",
+        "999",
+        "1,000",
+        "12,346",
+    ]
+
+
 def test_what_the_gateway_promises_of_itself_is_judged_too(written: Callable[..., str]) -> None:
     apache, gateway = {"sync_over_async": 0.3}, {"sync_over_async": 0.6, "messages_per_sync": 9.0}
     text = written(document([apache], [gateway], row="flush-cost-64"))
