@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Self
 
@@ -17,11 +18,11 @@ class Stalls:
 
     A server cannot be quicker than that: who waits for the same disk and the same processors waits as long.
 
-    :param directory: on the disk that is asked; has the file ``stalls`` while this runs.
+    :param directory: on the disk that is asked.
     """
 
     def __init__(self, directory: Path) -> None:
-        self._file = directory / "stalls"
+        self._directory = directory
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="stalls", daemon=True)
         self.longest_ms = 0
@@ -36,11 +37,10 @@ class Stalls:
         self._thread.join()
 
     def _watch(self) -> None:
-        with self._file.open("wb", buffering=0) as file:
+        with TemporaryFile(dir=self._directory, buffering=0) as file:
             while not self._ended.is_set():
                 began = time.monotonic()
                 self._ended.wait(INTERVAL_S)
                 file.write(b".")
                 os.fsync(file.fileno())
                 self.longest_ms = max(self.longest_ms, round((time.monotonic() - began) * 1000))
-        self._file.unlink()

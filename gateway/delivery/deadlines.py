@@ -49,15 +49,16 @@ class Deadlines(Generic[W]):
             del self._by_tick[one.tick]
 
     def over(self) -> list[W]:
-        """Those whose time is over, to be removed; to be asked every ``tick_ms``."""
+        """Some whose time is over, to be removed; none when that is all. To be asked every ``tick_ms``, until it is."""
         now_tick = self._clock() // self._tick_ms
         if now_tick < self._next_tick - 1:
             self._set_back(self._next_tick - 1 - now_tick)
-        over: list[W] = []
         while self._next_tick <= now_tick:
-            over.extend(self._by_tick.get(self._next_tick, ()))
+            of_tick = self._by_tick.get(self._next_tick)
             self._next_tick += 1
-        return over
+            if of_tick:
+                return list(of_tick)
+        return []
 
     def _set_back(self, ticks: int) -> None:
         """The clock was set back: nobody waits longer for that."""

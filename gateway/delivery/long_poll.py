@@ -152,10 +152,10 @@ class HeldPulls:
 
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
-        expired = self._deadlines.over()
-        for pull in expired:
-            pull.woken = True
-        self._resume(expired, {pull.key for pull in expired})
+        while expired := self._deadlines.over():
+            for pull in expired:
+                pull.woken = True
+            self._resume(expired, {pull.key for pull in expired})
 
     def resume_all(self) -> None:
         """Resume everything that waits, for a broker that stops."""

@@ -3,8 +3,8 @@
 Each level waits in its own queue of the schedule topic, in the order of its due times, so only the first
 message of a level has to be looked at. A released message is appended to its real topic; the level's offset
 moves on once that is stored, and is saved once it is on disk. Upstream: ``ScheduleMessageService``, without its
-polling: a level sleeps until its first message is due or, when empty, until a message arrives. Levels take turns: one
-look that releases something is a turn of the reactor, so that many messages that are due at once hold up nobody else.
+polling: a level sleeps until its first message is due or, when empty, until a message arrives. Many messages
+that are due at once are released in several turns of the reactor, and levels take turns: nobody else is held up.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 
 log = EventLog("schedule")
 
-LEAST_READ, MOST_READ = 4, 64
-"""Messages read in one look at a level. Most of those that wait are not due yet: it begins with few, and reads twice as
-many each time that all of them were due. What is due at once is so what one turn of the reactor has time for.
+LEAST_READ, MOST_READ = 4, 256
+"""Messages read in one look at a level: twice as many as were due at the last one. Most of those that wait are not yet."""
+MOST_RELEASED = 64
+"""Messages appended in one turn of the reactor, of all levels together. The others that were read follow in the next
+turns, without waiting for the disk.
 """
 MENDED_UNITS = 256
 READ_BYTES = 1 << 20
@@ -92,6 +94,35 @@ class _Level:
         """Whether it is to be looked at in a later turn."""
         self.busy = False
         self.call: IDelayedCall | None = None
+
+
+class _Release:
+    """Messages of a level on their way: those that are due, in order."""
+
+    __slots__ = ("_due", "end", "has_failed", "left", "log_end", "pending")
+
+    def __init__(self, due: list[StoredMessage]) -> None:
+        self._due = due
+        self.left = self.pending = len(due)
+        """Not yet appended; not yet stored."""
+        self.end = due[-1].queue_offset + 1
+        """The level's next offset when all are stored."""
+        self.has_failed = False
+        self.log_end = 0
+
+    def take(self, count: int) -> list[StoredMessage]:
+        """The next ones to append."""
+        begin = len(self._due) - self.left
+        taken = self._due[begin : begin + count]
+        self.left -= len(taken)
+        return taken
+
+    def end_here(self) -> None:
+        """Append no more of them."""
+        if self.left:
+            self.end = min(self.end, self._due[-self.left].queue_offset)
+            self.pending -= self.left
+            self.left = 0
 
 
 class DelayService:
@@ -264,13 +295,10 @@ class DelayService:
         level.damaged_at = -1
         if due:
             level.next_due_ms = next_due_ms
-            level.read_count = LEAST_READ if next_due_ms else min(2 * level.read_count, MOST_READ)
-            if self._turn is None:
-                self._turn = self._reactor.callLater(0, self._next_turn)
             self._release(level, due)
         else:
-            level.read_count = LEAST_READ
             self._sleep(level, next_due_ms - self._clock())
+        level.read_count = min(max(2 * len(due), LEAST_READ), MOST_READ)
 
     # -- damage ---------------------------------------------------------------------------------------------
 
@@ -362,25 +390,15 @@ class DelayService:
     def _release(self, level: _Level, due: list[StoredMessage]) -> None:
         """Append all due messages in order; the offset follows the last one that is stored."""
         level.busy = True
-        pending = len(due)
-        failed_at: int | None = None
-        log_end = 0
+        self._append_next(level, _Release(due))
 
-        def stored(queue_offset: int) -> Callable[[PutResult], None]:
-            def done(result: PutResult) -> None:
-                nonlocal pending, failed_at, log_end
-                pending -= 1
-                if result.status.is_stored:
-                    log_end = max(log_end, result.commit_log_offset + result.size)
-                if not result.status.is_stored and (failed_at is None or queue_offset < failed_at):
-                    failed_at = queue_offset
-                    log.error("release failed", delay_level=level.level, offset=queue_offset, status=result.status.name)
-                if pending == 0:
-                    self._released(level, due[-1].queue_offset + 1, failed_at, log_end)
-
-            return done
-
-        for message in due:
+    def _append_next(self, level: _Level, release: _Release) -> None:
+        """As many of a release as one turn has time for."""
+        if not self._running:
+            release.end_here()
+        elif self._turn is None:
+            self._turn = self._reactor.callLater(0, self._next_turn)
+        for message in release.take(MOST_RELEASED):
             delivered = released(message)
             if delivered is None:
                 log.error(
@@ -388,21 +406,34 @@ class DelayService:
                     delay_level=level.level,
                     offset=message.queue_offset,
                 )
-                pending -= 1
+                release.pending -= 1
             else:
-                self._store.append(delivered, stored(message.queue_offset))
-        if pending == 0 and level.busy:
-            self._released(level, due[-1].queue_offset + 1, failed_at, log_end)
+                self._store.append(delivered, partial(self._stored, level, release, message.queue_offset))
+        if release.left:
+            self._steps.append(partial(self._append_next, level, release))
+        elif not release.pending:
+            self._released(level, release)
 
-    def _released(self, level: _Level, end: int, failed_at: int | None, log_end: int) -> None:
+    def _stored(self, level: _Level, release: _Release, queue_offset: int, result: PutResult) -> None:
+        release.pending -= 1
+        if result.status.is_stored:
+            release.log_end = max(release.log_end, result.commit_log_offset + result.size)
+        else:
+            log.error("release failed", delay_level=level.level, offset=queue_offset, status=result.status.name)
+            release.end = min(release.end, queue_offset)
+            release.has_failed = True
+        if not release.pending:
+            self._released(level, release)
+
+    def _released(self, level: _Level, release: _Release) -> None:
         if not level.busy:
             return
         level.busy = False
-        if log_end > self._store.flushed_offset:
-            level.unflushed.append((log_end, level.offset))
-        level.offset = end if failed_at is None else failed_at
+        if release.log_end > self._store.flushed_offset:
+            level.unflushed.append((release.log_end, level.offset))
+        level.offset = release.end
         if self._running:
-            self._sleep(level, level.next_due_ms - self._clock() if failed_at is None else RETRY_MS)
+            self._sleep(level, RETRY_MS if release.has_failed else level.next_due_ms - self._clock())
 
 
 def _cancel(level: _Level) -> None:

@@ -148,10 +148,10 @@ class HeldPops:
 
     def tick(self) -> None:
         """End those whose time is over; to be called every ``TICK_MS``."""
-        expired = self._deadlines.over()
-        for pop in expired:
-            pop.woken = True
-        self._resume(expired, is_over=True)
+        while expired := self._deadlines.over():
+            for pop in expired:
+                pop.woken = True
+            self._resume(expired, is_over=True)
 
     def end_all(self) -> None:
         """End everything that waits, for a broker that stops."""

@@ -31,10 +31,12 @@ class Wheel:
         return waiter
 
     def over(self) -> list[Waiter]:
-        over = self.deadlines.over()
-        for waiter in over:
-            self.deadlines.remove(waiter)
-        return over
+        all_over: list[Waiter] = []
+        while over := self.deadlines.over():
+            all_over += over
+            for waiter in over:
+                self.deadlines.remove(waiter)
+        return all_over
 
 
 def test_in_the_order_of_their_times_and_then_in_which_they_came() -> None:
