@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 log = EventLog("schedule")
 
 LEAST_READ, MOST_READ = 4, 256
-"""Messages read in one look at a level: twice as many as were due at the last one. Most of those that wait are not yet."""
+"""Messages read in one look at a level: twice as many as were due at the last one.
+Most of those that wait are not due yet.
+"""
 MOST_RELEASED = 64
 """Messages appended in one turn of the reactor, of all levels together. The others that were read follow in the next
 turns, without waiting for the disk.
