@@ -281,8 +281,10 @@ def test_a_message_without_a_place_it_may_go_to_is_dropped_and_the_next_comes(
     delays: Delays, properties: dict[str, str]
 ) -> None:
     delays.put(delays.message(SCHEDULE_TOPIC, b"lost", properties))
-    delays.wait(1.2)
     delays.delay(b"next", 1)
+    delays.wait(1.2)
+    assert delays.delivered() == [b"next"]
+    delays.put(delays.message(SCHEDULE_TOPIC, b"lost alone", properties))
     delays.wait(1.2)
     delays.delay(b"another", 1)
     delays.wait(1.2)
