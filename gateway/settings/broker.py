@@ -183,7 +183,12 @@ class BrokerSettings(PopSettings, LiteSettings):
         False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
     )
     max_lmq_consume_queue_num: int = setting(
-        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", minimum=0, maximum=10_000_000
+        20_000,
+        "maxLmqConsumeQueueNum",
+        "Light queues there may be.",
+        minimum=0,
+        maximum=10_000_000,
+        limit=True,
     )
     enable_topic_message_type_check: bool = setting(
         False,
@@ -196,9 +201,15 @@ class BrokerSettings(PopSettings, LiteSettings):
         "Pulls held at once; further ones are answered at once when they find nothing.",
         minimum=1,
         maximum=10_000_000,
+        limit=True,
     )
     held_pulls_per_connection: int = setting(
-        10_000, "gateway.heldPullsPerConnection", "The same for one connection.", minimum=1, maximum=10_000_000
+        10_000,
+        "gateway.heldPullsPerConnection",
+        "The same for one connection.",
+        minimum=1,
+        maximum=10_000_000,
+        limit=True,
     )
     channel_expired_timeout_ms: int = setting(
         120_000,

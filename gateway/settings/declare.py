@@ -49,6 +49,8 @@ class Declaration:
     maximum: int | float | None = None
     check: Callable[[str], str | None] | None = None
     """For texts: what was expected instead, or None when the text is good."""
+    is_limit: bool = False
+    """Whether something is refused, cut or closed beyond it: ``docs/limits.md`` then has a row for it."""
 
     @property
     def environment(self) -> str:
@@ -120,8 +122,12 @@ def setting(
     minimum: int | float | None = None,
     maximum: int | float | None = None,
     check: Callable[[str], str | None] | None = None,
+    limit: bool = False,
 ) -> T:
-    """Declare a setting with a fixed default; the type of the default is the type of the setting."""
+    """Declare a setting with a fixed default; the type of the default is the type of the setting.
+
+    :param limit: something is refused, cut or closed beyond it; the setting needs a row in ``docs/limits.md``.
+    """
     declaration = Declaration(
         key=key,
         kind=type(default),
@@ -130,6 +136,7 @@ def setting(
         minimum=minimum,
         maximum=maximum,
         check=check,
+        is_limit=limit,
     )
     field: T = dataclasses.field(default=default, metadata={_METADATA: declaration})
     return field

@@ -49,4 +49,5 @@ class LiteSettings:
         "Lite topics that clients subscribe to, each counted once for every client.",
         minimum=0,
         maximum=10_000_000,
+        limit=True,
     )

@@ -76,9 +76,10 @@ class PopSettings:
         "Pops held at once for one topic, group and queue; further ones are answered POLLING_FULL.",
         minimum=1,
         maximum=1_000_000,
+        limit=True,
     )
     max_pop_polling_size: int = setting(
-        100_000, "maxPopPollingSize", "Pops held at once in all.", minimum=1, maximum=10_000_000
+        100_000, "maxPopPollingSize", "Pops held at once in all.", minimum=1, maximum=10_000_000, limit=True
     )
     pop_check_points_limit: int = setting(
         200_000,
@@ -86,6 +87,7 @@ class PopSettings:
         "Pops with messages that are not acknowledged, about 700 bytes each; further ones are answered POLLING_FULL.",
         minimum=1,
         maximum=100_000_000,
+        limit=True,
     )
     pop_dead_letters: bool = setting(
         True,

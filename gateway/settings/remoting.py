@@ -32,6 +32,7 @@ class RemotingSettings:
         unit="seconds",
         minimum=1,
         maximum=86_400,
+        limit=True,
     )
     max_connections: int = setting(
         20_000,
@@ -39,6 +40,7 @@ class RemotingSettings:
         "Connections open at once; further ones are closed when they arrive.",
         minimum=1,
         maximum=1_000_000,
+        limit=True,
     )
     max_frame_bytes: int = setting(
         16_777_216,
@@ -47,6 +49,7 @@ class RemotingSettings:
         unit="bytes",
         minimum=65_536,
         maximum=16_777_216,
+        limit=True,
     )
     incomplete_frame_bytes_limit: int = setting(
         268_435_456,
@@ -55,6 +58,7 @@ class RemotingSettings:
         unit="bytes",
         minimum=16_777_216,
         maximum=1_099_511_627_776,
+        limit=True,
     )
     unsent_bytes_limit: int = setting(
         33_554_432,
@@ -63,6 +67,7 @@ class RemotingSettings:
         unit="bytes",
         minimum=65_536,
         maximum=2_147_483_647,
+        limit=True,
     )
     call_timeout_ms: int = setting(
         3_000,

@@ -190,6 +190,7 @@ class StoreSettings:
         unit="bytes",
         minimum=1,
         maximum=16_000_000,
+        limit=True,
     )
     message_delay_level: str = setting(
         DEFAULT_DELAY_LEVELS,
@@ -242,6 +243,7 @@ class StoreSettings:
         unit="percent",
         minimum=10,
         maximum=100,
+        limit=True,
     )
     disk_measured_bytes: int = setting(
         42_949_672_960,
@@ -294,6 +296,7 @@ class StoreSettings:
         unit="bytes",
         minimum=1_048_576,
         maximum=17_179_869_184,
+        limit=True,
     )
     max_open_consume_queue_files: int = setting(
         512,
@@ -301,6 +304,7 @@ class StoreSettings:
         "Consume queue files kept open at once.",
         minimum=16,
         maximum=1_000_000,
+        limit=True,
     )
     max_index_backlog: int = setting(
         50_000,
@@ -308,6 +312,7 @@ class StoreSettings:
         "Messages waiting in memory for the key index; beyond this they are read again from the log.",
         minimum=1,
         maximum=100_000_000,
+        limit=True,
     )
     hot_bytes: int = setting(
         268_435_456,
@@ -330,6 +335,7 @@ class StoreSettings:
         "Such reads that may wait for a thread; beyond this they are refused as busy.",
         minimum=1,
         maximum=1_000_000,
+        limit=True,
     )
     max_tail_copy_bytes: int = setting(
         67_108_864,
@@ -345,6 +351,7 @@ class StoreSettings:
         "Messages one pull returns when they are recent.",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
     max_transfer_bytes_on_message_in_memory: int = setting(
         262_144,
@@ -353,6 +360,7 @@ class StoreSettings:
         unit="bytes",
         minimum=1,
         maximum=16_000_000,
+        limit=True,
     )
     max_transfer_count_on_message_in_disk: int = setting(
         8,
@@ -360,6 +368,7 @@ class StoreSettings:
         "Messages one pull returns when they have to be read from disk.",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
     max_transfer_bytes_on_message_in_disk: int = setting(
         65_536,
@@ -368,6 +377,7 @@ class StoreSettings:
         unit="bytes",
         minimum=1,
         maximum=16_000_000,
+        limit=True,
     )
     bulk_read_count: int = setting(
         2048,
@@ -375,6 +385,7 @@ class StoreSettings:
         "Messages one pull returns to a reader of whole ranges (the Spark source).",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
     bulk_read_bytes: int = setting(
         1_048_576,
@@ -383,6 +394,7 @@ class StoreSettings:
         unit="bytes",
         minimum=1,
         maximum=16_000_000,
+        limit=True,
     )
     pull_batch_max_message_count: int = setting(
         160,
@@ -390,6 +402,7 @@ class StoreSettings:
         "Messages one pull returns at most, whatever the client asks for.",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
     max_msgs_num_batch: int = setting(
         64,
@@ -397,6 +410,7 @@ class StoreSettings:
         "Messages one query by key returns at most.",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
     default_query_max_num: int = setting(
         32,
@@ -404,6 +418,7 @@ class StoreSettings:
         "Messages one query by unique id returns at most.",
         minimum=1,
         maximum=65_536,
+        limit=True,
     )
 
     @property

@@ -32,6 +32,7 @@ class TimerSettings:
         unit="s",
         minimum=1,
         maximum=315_360_000,
+        limit=True,
     )
     timer_precision_ms: int = setting(
         1_000,
@@ -56,6 +57,7 @@ class TimerSettings:
         "Messages due in one slot above which further ones are refused at random, all from twice as many on.",
         minimum=1,
         maximum=2_147_483_647,
+        limit=True,
     )
     timer_flush_interval_ms: int = setting(
         1_000,

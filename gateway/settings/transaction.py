@@ -81,6 +81,7 @@ class TransactionSettings:
         "Questions to producers that are unanswered at the same time.",
         minimum=1,
         maximum=100_000,
+        limit=True,
     )
     operator_access: OperatorAccess = setting(
         OperatorAccess.LOOPBACK,
@@ -95,6 +96,7 @@ class TransactionSettings:
         unit="bytes",
         minimum=0,
         maximum=17_179_869_184,
+        limit=True,
     )
     transaction_state_store: TransactionStateStore = setting(
         TransactionStateStore.QUEUE,
@@ -113,4 +115,5 @@ class TransactionSettings:
         "Half messages that may wait for a table or database that fails; beyond this they are refused as busy.",
         minimum=1,
         maximum=10_000_000,
+        limit=True,
     )
