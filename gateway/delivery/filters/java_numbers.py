@@ -7,20 +7,23 @@ evaluation. Python's own ``int`` and ``float`` accept both more (underscores, sp
 from __future__ import annotations
 
 import re
+from functools import cache
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 LONG_DIGITS = 19
 """Of the largest value, without leading zeros."""
 MAX_SHOWN_CHARACTERS = 64
+_TRUE_CHARACTERS = 4
+_BEYOND_BMP = 0x1_0000
 
 _TRIMMED = "".join(map(chr, range(33)))
-_DECIMAL = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
-_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+# Every repetition is possessive (++, *+): a text that is no number is read once, not once for each way to divide it.
+_DECIMAL = re.compile(r"([+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?)[fFdD]?")
+_HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]++(?:\.[0-9a-fA-F]*+)?|\.[0-9a-fA-F]++)[pP][+-]?[0-9]++)[fFdD]?")
 _NAMED = {
     sign + name: float(sign + value) for sign in ("", "+", "-") for name, value in (("NaN", "nan"), ("Infinity", "inf"))
 }
-_BEYOND_BMP = 0x1_0000
 
 
 class EvaluationError(Exception):
@@ -55,13 +58,19 @@ def java_long(text: str) -> int:
 def _long(text: str, wanted: str) -> int:
     """Signs, leading zeros, and the decimal digits of other scripts, which Java takes as long as they are one char."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isdecimal() or ord(max(digits)) >= _BEYOND_BMP:
+    if not digits.isdecimal():
         raise EvaluationError(text, wanted)
-    start = next((at for at, digit in enumerate(digits) if int(digit)), len(digits) - 1)
-    if len(digits) - start > LONG_DIGITS:
+    significant = digits.lstrip("0" if digits.isascii() else _zeros()) or "0"
+    if len(significant) > LONG_DIGITS or ord(max(significant)) >= _BEYOND_BMP:
         raise EvaluationError(text, wanted)
-    value = int(digits[start:])
+    value = int(significant)
     return -value if text[0] == "-" else value
+
+
+@cache
+def _zeros() -> str:
+    """Return the digit zero of every script."""
+    return "".join(each for each in map(chr, range(_BEYOND_BMP)) if each.isdecimal() and int(each) == 0)
 
 
 def java_double(text: str) -> float:
@@ -108,4 +117,4 @@ def _rank(value: float) -> int:
 
 def java_boolean(text: str) -> bool:
     """``Boolean.valueOf``: "true" in any case; every other text is false."""
-    return text.lower() == "true"
+    return len(text) == _TRUE_CHARACTERS and text.lower() == "true"

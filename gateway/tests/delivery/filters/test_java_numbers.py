@@ -29,6 +29,8 @@ from gateway.delivery.filters.java_numbers import (
         ("2147483647", 2**31 - 1),
         ("-2147483648", -(2**31)),
         ("٣", 3),
+        ("٠" * 40 + "٣", 3),
+        ("+٠", 0),
         ("９", 9),
     ],
 )
@@ -37,7 +39,26 @@ def test_an_int_is_digits_of_any_script_with_a_sign(text: str, value: int) -> No
     assert java_long(text) == value
 
 
-NO_NUMBERS = ["", " ", "+", "-", "--5", "+-5", "5-", " 5", "5 ", "5.0", "1e3", "1_000", "0x10", "5L", "abc", "²", "𝟘"]
+NO_NUMBERS = [
+    "",
+    " ",
+    "+",
+    "-",
+    "--5",
+    "+-5",
+    "5-",
+    " 5",
+    "5 ",
+    "5.0",
+    "1e3",
+    "1_000",
+    "0x10",
+    "5L",
+    "abc",
+    "²",
+    "𝟘",
+    "0𝟘",
+]
 
 
 @pytest.mark.parametrize("text", NO_NUMBERS)
@@ -75,6 +96,11 @@ def test_ints_and_longs_have_bounds() -> None:
         ("0x1p3", 8.0),
         ("0X1.8P1d", 3.0),
         ("-0x1p99999", -math.inf),
+        ("0x1.p1", 2.0),
+        ("0x.8p1", 1.0),
+        ("1e" + "9" * 400, math.inf),
+        ("1e-" + "9" * 400, 0.0),
+        ("0" * 30_000 + "5.", 5.0),
         ("0x1p-99999", 0.0),
     ],
 )
