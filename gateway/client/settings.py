@@ -27,7 +27,7 @@ T = TypeVar("T")
 _LEAST: Final = "least"
 _MOST: Final = "most"
 _CHOICES: Final = "choices"
-_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/;]+|[0-9A-Fa-f:.]+:[0-9A-Fa-f:.]*):(\d{1,5})")
+_ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[^\s:/;]+|[0-9A-Fa-f:.][0-9A-Fa-f.]*+:[0-9A-Fa-f:.]*):(\d{1,5})")
 
 # Environment variable → setting, read by ``from_env``. The first is Apache RocketMQ's own name.
 ENVIRONMENT: Final[Mapping[str, str]] = {

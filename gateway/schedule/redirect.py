@@ -17,7 +17,7 @@ from wire.message.record import OutgoingMessage, StoredMessage, restated
 MAX_QUEUE_ID_DIGITS = 9
 """A queue id is a signed 32-bit number in a record, and far smaller in earnest."""
 
-_JAVA_INT = re.compile(r"[+-]?0*[0-9]{1,10}")
+_JAVA_INT = re.compile(r"([+-]?)0*+([0-9]{0,10})(?<=[0-9])")
 
 TIMER_PROPERTIES = (
     PropertyName.TIMER_DELAY_SEC,
@@ -31,9 +31,10 @@ def delay_level(properties: Mapping[str, str]) -> int | None:
     text = properties.get(PropertyName.DELAY)
     if not text:
         return 0
-    if _JAVA_INT.fullmatch(text) is None:
+    match = _JAVA_INT.fullmatch(text)
+    if match is None:
         return None
-    level = int(text)
+    level = int(f"{match[1]}0{match[2]}")  # without the other zeros: int() refuses thousands of digits
     return level if -(2**31) <= level < 2**31 else None
 
 

@@ -27,7 +27,7 @@ from gateway.settings.declare import (
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
 
-_PASSWORD = re.compile(r"(//[^/@:]*:|[?&]password=)[^/@&]*", re.IGNORECASE)
+_PASSWORD = re.compile(r"(//[^/@:]*+:|[?&]password=)[^/@&]*", re.IGNORECASE)
 """In a DSN: it is refused, and shall not be in a log for that."""
 DEFAULT = "default"
 """The source of a value that nobody set."""

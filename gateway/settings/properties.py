@@ -20,7 +20,7 @@ MAX_FILE_BYTES = 1_048_576
 """A larger file is not a configuration file; Apache's own list of keys has 20 KiB."""
 
 _BLANKS = " \t\f"
-_KEY = re.compile(r"((?:\\.|[^\\:= \t\f])*)([ \t\f]*[:=]?[ \t\f]*)(.*)", re.DOTALL)
+_KEY = re.compile(r"((?:\\.|[^\\:= \t\f]++)*)([ \t\f]*+[:=]?[ \t\f]*+)(.*)", re.DOTALL)
 _NOT_TEXT = re.compile("[\0\udc80-\udcff]")
 """A NUL, or a byte that is not UTF-8."""
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)

@@ -9,7 +9,7 @@ from enum import StrEnum
 from gateway.settings.declare import setting
 
 _DATABASE = re.compile(r"(sqlite:/.+|postgres(ql)?://.*)?", re.DOTALL)
-_PASSWORD = re.compile(r"//[^/@]*:[^/@]*@|[?&]password=", re.IGNORECASE)
+_PASSWORD = re.compile(r"//[^/@:]*:[^/@]*@|[?&]password=", re.IGNORECASE)
 
 
 class OperatorAccess(StrEnum):

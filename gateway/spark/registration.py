@@ -118,7 +118,7 @@ def java_before_start() -> str | None:
 
 def numbers(version: str) -> tuple[int, ...]:
     """The leading numbers of a version: ``"4.3.0.dev1"`` is (4, 3, 0)."""
-    match = re.match(r"\d+(?:\.\d+)*", version)
+    match = re.match(r"\d++(?:\.\d++)*", version)
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 

@@ -130,9 +130,10 @@ def _too_deep() -> BodyError:
     return BodyError(f"JSON text is nested deeper than {MAX_DEPTH}")
 
 
-_SPACE = re.compile(r"(?:[\s\ufeff,]++|/\*.*?\*/|//[^\n]*+)*+", re.DOTALL)  # arbitrary commas are allowed
+_SPACE = re.compile(r"[\s\ufeff,]*+")  # arbitrary commas are allowed
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\'([^\'\\]*+(?:\\.[^\'\\]*+)*+)\'', re.DOTALL)
-_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?=[\s,:}\]/LSBFD]|$)")
+# Possessive: a peer may send a million digits and a letter, and no digit is ever looked at a second time.
+_NUMBER = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?(?=[\s,:}\]/LSBFD]|$)")
 _WORD = re.compile(r"[A-Za-z]+")
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]\"'/]++")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
@@ -163,10 +164,24 @@ class _Reader:
 
     def _skip(self) -> str:
         """Go over white space, commas and comments; the character after them, "" at the end."""
-        match = _SPACE.match(self._text, self._at)
-        assert match is not None, "the pattern matches nothing at all, too"
-        self._at = match.end()
-        return self._text[self._at : self._at + 1]
+        while True:
+            match = _SPACE.match(self._text, self._at)
+            assert match is not None, "the pattern matches nothing at all, too"
+            self._at = match.end()
+            character = self._text[self._at : self._at + 1]
+            if character != "/" or not self._skip_comment():
+                return character
+
+    def _skip_comment(self) -> bool:
+        """Go over a comment; False where none begins, or none that ends."""
+        is_line = self._text.startswith("//", self._at)
+        if not is_line and not self._text.startswith("/*", self._at):
+            return False
+        end = self._text.find("\n" if is_line else "*/", self._at + 2)
+        if end < 0 and not is_line:
+            return False
+        self._at = len(self._text) if end < 0 else end + (1 if is_line else 2)
+        return True
 
     def _value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -262,7 +277,7 @@ def _unescape(content: str) -> str:
     return text
 
 
-_PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\\])+)|\[(\d+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]", re.DOTALL)
+_PATH_STEP = re.compile(r"\.((?:\\.|[^.\[\\]++)+)|\[([0-9]+)\]|\[(?:'([^']*)'|\"([^\"]*)\")\]", re.DOTALL)
 
 
 _LENGTH_AROUND_PATH = len('{"$ref":""}')

@@ -68,11 +68,15 @@ def test_levels_and_timers_are_told_apart() -> None:
     assert delay_level({}) == delay_level({"DELAY": ""}) == 0
 
 
-@pytest.mark.parametrize(("text", "level"), [("+1", 1), ("-1", -1), ("007", 7), ("2147483647", 2147483647)])
+@pytest.mark.parametrize(
+    ("text", "level"), [("+1", 1), ("-1", -1), ("007", 7), ("2147483647", 2147483647), ("-" + "0" * 9000 + "1", -1)]
+)
 def test_a_level_is_read_as_java_reads_a_number(text: str, level: int) -> None:
     assert delay_level({"DELAY": text}) == level
 
 
-@pytest.mark.parametrize("text", ["soon", " ", " 1", "1x", "1.5", "1_0", "--1", "2147483648", "9" * 9000])
+@pytest.mark.parametrize(
+    "text", ["soon", " ", " 1", "1x", "1.5", "1_0", "--1", "2147483648", "9" * 9000, "+", "0" * 9000 + "x"]
+)
 def test_what_java_cannot_read_is_no_level(text: str) -> None:
     assert delay_level({"DELAY": text}) is None

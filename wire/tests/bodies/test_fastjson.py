@@ -23,6 +23,7 @@ from wire.bodies.heartbeat import HeartbeatData
 from wire.bodies.subscriptions import SubscriptionData
 from wire.errors import BodyError, LocalError
 from wire.tests.bodies.strategies import json_values, texts
+from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
 from wire.tests.message.strategies import QUICK
 
 QUEUE = '{"brokerName":"b","queueId":0,"topic":"t"}'
@@ -45,6 +46,7 @@ QUEUE = '{"brokerName":"b","queueId":0,"topic":"t"}'
         ("[,1,,2]", [1, 2]),
         ('{"a":1,}', {"a": 1}),
         ("/* c */{// d\n'a'/**/:/*e*/1}//f", {"a": 1}),
+        ("[/*,*//* */,//\n//\n1/***/]", [1]),
         ("\ufeff [ ] ", []),
         ("'it\\'s'", "it's"),
         (r"'\x41B\/\n\t\q'", "AB/\n\tq"),
@@ -93,6 +95,9 @@ def test_malformed_utf_8_becomes_the_replacement_character() -> None:
         ("[1x]", "expected a value"),
         ("[--1]", "expected a value"),
         ("/* open", "expected a value"),
+        ("1 /* open", "expected the end of the text"),
+        ("{a:1 /* open }", "expected a member name"),
+        ("[1 / 2]", "expected a value"),
         ("[" + "1" * (MAX_NUMBER_CHARS + 1) + ",]", "expected a value"),
         ("{{1}:2}", "expected ':'"),
         ("GET / HTTP/1.1", "expected a value, found 'GET / HTTP/1.1'"),
@@ -101,6 +106,21 @@ def test_malformed_utf_8_becomes_the_replacement_character() -> None:
 def test_what_is_no_json_is_refused_with_its_place(text: str, reason: str) -> None:
     with pytest.raises(BodyError, match=reason.replace("{", "\\{")):
         parse_json(text)
+
+
+@pytest.mark.parametrize(
+    "template", ["{{a:{}x}}", "{{a:{}.{}x}}", "{{a:.{}x}}", "{{a:{}e{}x}}", "{{a:1e{}x}}", "{{a:{}ex}}", "{{a:{}L}}"]
+)
+def test_a_number_is_looked_at_once_however_long_it_is(template: str) -> None:
+    """A name server was busy for 20 s with 12 KB of digits and a letter."""
+    growth = growth_per_doubling(parse_json, lambda size: template.format("1" * size, "2" * size))
+    assert growth <= MOST_PER_DOUBLING
+
+
+@pytest.mark.parametrize("text", ["1.e", "1.5.", "1ee5", "1e", "1e+", ".", "+", "1e5.5", "٣"])
+def test_what_is_only_nearly_a_number_is_refused(text: str) -> None:
+    with pytest.raises(BodyError, match="expected a value"):
+        parse_json("[" + text + ",]")
 
 
 @pytest.mark.parametrize("template", ["{}", "[{}]", "[{},]", "{{'a':{}}}"])

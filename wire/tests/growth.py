@@ -1,0 +1,43 @@
+"""Judges how the time of a function grows with its input."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+MOST_PER_DOUBLING = 3.0
+"""Twice the input may take this much longer; a function that looks at each byte once takes twice as long."""
+MEASURABLE_S = 0.001
+FIRST_SIZE = 256
+_TRIES = 4
+
+
+def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any], largest: int = 1 << 20) -> float:
+    """How much more processor time an input of twice the size takes; of several looks the one that is least.
+
+    :param work: takes an input and may fail in any way.
+    :param make: gives the input of a size.
+    :param largest: no input of more than four times this size is made.
+    """
+    size = FIRST_SIZE
+    while size < largest and _seconds(work, make(size)) < MEASURABLE_S:
+        size *= 2
+    least = float("inf")
+    for tries in range(1, _TRIES + 1):
+        small, large = make(size), make(4 * size)
+        quick = min(_seconds(work, small) for _ in range(tries + 1))
+        slow = min(_seconds(work, large) for _ in range(tries + 1))
+        # What is too quick to be measured at its largest size does no harm.
+        least = min(least, (slow / max(quick, MEASURABLE_S / 4)) ** 0.5)
+        if least <= MOST_PER_DOUBLING:
+            break
+    return least
+
+
+def _seconds(work: Callable[[Any], object], value: Any) -> float:
+    start = time.thread_time()
+    with contextlib.suppress(Exception):  # hostile input is refused in many ways, all of them fine here
+        work(value)
+    return time.thread_time() - start
