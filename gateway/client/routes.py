@@ -73,7 +73,13 @@ def _publish_queues(
     most_queues: int | None,
 ) -> tuple[MessageQueue, ...]:
     if data.order_topic_conf and most_queues is None:
-        return tuple(_ordered_queues(topic, data.order_topic_conf))
+        from wire.bodies.route import ordered_queues  # with the first route, not with the import
+
+        return tuple(
+            MessageQueue(topic, name, queue_id)
+            for name, count in ordered_queues(data.order_topic_conf)
+            for queue_id in range(count)
+        )
     found: list[MessageQueue] = []
     for entry in queues:
         broker = brokers.get(entry.broker_name)
@@ -82,13 +88,3 @@ def _publish_queues(
         count = entry.write_queue_nums if most_queues is None else min(most_queues, entry.read_queue_nums)
         found.extend(MessageQueue(topic, entry.broker_name, queue_id) for queue_id in range(count))
     return tuple(found)
-
-
-def _ordered_queues(topic: str, order_conf: str) -> list[MessageQueue]:
-    """``"broker-a:4;broker-b:8"``; what is not a name and a number is left out."""
-    found: list[MessageQueue] = []
-    for part in order_conf.split(";"):
-        name, _, count = part.rpartition(":")
-        if name and count.isdecimal():
-            found.extend(MessageQueue(topic, name, queue_id) for queue_id in range(int(count)))
-    return found

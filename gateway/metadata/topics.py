@@ -23,9 +23,10 @@ from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
-from wire.bodies.topics import DataVersion, TopicConfig
+from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import ResponseCode
 from wire.disk.config_json import TopicsFile
+from wire.errors import LayoutError
 from wire.message.flags import Permission
 from wire.message.light_queues import is_light_queue
 
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 MAX_TOPICS = 100_000
 """Topics of one broker, retry and dead-letter topics included."""
-MAX_QUEUES = 65_536
-"""Queues of one topic; upstream has no limit, its tools offer up to a few thousand."""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
 SCHEDULE_QUEUES = 18
@@ -64,7 +63,7 @@ class Topics(SavedTable[TopicsFile]):
         max_topics: int = MAX_TOPICS,
         disk: ConfigDisk | None = None,
     ) -> None:
-        super().__init__(path, TopicsFile.parse, in_thread, disk)
+        super().__init__(path, _parsed, in_thread, disk)
         self._settings = settings
         self._clock_ms = clock_ms
         self._max_topics = max_topics
@@ -273,6 +272,19 @@ class Topics(SavedTable[TopicsFile]):
         self._writer.save()
         for listener in self._listeners:
             listener()
+
+
+def _parsed(content: bytes) -> TopicsFile:
+    """The content of ``topics.json``.
+
+    :raises LayoutError: unreadable, or a topic has more queues than ``MAX_QUEUES``.
+    """
+    file = TopicsFile.parse(content)
+    for name, config in file.configs.items():
+        fault = config.queues_fault
+        if fault is not None:
+            raise LayoutError(f"topic {name[:64]!r}: {fault}")
+    return file
 
 
 def _own_system_topics(settings: BrokerSettings) -> frozenset[str]:

@@ -7,11 +7,20 @@ without quotes, and standard readers only with them: the request decides (framin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Self
 
 from wire.bodies.declare import Body, JsonObject, field
 from wire.bodies.fastjson import build_json
-from wire.bodies.topics import TopicQueueMapping
+from wire.bodies.topics import MAX_QUEUES, TopicQueueMapping, queues_fault
 from wire.codes import MASTER_ID as MASTER_ID
+from wire.errors import BodyError
+
+MAX_ROUTE_QUEUES = 262_144
+"""Queues of one topic on all brokers together, to read and to write each: 16 on each of 10,000 brokers, and more.
+
+A client holds about 200 bytes for each queue.
+"""
+_MOST_DIGITS = len(str(MAX_QUEUES))
 
 
 class QueueData(JsonObject):
@@ -22,6 +31,20 @@ class QueueData(JsonObject):
     write_queue_nums: int
     perm: int
     topic_sys_flag: int = 0
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The queues of an already read JSON value.
+
+        :raises BodyError: it is no such object, or has more queues than ``MAX_QUEUES``.
+        """
+        data = super().from_json(value)
+        fault = queues_fault("readQueueNums", data.read_queue_nums) or queues_fault(
+            "writeQueueNums", data.write_queue_nums
+        )
+        if fault is not None:
+            raise BodyError(f"queues of broker {data.broker_name[:64]!r}: {fault}")
+        return data
 
 
 class BrokerData(JsonObject):
@@ -43,6 +66,24 @@ class TopicRouteData(JsonObject):
     filter_server_table: Mapping[str, Sequence[str]] = field(default_factory=dict)
     topic_queue_mapping_by_broker: Mapping[str, TopicQueueMapping] | None = None
 
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The route of an already read JSON value.
+
+        :raises BodyError: it is no such object, or has more queues than ``MAX_QUEUES`` on a broker or
+            ``MAX_ROUTE_QUEUES`` on all of them.
+        """
+        data = super().from_json(value)
+        for what, counts in (
+            ("queues to read", (queues.read_queue_nums for queues in data.queue_datas)),
+            ("queues to write", (queues.write_queue_nums for queues in data.queue_datas)),
+            ("queues in order", (count for _, count in ordered_queues(data.order_topic_conf or ""))),
+        ):
+            total = sum(max(count, 0) for count in counts)
+            if total > MAX_ROUTE_QUEUES:
+                raise BodyError(f"the topic has {total} {what}, the limit of all brokers is {MAX_ROUTE_QUEUES}")
+        return data
+
     def build(self, *, standard: bool) -> bytes:
         """The body of the answer.
 
@@ -50,6 +91,25 @@ class TopicRouteData(JsonObject):
             ``acceptStandardJsonOnly``); False: ``brokerAddrs:{0:"…"}``.
         """
         return build_json(self.to_json(), java_form=not standard, ascii_only=standard)
+
+
+def ordered_queues(order_conf: str) -> list[tuple[str, int]]:
+    """The brokers and their numbers of queues of an ``orderTopicConf``: ``"broker-a:4;broker-b:8"``.
+
+    Parts that are not a name and a number are left out.
+
+    :raises BodyError: a broker has more queues than ``MAX_QUEUES``.
+    """
+    found: list[tuple[str, int]] = []
+    for part in order_conf.split(";"):
+        name, _, text = part.rpartition(":")
+        if not name or not text.isdecimal():
+            continue
+        digits = text.lstrip("0")
+        if len(digits) > _MOST_DIGITS or int(digits or "0") > MAX_QUEUES:
+            raise BodyError(f"orderTopicConf of broker {name[:64]!r}: {digits[:20]} queues, the limit is {MAX_QUEUES}")
+        found.append((name, int(digits or "0")))
+    return found
 
 
 class ClusterInfo(Body):

@@ -10,7 +10,16 @@ from wire.message.flags import Permission
 
 DEFAULT_QUEUE_NUMS = 16
 """Queues of a topic when nothing is said (upstream ``TopicConfig``)."""
+MAX_QUEUES = 65_536
+"""Queues that one topic may have on one broker, to read and to write each. Upstream has no limit; its tools offer up to
+a few thousand. Whoever gets a topic or a route makes an object for each queue.
+"""
 SINGLE_TAG = "SINGLE_TAG"
+
+
+def queues_fault(name: str, count: int) -> str | None:
+    """What is wrong with a number of queues, None when nothing is; a negative number is no queue."""
+    return f"{name} is {count}, the limit is {MAX_QUEUES}" if count > MAX_QUEUES else None
 
 
 class DataVersion(Body):
@@ -36,6 +45,13 @@ class TopicConfig(Body):
     order: bool = False
     attributes: Mapping[str, str] = field(default_factory=dict)
     extra: Rest = field(default_factory=dict)
+
+    @property
+    def queues_fault(self) -> str | None:
+        """What is wrong with the numbers of queues, None when nothing is; a negative number is no queue."""
+        return queues_fault("readQueueNums", self.read_queue_nums) or queues_fault(
+            "writeQueueNums", self.write_queue_nums
+        )
 
 
 class TopicConfigTable(Body):

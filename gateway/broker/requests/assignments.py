@@ -25,6 +25,7 @@ from wire.bodies.pop import (
     QueryAssignmentRequest,
     QueryAssignmentResponse,
 )
+from wire.bodies.route import MAX_ROUTE_QUEUES
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
@@ -100,6 +101,12 @@ class Assignments:
             if config is None:
                 return None
             table = {self._broker_name: config.read_queue_nums}
+        total = sum(max(count, 0) for count in table.values())
+        if total > MAX_ROUTE_QUEUES:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic {topic} has {total} queues on {len(table)} brokers, the limit is {MAX_ROUTE_QUEUES}",
+            )
         return [MessageQueue(topic, name, number) for name, count in sorted(table.items()) for number in range(count)]
 
     def _assigned(

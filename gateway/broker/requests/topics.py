@@ -17,9 +17,8 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
-from gateway.metadata.topics import MAX_QUEUES
 from gateway.remoting.dispatch import Answer
-from wire.bodies.topics import CreateTopicList, TopicConfig, TopicConfigTable, TopicList
+from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import (
     CreateTopicRequest,

@@ -41,6 +41,7 @@ from gateway.client.settings import ClientSettings
 from gateway.client.tests.blocking.broker_thread import BrokerThread, broker_thread
 from gateway.client.tests.scripted_broker import Reply, stored_at
 from gateway.client.transaction_settings import TransactionSettings
+from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.frame import build_frame
@@ -205,6 +206,17 @@ def test_a_bad_name_server_is_named(server: BrokerThread, what: str) -> None:
     misbehave(server, RequestCode.GET_ROUTEINFO_BY_TOPIC, misdeed)
     with Producer("g", producer_settings(server, patience(what))) as producer:
         told_in_time(lambda: producer.publish_queues("t"), RocketMQError, server.broker.address)
+
+
+def test_a_route_of_two_billion_queues_is_refused(server: BrokerThread) -> None:
+    vast = TopicRouteData(
+        [QueueData("broker-a", 2**31 - 1, 2**31 - 1, 6)], [BrokerData("c", "broker-a", {0: server.broker.address})]
+    )
+    body = vast.build(standard=True)
+    server.broker.on(RequestCode.GET_ROUTEINFO_BY_TOPIC, lambda request: request.response(0, body=body))
+    with Producer("g", producer_settings(server)) as producer:
+        error = told_in_time(lambda: producer.publish_queues("t"), BrokerError, server.broker.address)
+        assert "readQueueNums is 2147483647, the limit is 65536" in str(error)
 
 
 @pytest.mark.parametrize("what", MISDEEDS)

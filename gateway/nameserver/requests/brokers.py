@@ -25,7 +25,7 @@ from gateway.nameserver.route_table import (
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.settings import NameServerSettings
-from gateway.telemetry.logs import EventLog
+from gateway.telemetry.logs import EventLog, Repeats
 from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import BrokerMemberGroup
@@ -70,6 +70,7 @@ class BrokerRequests:
         self._address = read_address
         self._watched: dict[int, Channel] = {}
         self._told: dict[BrokerAddress, tuple[bytes, DataVersion]] = {}
+        self._left_out = Repeats(clock_ms)
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes of this class."""
@@ -90,7 +91,7 @@ class BrokerRequests:
         version = self._repeated(address, digest)
         if version is None:
             told = RegisterBrokerBody.parse(body, header.compressed, request.command.version)
-            topics, version = _valid_topics(told.topic_config_table, header), told.data_version
+            topics, version = self._valid_topics(told.topic_config_table, header), told.data_version
             self._remember(address, digest, version)
         registration = Registration(
             cluster=header.cluster_name,
@@ -117,6 +118,31 @@ class BrokerRequests:
             )
         self._watch(request.channel)
         return self._registered(request, registered)
+
+    def _valid_topics(
+        self, topics: Mapping[str, TopicConfig], header: RegisterBrokerRequest
+    ) -> Mapping[str, TopicConfig]:
+        """The topics that may be in a route; those named after the broker and the cluster may, dots and all."""
+        also_valid = (header.broker_name, header.cluster_name)
+        faults: dict[str, str] = {}
+        for name, config in topics.items():
+            fault = (None if name in also_valid else topic_name_fault(name)) or config.queues_fault
+            if fault is not None:
+                faults[name] = fault
+        if not faults:
+            return topics
+        held_back = self._left_out.due(header.broker_name)
+        if held_back is not None:
+            first, reason = next(iter(faults.items()))
+            log.warning(
+                "topics of a registration left out",
+                broker=header.broker_name,
+                count=len(faults),
+                first=first,
+                reason=reason,
+                held_back=held_back,
+            )
+        return {name: config for name, config in topics.items() if name not in faults}
 
     def _repeated(self, address: BrokerAddress, digest: bytes) -> DataVersion | None:
         """The version of topics that a broker tells of once more: they are in the table, and need not be read.
@@ -187,21 +213,6 @@ def _digest(header: RegisterBrokerRequest, version: int, body: bytes) -> bytes:
     """What tells one registration from another, but for its connection and addresses."""
     place = f"{header.cluster_name}@{header.broker_name}@{header.broker_id}@{header.compressed}@{version}@"
     return hashlib.blake2b(place.encode() + body, digest_size=16).digest()
-
-
-def _valid_topics(topics: Mapping[str, TopicConfig], header: RegisterBrokerRequest) -> dict[str, TopicConfig]:
-    """The topics with valid names; those named after the broker and the cluster are, dots and all."""
-    also_valid = (header.broker_name, header.cluster_name)
-    valid = {name: config for name, config in topics.items() if topic_name_fault(name) is None or name in also_valid}
-    if len(valid) < len(topics):
-        left_out = next(name for name in topics if name not in valid)
-        log.warning(
-            "topics with invalid names left out",
-            broker=header.broker_name,
-            count=len(topics) - len(valid),
-            first=left_out,
-        )
-    return valid
 
 
 def _timeout_ms(asked: int | None) -> int:

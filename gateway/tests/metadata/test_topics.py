@@ -227,6 +227,17 @@ def test_an_unreadable_file_stops_the_start(open_topics: Open, tmp_path: Path) -
         open_topics()
 
 
+@pytest.mark.parametrize("count", ["readQueueNums", "writeQueueNums"])
+def test_a_file_with_more_queues_than_a_topic_may_have_stops_the_start(
+    open_topics: Open, tmp_path: Path, count: str
+) -> None:
+    path = tmp_path / "config" / "topics.json"
+    path.parent.mkdir()
+    path.write_text(f'{{"topicConfigTable":{{"vast":{{"topicName":"vast","{count}":65537}}}}}}')
+    with pytest.raises(GatewayError, match=rf"topics\.json.*'vast'.*{count} is 65537, the limit is 65536"):
+        open_topics()
+
+
 NAMES = st.text("abcXYZ019%_-|", min_size=1, max_size=20)
 CONFIGS = st.builds(
     TopicConfig,

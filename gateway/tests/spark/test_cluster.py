@@ -178,6 +178,13 @@ def test_an_answer_that_is_no_route_is_an_error(network: Network) -> None:
         a_cluster(network).queues("orders")
 
 
+def test_a_route_with_more_queues_than_a_topic_may_have_is_an_error(network: Network) -> None:
+    vast = TopicRouteData([QueueData("broker-a", 2**31 - 1, 2, 6)], ROUTE.broker_datas)
+    network.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = success(body=vast.build(standard=True))
+    with pytest.raises(ProtocolError, match=r"ns:9876.*broker-a.*readQueueNums is 2147483647, the limit is 65536"):
+        a_cluster(network).queues("orders")
+
+
 def test_addresses_may_be_mapped(network: Network) -> None:
     a_cluster(network, address_map=((BROKER_AT, "localhost:1"),)).ends([queue(0)])
     assert "localhost:1" in network.opened

@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.bodies.route import MASTER_ID, BrokerData, BrokerMemberGroup, ClusterInfo, QueueData, TopicRouteData
-from wire.bodies.topics import TopicQueueMapping
+from wire.bodies.route import (
+    MASTER_ID,
+    MAX_ROUTE_QUEUES,
+    BrokerData,
+    BrokerMemberGroup,
+    ClusterInfo,
+    QueueData,
+    TopicRouteData,
+    ordered_queues,
+)
+from wire.bodies.topics import MAX_QUEUES, TopicQueueMapping
 from wire.errors import BodyError
 from wire.tests.bodies.strategies import assert_comes_back, int32s, longs, texts
 from wire.tests.message.strategies import QUICK
@@ -18,7 +27,8 @@ ROUTE = TopicRouteData(
     order_topic_conf="broker-é:4",
 )
 
-queues = st.builds(QueueData, texts, int32s, int32s, int32s, int32s)
+counts = st.integers(-(2**31), MAX_QUEUES)
+queues = st.builds(QueueData, texts, counts, counts, int32s, int32s)
 brokers = st.builds(
     BrokerData, texts, texts, st.dictionaries(longs, texts, max_size=3), st.booleans(), st.none() | texts
 )
@@ -91,3 +101,39 @@ def test_members_of_a_broker_name_are_within_an_object() -> None:
 def test_a_damaged_route_is_refused(text: str) -> None:
     with pytest.raises(BodyError):
         TopicRouteData.parse(text)
+
+
+def route_text(*queues: tuple[int, int], order: str = "") -> str:
+    data = TopicRouteData(
+        [QueueData(f"b{number}", read, write, 6) for number, (read, write) in enumerate(queues)],
+        order_topic_conf=order or None,
+    )
+    return data.build(standard=True).decode()
+
+
+@pytest.mark.parametrize("count", [MAX_QUEUES + 1, 100_000, 2**31 - 1, 2**63 - 1])
+def test_a_count_of_queues_that_no_topic_has_is_refused(count: int) -> None:
+    for queues in ((count, 4), (4, count)):
+        with pytest.raises(BodyError, match=f"{count}.*{MAX_QUEUES}"):
+            TopicRouteData.parse(route_text(queues))
+    for order in (f"b0:{count}", f"b0:4;b0:{count}"):
+        with pytest.raises(BodyError, match=f"{count}.*{MAX_QUEUES}"):
+            TopicRouteData.parse(route_text((4, 4), order=order))
+
+
+def test_the_queues_of_all_brokers_together_have_a_limit() -> None:
+    most = [(MAX_QUEUES, MAX_QUEUES)] * (MAX_ROUTE_QUEUES // MAX_QUEUES)
+    assert len(TopicRouteData.parse(route_text(*most)).queue_datas) == len(most)
+    for more in ((0, 1), (1, 0)):
+        with pytest.raises(BodyError, match=str(MAX_ROUTE_QUEUES)):
+            TopicRouteData.parse(route_text(*most, more))
+    order = ";".join(f"b:{MAX_QUEUES}" for _ in range(5))
+    with pytest.raises(BodyError, match=str(MAX_ROUTE_QUEUES)):
+        TopicRouteData.parse(route_text((4, 4), order=order))
+
+
+def test_a_count_below_nothing_is_no_queue_and_a_thousand_digits_are_no_number() -> None:
+    assert TopicRouteData.parse(route_text((-5, 4))).queue_datas[0].read_queue_nums == -5
+    assert ordered_queues("a:2;b:1;odd;c:x;:3;d:-4;") == [("a", 2), ("b", 1)]
+    with pytest.raises(BodyError, match=str(MAX_QUEUES)):
+        ordered_queues("a:" + "9" * 5_000)

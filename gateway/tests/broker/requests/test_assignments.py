@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.requests.assignments import Assignments
 from gateway.settings.pop import RequestMode
 from gateway.tests.broker.popping import filled
 from gateway.tests.broker.whole_broker import WholeBroker
-from gateway.tests.remoting.conversation import Peer
+from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
 
 QUERY, SET = RequestCode.QUERY_ASSIGNMENT, RequestCode.SET_MESSAGE_REQUEST_MODE
@@ -90,3 +91,31 @@ def test_all_modes_can_be_asked_for(broker: WholeBroker) -> None:
     answer = broker.ask(client, RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
     mode = {"consumerGroup": "group", "mode": "POP", "popShareQueueNum": 3, "topic": "orders"}
     assert json.loads(answer.body) == {"messageRequestModeMap": {"orders": {"group": mode}}}
+
+
+def test_a_topic_with_too_many_queues_on_all_brokers_is_not_shared_out(broker: WholeBroker) -> None:
+    parts = broker.parts
+    table = {f"broker-{number}": 65_536 for number in range(5)}
+
+    async def queues_of(topic: str) -> dict[str, int]:
+        return table
+
+    assignments = Assignments(
+        topics=parts.topics,
+        groups=parts.groups,
+        consumers=parts.consumers,
+        modes=parts.modes,
+        queues_of=queues_of,
+        broker_name="broker-a",
+        default_mode="PULL",
+        default_share=-1,
+        balances=True,
+    )
+    asked = {"topic": "orders", "consumerGroup": "group", "clientId": "client-1", "messageModel": "CLUSTERING"}
+    conversation = Conversation()
+    assignments.register(conversation.dispatch)
+    answer = conversation.connect().ask(QUERY, body=json.dumps({**asked, "strategyName": "AVG"}).encode())
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_ERROR,
+        "topic orders has 327680 queues on 5 brokers, the limit is 262144",
+    )

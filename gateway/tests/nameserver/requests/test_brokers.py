@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gateway.tests.nameserver.registrations import topics
 from gateway.tests.nameserver.running import RunningNameServer, register
@@ -14,7 +16,7 @@ from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ClusterInfo, TopicRouteData
-from wire.bodies.topics import DataVersion, TopicConfig
+from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import parse_header
 from wire.headers.name_server import (
@@ -260,3 +262,23 @@ def test_a_large_registration_is_no_trouble(server: RunningNameServer) -> None:
     names = [f"topic-{number}" for number in range(2_000)]
     assert register(server.connect(), *names).code == ResponseCode.SUCCESS
     assert len(server.service.routes.topics()) == len(topics(*names))
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("count", ["read_queue_nums", "write_queue_nums"])
+def test_a_topic_with_more_queues_than_a_topic_has_is_left_out(
+    server: RunningNameServer, compressed: bool, count: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = topics("orders", "most")
+    for name, queues in (("vast", 2**31 - 1), ("most", MAX_QUEUES)):
+        table[name] = replace(TopicConfig(name), **{count: queues})
+    peer = server.connect()
+    with caplog.at_level(logging.WARNING):
+        for counter in range(1, 40):
+            answer = register(peer, table=table, counter=counter, compressed=compressed)
+            assert answer.code == ResponseCode.SUCCESS
+    known = {topic: route_code(server.connect(), topic) for topic in ("orders", "most", "vast")}
+    assert known == {"orders": 0, "most": 0, "vast": ResponseCode.TOPIC_NOT_EXIST}
+    (told,) = [record for record in caplog.records if "left out" in record.getMessage()]
+    assert "2147483647" in told.__dict__["facts"]["reason"]
+    assert str(MAX_QUEUES) in told.__dict__["facts"]["reason"]
