@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.client_options import client_errors, name_server_option
+from gateway.cli.output import say
 
 if TYPE_CHECKING:
     from gateway.client import ReceivedMessage, TransactionState
@@ -36,7 +37,7 @@ def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds:
     producer = TransactionProducer(group, checker, namesrv=nameserver, topics=topics)
     with client_errors(), producer, suppress(KeyboardInterrupt):
         threading.Event().wait(seconds)
-    click.echo(", ".join(f"{count} {name}" for name, count in sorted(checker.counts.items())) or "nothing was asked")
+    say(", ".join(f"{count} {name}" for name, count in sorted(checker.counts.items())) or "nothing was asked")
 
 
 class DecisionChecker:

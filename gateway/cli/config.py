@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import load_options, settings_options
+from gateway.cli.output import say, say_lines
 
 if TYPE_CHECKING:
     from gateway.settings.load import Loaded
@@ -45,11 +46,11 @@ def config(
 
     loaded = load_options(Role(role_name), config_file, assignments, **options)
     forms = {"table": as_table, "properties": as_properties, "json": as_json}
-    click.echo(forms[form](loaded, changed))
+    say_lines(forms[form](loaded, changed))
     for notice in loaded.notices:
-        click.echo(f"Warning: {notice}", err=True)
+        say(f"Warning: {notice}", err=True)
     if form == "table" and role_name != Role.NAMESERVER:
-        click.echo(f"Disk space: {space_in_words(loaded)}", err=True)
+        say(f"Disk space: {space_in_words(loaded)}", err=True)
 
 
 def as_table(loaded: Loaded, changed: bool = False) -> str:

@@ -12,6 +12,7 @@ import click
 from gateway.cli.client_options import EARLIEST, LATEST, Begin, client_errors, name_server_option, shows_progress
 from gateway.cli.live_rate import LiveRate
 from gateway.cli.message_filter import MessageFilter, filter_of, filter_options
+from gateway.cli.output import say
 
 if TYPE_CHECKING:
     from gateway.client import ConsumeFrom, LitePullConsumer, MessageQueue
@@ -112,7 +113,7 @@ class _Reading:
             messages = self._consumer.poll(POLL_S if idle is None else min(POLL_S, idle))
             for message in messages:
                 if self._wanted.takes(message):
-                    click.echo(message_line(message, all_properties=self._all_properties))
+                    say(message_line(message, all_properties=self._all_properties))
                     printed += 1
                 self._consumed[message.queue] = message.queue_offset + 1
                 if printed == count:

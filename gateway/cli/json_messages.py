@@ -16,6 +16,7 @@ from typing import Any
 from gateway.client.errors import MessageRefused
 from gateway.client.message import RESERVED_PROPERTIES, Message, ReceivedMessage
 from wire.message.properties import PropertyName
+from wire.safe_text import safe_json
 
 _OWN_MEMBERS = frozenset(
     (PropertyName.KEYS, PropertyName.TAGS, PropertyName.SHARDING_KEY, PropertyName.WAIT, *RESERVED_PROPERTIES)
@@ -42,7 +43,7 @@ def message_line(message: ReceivedMessage, *, all_properties: bool = False) -> s
         or None,
     }
     line = {name: value for name, value in members.items() if value is not None}
-    return json.dumps({**line, **_body(message.body)}, ensure_ascii=False)
+    return safe_json({**line, **_body(message.body)})
 
 
 def message_of_line(line: str, topic: str) -> Message:

@@ -19,6 +19,7 @@ from gateway.cli.broker import broker
 from gateway.cli.config import config
 from gateway.cli.late_modules import put_off
 from gateway.cli.nameserver import nameserver
+from gateway.cli.output import say_lines
 from gateway.cli.serve import serve
 from gateway.cli.version import version
 from gateway.errors import GatewayError
@@ -56,7 +57,7 @@ class Commands(click.Group):
         try:
             return super().invoke(ctx)
         except GatewayError as error:
-            click.echo(f"Error: {error}", err=True)
+            say_lines(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
         except BrokenPipeError:  # ``… | head``: who reads the output has seen enough
             _write_no_more()

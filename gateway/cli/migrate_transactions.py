@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from gateway.cli.options import settings_sources
+from gateway.cli.output import say
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -82,7 +83,7 @@ def migrate_transactions(
         with opened(directory, _store_settings(settings)):
             if not apply_it:
                 if not _look(settings, wanted, dsn):
-                    click.echo("Nothing was moved. To do it, add --apply")
+                    say("Nothing was moved. To do it, add --apply")
                     context.exit(TO_DO)
                 return
         with _migration(settings, wanted, dsn) as migration:  # the store takes its own lock
@@ -90,13 +91,11 @@ def migrate_transactions(
             if plan.is_done:
                 return
             records = migration.run()
-    click.echo(f"Moved. Start the server with transactionStateStore={wanted}" + (f", {_dsn_hint(dsn)}" if dsn else ""))
+    say(f"Moved. Start the server with transactionStateStore={wanted}" + (f", {_dsn_hint(dsn)}" if dsn else ""))
     if records:
-        click.echo(f"{records} op records were written")
+        say(f"{records} op records were written")
     if plan.left is not None:
-        click.echo(
-            f"{plan.left} keeps its rows: a copy of the directory may use them. If there is none, drop both tables"
-        )
+        say(f"{plan.left} keeps its rows: a copy of the directory may use them. If there is none, drop both tables")
 
 
 @contextmanager
@@ -128,7 +127,7 @@ def _show(migration: Migration) -> Plan:
     """Find out and print."""
     plan = migration.plan()
     for line in _lines(plan, _now_ms()):
-        click.echo(line)
+        say(line)
     return plan
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import threading
 import time
@@ -17,6 +16,7 @@ import click
 
 from gateway.cli.client_options import client_errors, name_server_option
 from gateway.cli.live_rate import LiveRate
+from gateway.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from gateway.client import Message, Producer, RocketMQError, SendResult
@@ -81,7 +81,7 @@ def produce(
     if sys.stderr.isatty():
         progress.end()
     if sending.failures:
-        click.echo(f"Error: {sending.failures} of {sending.count} messages were not sent", err=True)
+        say(f"Error: {sending.failures} of {sending.count} messages were not sent", err=True)
         click.get_current_context().exit(1)
 
 
@@ -160,11 +160,11 @@ class _Sending:
             self._progress.add()
         if not self._quiet:
             place = {"broker": result.queue.broker_name, "queue": result.queue.queue_id, "offset": result.queue_offset}
-            click.echo(json.dumps({"msg_id": result.msg_id, **place}))
+            say_json({"msg_id": result.msg_id, **place})
 
     def _fail(self, number: int, error: RocketMQError) -> None:
         self.failures += 1
-        click.echo(f"Error: line {number}: {error}", err=True)
+        say(f"Error: line {number}: {error}", err=True)
 
 
 def _pairs(properties: tuple[str, ...]) -> dict[str, str]:

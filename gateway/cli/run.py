@@ -17,12 +17,12 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import click
 from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
+from gateway.cli.output import say, say_lines
 from gateway.errors import GatewayError
 from gateway.settings.addresses import Address, is_loopback
 from gateway.settings.load import Loaded, Role
@@ -137,7 +137,7 @@ def report(problem: Exception) -> int:
         where = f"{problem.filename}: " if problem.filename else ""
         problem = GatewayError(f"{where}{problem.strerror or problem}")
     if isinstance(problem, GatewayError):
-        click.echo(f"Error: {problem}", err=True)
+        say_lines(f"Error: {problem}", err=True)
         return problem.exit_code
     log.error("start failed", failure=problem)
     return 1
@@ -183,10 +183,10 @@ def run(
     :param members: brokers to run in processes of their own, instead of one in this process.
     :param supervised: whether this is such a process: its log names the broker, and the end of its input ends it.
     """
-    from gateway.cli.log_output import begin_logging
+    from gateway.cli.log_output import begin_logging, tell_regularly
 
     settings = loaded.settings
-    begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
+    log_lines = begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
     for notice in loaded.notices:
         log.warning(notice)
     if not is_loopback(settings.bind_address):
@@ -198,13 +198,14 @@ def run(
     raise_file_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     reactor = install_reactor()
+    tell_regularly(log_lines, reactor)
     from gateway.cli.servers import make_parts, make_parts_of_many
 
     several = partial(make_parts_of_many, members, settings, reactor)
     lifetime = Lifetime(
         reactor,
         several if members else partial(make_parts, role, settings, reactor, files),
-        announce=lambda line: click.echo(line),
+        announce=say,
         # A broker of several takes its own time before it is killed.
         stop_timeout_s=settings.stop_timeout_ms / 1_000 + (STOP_MARGIN_S if members else 0),
     )

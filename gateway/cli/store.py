@@ -17,6 +17,7 @@ import click
 
 from gateway.cli.migrate_transactions import migrate_transactions
 from gateway.cli.options import settings_sources
+from gateway.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from gateway.store.store_settings import StoreSettings
@@ -97,7 +98,8 @@ def inspect(
         if as_json:
             _echo_json(inspection.to_json())
         else:
-            click.echo("\n".join(inspection.lines()))
+            for line in inspection.lines():
+                say(line)
 
 
 @store.command(
@@ -182,14 +184,14 @@ def repair(
     with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
         plan = make_plan(verification)
         for line in [*(str(finding) for finding in verification.findings.damage), *_summary(plan, verification)]:
-            click.echo(line)
+            say(line)
         if plan.is_empty:
             if verification.findings.is_clean:
                 return
-            click.echo("Nothing of this can be repaired here; each finding says what would fix it.")
+            say("Nothing of this can be repaired here; each finding says what would fix it.")
             context.exit(FOUND)
         if not apply_it:
-            click.echo(f"Nothing was changed. To do it: rocketmq-gateway store repair {directory} --apply")
+            say(f"Nothing was changed. To do it: rocketmq-gateway store repair {directory} --apply")
             context.exit(FOUND)
         work = Repair(plan, [str(finding) for finding in verification.findings.damage], wall_clock_ms())
         work.run()
@@ -197,10 +199,10 @@ def repair(
         remarks = rebuild(plan, wall_clock_ms, delay_of, _progress())
         work.report_more(remarks)
         for remark in remarks:
-            click.echo(f"Note: {remark}")
-    click.echo(f"The originals are in {work.kept}")
+            say(f"Note: {remark}")
+    say(f"The originals are in {work.kept}")
     if plan.lost_messages:
-        click.echo(f"{len(plan.lost_messages)} messages could not be saved; {work.kept / 'report'} lists them")
+        say(f"{len(plan.lost_messages)} messages could not be saved; {work.kept / 'report'} lists them")
     settings = plan.directory.settings
     with _verified(directory, settings, delay_of, jobs) as (after, seconds):
         _echo_findings(after, seconds)
@@ -317,17 +319,17 @@ def dump(
     with opened(directory, settings) as found:
         if not scan:  # lost queues are what a scan is for
             refuse_unknown(found, topic, queue_id)
-        reading = Dump(found, selection, lambda text: click.echo(f"Damaged: {text}", err=True))
+        reading = Dump(found, selection, lambda text: say(f"Damaged: {text}", err=True))
         count = 0
         for message in islice(reading.messages(scan=scan), limit):
-            click.echo(record_line(message))
+            say(record_line(message))
             count += 1
         if not count and scan:
             refuse_unknown(found, topic, queue_id)
     if not count:
-        click.echo("No message is like that.", err=True)
+        say("No message is like that.", err=True)
     if reading.damaged:
-        click.echo(f"{reading.damaged} damaged records were passed over", err=True)
+        say(f"{reading.damaged} damaged records were passed over", err=True)
         context.exit(FOUND)
 
 
@@ -422,12 +424,12 @@ def _transfer(
     with _verified(source, settings, delay_of, jobs) as (verification, _):
         transfer = plan(verification)
         carry_out(transfer, verification.directory, target, _progress())
-    click.echo(
+    say(
         f"{len(transfer.files)} files, {transfer.used_bytes >> 20} MiB, {verification.outline.records} messages "
         f"copied to {target} and read back"
     )
     for remark in transfer.remarks:
-        click.echo(f"Note: {remark}")
+        say(f"Note: {remark}")
 
 
 def _load(config_file: Path | None, assignments: tuple[str, ...]) -> tuple[StoreSettings, Callable[[int], int | None]]:
@@ -482,19 +484,19 @@ def _echo_findings(verification: Verification, seconds: float, *, show_all: bool
     findings, outline = verification.findings, verification.outline
     shown = findings.damage if show_all else findings.damage[:MAX_SHOWN]
     for finding in shown:
-        click.echo(str(finding))
+        say(str(finding))
     for finding in findings.unsettled if show_all else findings.unsettled[:MAX_SHOWN]:
-        click.echo(f"After a kill: {finding}")
+        say(f"After a kill: {finding}")
     for note in findings.notes:
-        click.echo(f"Note: {note}")
+        say(f"Note: {note}")
     left = len(findings.damage) - len(shown) + findings.dropped
     if left:
-        click.echo(f"… and {left} more findings" + ("" if show_all else "; --all shows them"))
+        say(f"… and {left} more findings" + ("" if show_all else "; --all shows them"))
     speed = outline.walked_bytes / seconds / 1e6 if seconds > 0 else 0.0
     what = f"{outline.records} messages, {outline.walked_bytes >> 20} MiB of commit log"
     count = len(findings.damage) + findings.dropped
     verdict = "intact" if findings.is_clean else f"{count} findings" if count > 1 else "1 finding"
-    click.echo(f"{verification.directory.root}: {verdict} ({what}, {seconds:.1f} s, {speed:.0f} MB/s)")
+    say(f"{verification.directory.root}: {verdict} ({what}, {seconds:.1f} s, {speed:.0f} MB/s)")
 
 
 def _verification_json(verification: Verification, seconds: float) -> dict[str, Any]:
@@ -515,6 +517,4 @@ def _verification_json(verification: Verification, seconds: float) -> dict[str, 
 
 
 def _echo_json(values: dict[str, Any]) -> None:
-    import json
-
-    click.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    say_json(values, indent=2)

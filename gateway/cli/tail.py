@@ -16,6 +16,7 @@ import click
 from gateway.cli.client_options import EARLIEST, LATEST, Begin, client_errors, name_server_option, shows_progress
 from gateway.cli.live_rate import LiveRate
 from gateway.cli.message_filter import filter_of, filter_options
+from gateway.cli.output import say
 
 if TYPE_CHECKING:
     from gateway.client import AdminClient, LitePullConsumer, MessageQueue, ReceivedMessage
@@ -142,4 +143,4 @@ def _print(messages: Iterable[ReceivedMessage], all_properties: bool) -> None:
     from gateway.cli.json_messages import message_line
 
     for message in messages:
-        click.echo(message_line(message, all_properties=all_properties))
+        say(message_line(message, all_properties=all_properties))

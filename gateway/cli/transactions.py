@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from gateway.cli.output import say, say_json
+from wire.safe_text import safe_text
+
 if TYPE_CHECKING:
     from gateway.cli.broker_call import BrokerCall
     from wire.bodies.transactions import Transaction, TransactionStatistics
@@ -81,12 +84,12 @@ class Action:
                 try:
                     entry = _ask(call, code, header(id=id_, operator=self.operator, **fields))
                 except BrokerRefused as refused:
-                    click.echo(f"Error: {id_}: {refused}", err=True)
+                    say(f"Error: {id_}: {refused}", err=True)
                     results.append({"id": id_, "error": str(refused), "code": refused.code})
                     continue
                 results.append({"id": id_, "state": entry.state, "half_offset": entry.half_offset})
                 if not self.as_json:
-                    click.echo(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
+                    say(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
         if self.as_json:
             _echo_json({"results": results})
         if any("error" in result for result in results):
@@ -198,11 +201,11 @@ def list_(
         filters = _filters(group, topic, min_age_ms, after)
         if filters:
             which = "given-up" if given_up else "pending"
-            click.echo(f"No {which} half message matches {filters}; there may be others.", err=True)
+            say(f"No {which} half message matches {filters}; there may be others.", err=True)
         else:
-            click.echo("Nothing was given up." if given_up else "No half message is pending.", err=True)
+            say("Nothing was given up." if given_up else "No half message is pending.", err=True)
     if next_after is not None:
-        click.echo(f"… there are more: --after {next_after}", err=True)
+        say(f"… there are more: --after {next_after}", err=True)
 
 
 @transactions.command(
@@ -232,9 +235,9 @@ def show(id_: str, broker: str, as_json: bool) -> None:
         return
     for name, value in asdict(entry).items():
         if name != "properties" and value not in ("", None):
-            click.echo(f"{name:18} {_duration(value) if name.endswith('_ms') and name != 'stored_at_ms' else value}")
+            say(f"{name:18} {_duration(value) if name.endswith('_ms') and name != 'stored_at_ms' else value}")
     for name, value in entry.properties.items():
-        click.echo(f"{'property':18} {name}={value}")
+        say(f"{'property':18} {name}={value}")
 
 
 @transactions.command(
@@ -452,26 +455,22 @@ def _echo_table(columns: Sequence[Column], entries: Sequence[Transaction]) -> No
 
 
 def _echo_rows(head: list[str], rows: list[list[str]]) -> None:
+    rows = [[safe_text(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     for row in [head, *rows]:
-        cells = [_printable(cell).ljust(width) for cell, width in zip(row, widths, strict=True)]
-        click.echo("  ".join(cells).rstrip())
-
-
-def _printable(text: str) -> str:
-    """Keys are written by anybody: nothing of them may move the cursor."""
-    return "".join([character if character.isprintable() else "?" for character in text])
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        say("  ".join(cells).rstrip())
 
 
 def _echo_statistics(found: TransactionStatistics) -> None:
-    click.echo(f"{'pending':18} {found.pending}")
-    click.echo(f"{'oldest':18} {_duration(found.oldest_age_ms)}")
-    click.echo(f"{'checks_in_flight':18} {found.checks_in_flight}")
+    say(f"{'pending':18} {found.pending}")
+    say(f"{'oldest':18} {_duration(found.oldest_age_ms)}")
+    say(f"{'checks_in_flight':18} {found.checks_in_flight}")
     for name, count in found.counts.items():
-        click.echo(f"{name:18} {count}")
+        say(f"{name:18} {count}")
     if not found.groups:
         return
-    click.echo("")
+    say("")
     head = ["GROUP", "PENDING", "DUE", "IN FLIGHT", "UNKNOWN IN A ROW", "PRODUCER"]
     rows = [
         [
@@ -486,10 +485,8 @@ def _echo_statistics(found: TransactionStatistics) -> None:
     ]
     _echo_rows(head, rows)
     if found.group_count > len(found.groups):
-        click.echo(f"… and {found.group_count - len(found.groups)} more groups; --groups shows more", err=True)
+        say(f"… and {found.group_count - len(found.groups)} more groups; --groups shows more", err=True)
 
 
 def _echo_json(values: dict[str, Any]) -> None:
-    import json
-
-    click.echo(json.dumps(values, indent=2, ensure_ascii=False))
+    say_json(values, indent=2)

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import click
 
+from gateway.cli.output import say
+
 VERSION = "0.1.0"
 
 
@@ -20,7 +22,7 @@ VERSION = "0.1.0"
 def version() -> None:
     """Print the version, that of Python, and whether the hot paths are compiled (`make accelerate`)."""
     python = ".".join(str(part) for part in sys.version_info[:3])
-    click.echo(f"rocketmq-gateway {VERSION} (Python {python}{', compiled' if is_compiled() else ''})")
+    say(f"rocketmq-gateway {VERSION} (Python {python}{', compiled' if is_compiled() else ''})")
 
 
 def is_compiled() -> bool:

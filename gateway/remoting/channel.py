@@ -203,11 +203,15 @@ class Channel:
         else:
             self._close_callbacks.append(callback)
 
-    def close(self, reason: str) -> None:
-        """Close after what is gathered has been written; ``on_close`` callbacks run now."""
+    def close(self, reason: str, *, is_logged: bool = False) -> None:
+        """Close after what is gathered has been written; ``on_close`` callbacks run now.
+
+        :param is_logged: whether the caller has written a log line that says so.
+        """
         if self.closed:
             return
-        log.info("channel closed", remote=self.remote_text, reason=reason)
+        if not is_logged:
+            log.info("channel closed", remote=self.remote_text, reason=reason)
         self._output.release()
         if self._parts:
             self._transport.write(b"".join(self._parts))

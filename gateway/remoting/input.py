@@ -82,8 +82,9 @@ class Input:
             self._commands.commands(channel, commands)
             flush_group.flush()
         if connection.failure is not None:
-            log.warning("malformed bytes", remote=channel.remote_text, error=str(connection.failure))
-            channel.close("malformed bytes")
+            if not channel.closed:
+                log.warning("malformed bytes", remote=channel.remote_text, error=str(connection.failure))
+            channel.close("malformed bytes", is_logged=True)
         # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
         if connection.buffered_bytes != self._held_bytes:
             self._holds(connection.buffered_bytes)

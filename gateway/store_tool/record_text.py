@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 from wire.errors import RemoteError
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.message_id import unpack_host
 from wire.message.record import StoredMessage
+from wire.safe_text import safe_json
 
 _KINDS = {
     SysFlag.TRANSACTION_NONE: None,
@@ -53,7 +53,7 @@ def record_values(message: StoredMessage) -> dict[str, Any]:
 
 def record_line(message: StoredMessage) -> str:
     """One line of JSON, without the line break."""
-    return json.dumps(record_values(message), ensure_ascii=False)
+    return safe_json(record_values(message))
 
 
 def _host(packed: bytes) -> str:

@@ -29,6 +29,7 @@ from gateway.store_tool.lost_outcomes import lost_outcomes
 from gateway.store_tool.progress import Progress
 from gateway.store_tool.repair_plan import LogChange, RepairPlan
 from gateway.store_tool.sparse_copy import copy_sparsely
+from wire.safe_text import safe_text
 
 _REPORT = "report"
 SLACK_BYTES = 1 << 20
@@ -111,7 +112,9 @@ class Repair:
         """Add what turned out when the directory was opened again."""
         path = self.kept / _REPORT
         if lines:
-            self._write(path, path.read_bytes() + b"\nthen:\n" + "".join(f"{line}\n" for line in lines).encode())
+            self._write(
+                path, path.read_bytes() + b"\nthen:\n" + "".join(f"{safe_text(line)}\n" for line in lines).encode()
+            )
 
     def _write_report(self) -> None:
         lines = ["found:", *self._found, "", "done:", *self._plan.lines(), ""]
@@ -119,7 +122,7 @@ class Repair:
             f"message lost: {topic} queue {queue_id} offset {offset}"
             for topic, queue_id, offset in self._plan.lost_messages
         ]
-        self._write(self.kept / _REPORT, "\n".join(lines).encode(errors="backslashreplace") + b"\n")
+        self._write(self.kept / _REPORT, "\n".join(map(safe_text, lines)).encode() + b"\n")
 
     def _mark_killed(self) -> None:
         """From now on a start recovers."""

@@ -8,25 +8,29 @@
 The line is what is commonly called logfmt: values with a space, a quote, ``=`` or a control character
 are quoted as JSON strings, so an event never breaks over two lines, whatever a client sent us. Nothing
 is printed unless ``write_lines_to`` was called (the command line does); embedded use stays silent.
+
+The handler limits the lines of each event (``line_limit``): an event is a fixed sentence, so it names a place.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import re
+import time
 import traceback
 from collections.abc import Hashable, Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
 from gateway.clock import Milliseconds
+from gateway.telemetry.line_limit import LineLimit
+from wire.safe_text import UNSAFE, safe_json
 
 ROOT = "gateway"
 MAX_VALUE_CHARACTERS = 2_000
 """A longer value is cut: one bad frame must not fill the disk with its own text."""
 MAX_TRACEBACK_CHARACTERS = 8_000
-_PLAIN = re.compile(r"[^\s\"'=\\\x00-\x1f\x7f]+")
+_PLAIN = re.compile(rf"[^\s\"'=\\{UNSAFE}]+")
 
 logging.getLogger(ROOT).addHandler(logging.NullHandler())
 
@@ -81,24 +85,71 @@ class EventLines(logging.Formatter):
             **self._facts,
         }
         facts.update(getattr(record, "facts", None) or {})
+        if left_out := getattr(record, "left_out", 0):
+            facts["left_out"] = left_out
         failure = getattr(record, "failure", None) or (record.exc_info[1] if record.exc_info else None)
         line = " ".join(f"{key}={fact_text(value)}" for key, value in facts.items())
         return f"{line} {_failure_facts(failure)}" if failure is not None else line
 
 
-def write_lines_to(
-    stream: TextIO, level: int = logging.INFO, facts: Mapping[str, str] | None = None
-) -> logging.Handler:
+class LimitedLines(logging.StreamHandler[TextIO]):
+    """Writes the lines to a stream, as many of each event as ``LineLimit`` lets through.
+
+    A line that follows others that were left out says how many: ``left_out=1234``. If no line follows,
+    ``tell_left_out`` writes one.
+
+    :param clock_ms: milliseconds of any clock.
+    """
+
+    def __init__(self, stream: TextIO, clock_ms: Milliseconds) -> None:
+        super().__init__(stream)
+        self._limit = LineLimit(clock_ms)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record's line unless its place has written too many."""
+        left_out = self._limit.take(_place_of(record))
+        if left_out is not None:
+            record.__dict__["left_out"] = left_out
+            super().emit(record)
+
+    def tell_left_out(self, *, at_end: bool = False) -> None:
+        """Write a line for each event of which lines were left out and none came since.
+
+        :param at_end: also for events that may not write a line yet, as nothing follows.
+        """
+        self.acquire()
+        try:
+            for place, left_out in self._limit.untold(at_end=at_end):
+                name, level, event = place if isinstance(place, tuple) else (ROOT, logging.WARNING, place)
+                record = logging.LogRecord(name, level, "", 0, "lines left out", None, None)
+                record.__dict__.update(facts={"of": event}, left_out=left_out)
+                super().emit(record)
+        finally:
+            self.release()
+
+    def close(self) -> None:
+        """Tell of all lines that were left out, and write nothing more."""
+        self.tell_left_out(at_end=True)
+        super().close()
+
+
+def write_lines_to(stream: TextIO, level: int = logging.INFO, facts: Mapping[str, str] | None = None) -> LimitedLines:
     """From now on write all events of the gateway and of libraries to ``stream``; returns the handler.
 
     :param facts: what every line says, whatever it tells of.
     """
-    handler = logging.StreamHandler(stream)
+    handler = LimitedLines(stream, lambda: time.monotonic_ns() // 1_000_000)
     handler.setFormatter(EventLines(facts))
     root = logging.getLogger()
     root.addHandler(handler)
     root.setLevel(level)
     return handler
+
+
+def _place_of(record: logging.LogRecord) -> tuple[str, int, str]:
+    """The part, the level and the event, which is a fixed text in the gateway; of a library the line in its code."""
+    event = str(record.msg) if hasattr(record, "facts") else f"{record.pathname}:{record.lineno}"
+    return record.name, record.levelno, event
 
 
 def fact_text(value: object, limit: int = MAX_VALUE_CHARACTERS) -> str:
@@ -110,7 +161,7 @@ def fact_text(value: object, limit: int = MAX_VALUE_CHARACTERS) -> str:
     text = value if isinstance(value, str) else str(value)
     if len(text) > limit:
         text = f"{text[:limit]}…"
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return text if _PLAIN.fullmatch(text) else safe_json(text)
 
 
 def _failure_facts(failure: BaseException) -> str:

@@ -9,7 +9,6 @@ to ``audit.jsonl.1``, the one before to ``.2``; the oldest goes.
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -18,6 +17,7 @@ from pathlib import Path
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.store.files import FileLayer, RealFiles
+from wire.safe_text import safe_json
 
 FILE_NAME = "audit.jsonl"
 MAX_FILE_BYTES = 10 << 20
@@ -46,11 +46,10 @@ class AuditLog:
     def write(self, facts: Mapping[str, object], done: Callable[[object], None]) -> None:
         """Append a line; ``done`` is told None once it is on disk, or the OSError that kept it from there."""
         moment = datetime.fromtimestamp(self._clock_ms() / 1_000, UTC).isoformat(timespec="milliseconds")
-        line = json.dumps(
-            {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}},
-            ensure_ascii=False,
+        line = safe_json(
+            {"time": moment.replace("+00:00", "Z"), **{name: _shortened(value) for name, value in facts.items()}}
         )
-        self._in_thread(lambda: self._append(line.encode("utf-8", "replace") + b"\n"), done)
+        self._in_thread(lambda: self._append(line.encode() + b"\n"), done)
 
     def _append(self, line: bytes) -> None:
         """Runs in a thread; several may come at once."""

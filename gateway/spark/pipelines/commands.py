@@ -23,6 +23,7 @@ from gateway.spark.pipelines.decoding import AVRO, BYTES, FORMATS
 from gateway.spark.pipelines.progress import StreamProgress
 from gateway.spark.pipelines.replay import ReplayOptions, replay
 from gateway.spark.pipelines.session import pipeline_session
+from wire.safe_text import safe_lines
 
 DEFAULT_NAME_SERVER: Final = "127.0.0.1:9876"
 _WRONG: Final = 2
@@ -254,12 +255,12 @@ def _errors() -> Iterator[None]:
         yield
     except (SparkSourceError, RocketMQError, OSError) as error:
         is_users = isinstance(error, OptionRefused | ConfigurationError)
-        click.echo(f"Error: {error}", err=True)
+        click.echo(safe_lines(f"Error: {error}"), err=True)
         raise SystemExit(_WRONG if is_users else 1) from error
     except Exception as error:
         if not type(error).__module__.startswith(("pyspark.", "py4j.")):
             raise
-        click.echo(f"Error: {_cause(str(error))}", err=True)
+        click.echo(safe_lines(f"Error: {_cause(str(error))}"), err=True)
         raise SystemExit(1) from error
 
 

@@ -77,3 +77,10 @@ def test_a_body_that_is_an_object_is_sent_as_its_json() -> None:
 def test_a_line_that_makes_no_message_is_refused(line: str, problem: str) -> None:
     with pytest.raises(MessageRefused, match=problem):
         message_of_line(line, "orders")
+
+
+def test_a_line_moves_no_cursor_and_is_the_same_value() -> None:
+    bad = "\x1b[2J\x7f\x9b\u2028\u202e"
+    line = message_line(received(bad.encode(), note=bad))
+    assert line.isprintable()
+    assert json.loads(line)["body"] == json.loads(line)["properties"]["note"] == bad

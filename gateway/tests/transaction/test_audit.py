@@ -88,3 +88,13 @@ def test_a_long_text_is_cut(tmp_path: Path) -> None:
 def test_a_disk_that_refuses_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "audit.jsonl").mkdir()
     assert isinstance(write(opened(tmp_path), event="asked"), OSError)
+
+
+def test_no_line_can_move_a_cursor_or_be_two(tmp_path: Path) -> None:
+    log = opened(tmp_path)
+    bad = "\x1b[2J\x7f\x85\x9b\u2028\u202e\ud800"
+    assert write(log, operator=bad) is None
+    (line,) = log.path.read_text(encoding="utf-8").splitlines()
+    assert line.isascii()
+    assert line.isprintable()
+    assert json.loads(line)["operator"] == bad

@@ -1,0 +1,179 @@
+"""Whatever a peer repeats, a place in the code writes a bounded number of lines, and says how many it left out."""
+
+from __future__ import annotations
+
+import ast
+import io
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.telemetry.line_limit import BURST_LINES, LINE_INTERVAL_MS, MAX_PLACES, LineLimit
+from gateway.telemetry.logs import EventLines, EventLog, LimitedLines
+from gateway.tests.remoting.conversation import Conversation
+
+SOURCES = Path(__file__).parents[2]
+SERVER_PARTS = [
+    path
+    for path in sorted(SOURCES.rglob("*.py"))
+    if "tests" not in path.parts and path.relative_to(SOURCES).parts[0] not in ("client", "spark")
+]
+EVENTS_BY_NAME = {("run.py", "notice"), ("timer_service.py", "what")}
+"""Events that are no constant where they are written: notices of a start, and two fixed sentences."""
+
+
+class Lines:
+    """A log in memory, with a clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.stream = io.StringIO()
+        self.handler = LimitedLines(self.stream, lambda: self.now_ms)
+        self.handler.setFormatter(EventLines())
+
+    def take(self) -> list[str]:
+        """The lines since the last call."""
+        lines = self.stream.getvalue().splitlines()
+        self.stream.seek(0)
+        self.stream.truncate()
+        return lines
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    lines = Lines()
+    root = logging.getLogger()
+    level = root.level
+    root.addHandler(lines.handler)
+    root.setLevel(logging.INFO)
+    yield lines
+    root.removeHandler(lines.handler)
+    root.setLevel(level)
+
+
+def calls_of(path: Path) -> Iterator[ast.Call]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("debug", "info", "warning", "error")
+            and isinstance(node.func.value, ast.Name)
+            and node.func.value.id in ("log", "_log")
+        ):
+            yield node
+
+
+def test_an_event_is_a_fixed_text_so_that_it_names_a_place() -> None:
+    found = [(path, call.args[0]) for path in SERVER_PARTS for call in calls_of(path)]
+    assert len(found) > 100
+    others = {(path.name, ast.unparse(event)) for path, event in found if not isinstance(event, ast.Constant)}
+    assert others <= EVENTS_BY_NAME
+
+
+def test_each_event_of_the_servers_a_thousand_times(lines: Lines) -> None:
+    events = {call.args[0].value for path in SERVER_PARTS for call in calls_of(path) if hasattr(call.args[0], "value")}
+    log = EventLog("trial")
+    for event in events:
+        for number in range(1_000):
+            log.warning(event, remote=f"10.0.0.1:{number}")
+        assert len(lines.take()) == BURST_LINES, event
+    lines.handler.tell_left_out(at_end=True)
+    told = lines.take()
+    assert len(told) == len(events)
+    assert all(line.endswith(f" left_out={1_000 - BURST_LINES}") for line in told)
+
+
+def test_the_page_of_log_lines_names_events_that_there_are() -> None:
+    events = {ast.literal_eval(call.args[0]) for path in SERVER_PARTS for call in calls_of(path) if is_constant(call)}
+    page = (SOURCES.parent / "docs" / "logs.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE)
+    assert len(named) > 30
+    assert not set(named) - events
+
+
+def is_constant(call: ast.Call) -> bool:
+    return isinstance(call.args[0], ast.Constant)
+
+
+def test_after_its_burst_a_place_writes_a_line_now_and_then_that_counts_the_others(lines: Lines) -> None:
+    log = EventLog("trial")
+    for _ in range(1_000):
+        log.warning("bad", remote="a")
+    assert len(lines.take()) == BURST_LINES
+    lines.now_ms += LINE_INTERVAL_MS
+    for _ in range(10):
+        log.warning("bad", remote="a")
+    (line,) = lines.take()
+    assert line.endswith(f"event=bad remote=a left_out={1_000 - BURST_LINES}")
+
+
+def test_lines_that_no_other_follows_are_told_once(lines: Lines) -> None:
+    log = EventLog("trial")
+    for _ in range(BURST_LINES + 5):
+        log.error("bad")
+    lines.take()
+    lines.handler.tell_left_out()
+    assert lines.take() == []
+    lines.now_ms += LINE_INTERVAL_MS
+    lines.handler.tell_left_out()
+    (line,) = lines.take()
+    assert 'level=error part=trial event="lines left out" of=bad left_out=5' in line
+    lines.now_ms += LINE_INTERVAL_MS
+    lines.handler.tell_left_out()
+    assert lines.take() == []
+
+
+def test_the_end_of_the_log_tells_what_was_left_out(lines: Lines) -> None:
+    log = EventLog("trial")
+    for _ in range(BURST_LINES + 1):
+        log.info("bad")
+    lines.take()
+    lines.handler.close()
+    assert [line.rpartition(" ")[2] for line in lines.take()] == ["left_out=1"]
+
+
+def test_a_line_of_a_library_is_limited_by_its_place_in_the_code(lines: Lines) -> None:
+    logger = logging.getLogger("twisted")
+    for number in range(100):
+        logger.warning("lost %d", number)
+        logger.warning(f"failed {number}")
+    assert len(lines.take()) == 2 * BURST_LINES
+
+
+def test_levels_and_parts_do_not_hide_each_other(lines: Lines) -> None:
+    for _ in range(100):
+        EventLog("a").warning("bad")
+    EventLog("a").error("bad")
+    EventLog("b").warning("bad")
+    assert len(lines.take()) == BURST_LINES + 2
+
+
+def test_places_beyond_the_limit_share_one_count() -> None:
+    limit = LineLimit(lambda: 0)
+    for number in range(MAX_PLACES):
+        assert limit.take(number) == 0
+    written = [limit.take(("more", number)) for number in range(100)]
+    assert written == [0] * BURST_LINES + [None] * (100 - BURST_LINES)
+
+
+def test_a_clock_set_back_does_not_silence_a_place() -> None:
+    now_ms = 1_000_000
+    limit = LineLimit(lambda: now_ms)
+    for _ in range(BURST_LINES):
+        limit.take("a")
+    assert limit.take("a") is None
+    now_ms = 5
+    assert limit.take("a") == 1
+
+
+def test_malformed_bytes_of_a_thousand_connections(lines: Lines) -> None:
+    conversation = Conversation()
+    lines.take()
+    for _ in range(1_000):
+        conversation.connect().send_bytes(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
+    written = lines.take()
+    assert len(written) == BURST_LINES
+    assert all(' event="malformed bytes" ' in line for line in written)
