@@ -80,7 +80,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
         ),
         ConnectedClients(producers=parts.producers, consumers=parts.consumers),
         OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=parts.cold_reads),
-        LockRequests(locks=parts.locks),
+        LockRequests(locks=parts.locks, topics=parts.topics, groups=parts.groups),
         QueryMessages(store=store, settings=settings, cold_reads=parts.cold_reads),
         TopicRequests(
             topics=topics,

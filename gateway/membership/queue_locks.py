@@ -7,10 +7,11 @@ it, and two owners would break the order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
+from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 LOCK_MAX_LIVE_MS = 60_000
 """Upstream's ``rocketmq.broker.rebalance.lockMaxLiveTime``."""
 MAX_LOCKS = 1_000_000
-"""Locks of all groups together."""
+"""Locks of all groups together. One group gets a share of them."""
+
+Queue = tuple[str, int]
+"""Topic and number. The name of the broker in a request is the client's business: a lock is for a queue of ours."""
 
 
 class _Lock:
@@ -38,25 +42,24 @@ class QueueLocks:
 
     def __init__(self, clock_ms: Milliseconds, *, max_locks: int = MAX_LOCKS) -> None:
         self._clock_ms = clock_ms
-        self._max_locks = max_locks
-        self._groups: dict[str, dict[MessageQueue, _Lock]] = {}
-        self._count = 0
+        self._shares: Shares[str] = Shares(max_locks)
+        self._groups: dict[str, dict[Queue, _Lock]] = {}
 
-    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
+    def lock(self, group: str, client_id: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
         """The queues that are the client's now: free ones, its own, and those whose lock ran out.
 
-        :raises RequestRefused: SYSTEM_BUSY, the limit of locks is reached.
+        :raises RequestRefused: SYSTEM_BUSY, the group has its share of the locks; those before that are granted.
         """
         now_ms = self._clock_ms()
         locks = self._groups.get(group, {})
         granted = []
         for queue in queues:
-            held = locks.get(queue)
+            key = (queue.topic, queue.queue_id)
+            held = locks.get(key)
             if held is None:
-                self._check_room()
+                self._take(group)
                 locks = self._groups.setdefault(group, {})
-                locks[queue] = _Lock(client_id, now_ms)
-                self._count += 1
+                locks[key] = _Lock(client_id, now_ms)
             elif held.client_id == client_id or _has_run_out(held, now_ms):
                 held.client_id = client_id
                 held.refreshed_ms = now_ms
@@ -69,10 +72,11 @@ class QueueLocks:
         """Give back the client's own locks on these queues; others' stay."""
         locks = self._groups.get(group, {})
         for queue in queues:
-            held = locks.get(queue)
+            key = (queue.topic, queue.queue_id)
+            held = locks.get(key)
             if held is not None and held.client_id == client_id:
-                del locks[queue]
-                self._count -= 1
+                del locks[key]
+                self._shares.give_back(group)
         if not locks:
             self._groups.pop(group, None)
 
@@ -87,15 +91,18 @@ class QueueLocks:
         for group, locks in list(self._groups.items()):
             for queue in [queue for queue, lock in locks.items() if _has_run_out(lock, now_ms)]:
                 del locks[queue]
-                self._count -= 1
+                self._shares.give_back(group)
             if not locks:
                 del self._groups[group]
 
-    def _check_room(self) -> None:
-        if self._count >= self._max_locks:
-            self.forget_run_out()
-            if self._count >= self._max_locks:
-                raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{self._max_locks} queues are locked, the limit")
+    def _take(self, group: str) -> None:
+        if self._shares.take(group):
+            return
+        self.forget_run_out()
+        if not self._shares.take(group):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, self._shares.refusal(group, f"queues locked by group {group}")
+            )
 
 
 def _has_run_out(lock: _Lock, now_ms: int) -> bool:

@@ -23,6 +23,7 @@ from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.saved_table import SavedTable
+from gateway.shares import Shares
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
 from wire.disk.config_json import ConsumerOffsetsFile
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
 
 MAX_OFFSETS = 2_000_000
-"""Offsets kept: groups times the queues they consume."""
+"""Offsets kept: groups times the queues they consume. One group gets a share of them."""
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
@@ -83,7 +84,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._light_queues = light_queues
         self._disk = disk
         self._clock_ms = clock_ms
-        self._max_offsets = max_offsets
+        self._shares: Shares[str] = Shares(max_offsets)
         self._table: dict[str, dict[int, int]] = {}
         self._texts = KnownTexts(FILE_DEPTH)
         # Keys whose queues are in no copy of the table and may be changed; those of others are replaced.
@@ -94,15 +95,19 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
-        self._count = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember the next offset of a queue; it may also go back. Ignored while the queue is in ``resets``.
 
-        :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the limit.
+        :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the share of the group.
         """
         if not self.resets or (group, topic, queue_id) not in self.resets:
             self._put(group, topic, queue_id, offset)
+
+    def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The same for what the broker itself has to know, such as where a pop ended: never refused."""
+        if not self.resets or (group, topic, queue_id) not in self.resets:
+            self._put(group, topic, queue_id, offset, is_own=True)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Set a queue to an offset against its consumer's will: the next pull elsewhere is sent there.
@@ -116,16 +121,15 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """The offset that a queue was set to, told once; None when it was not, or its consumer already knows it."""
         return self.resets.pop((group, topic, queue_id), None)
 
-    def _put(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def _put(self, group: str, topic: str, queue_id: int, offset: int, is_own: bool = False) -> None:
         key = f"{topic}{SEPARATOR}{group}"
         queues = self._table.get(key)
         if queues is None or queue_id not in queues:
-            if self._count >= self._max_offsets:
+            if not is_own and not self._shares.has_room(group):
                 raise RequestRefused(
-                    ResponseCode.SYSTEM_BUSY,
-                    f"the broker keeps {self._max_offsets} consumer offsets, the limit",
+                    ResponseCode.SYSTEM_BUSY, self._shares.refusal(group, f"consumer offsets of group {group}")
                 )
-            self._count += 1
+            self._shares.add(group)
         if queues is None or key not in self._own:
             queues = self._table[key] = {} if queues is None else queues.copy()
             self._own.add(key)
@@ -188,7 +192,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._table.update(_light_offsets(self._extra.pop(LIGHT_TABLE, None)))
         applied_end = content.extra.get(APPLIED_END, -1)
         self.applied_end = applied_end if isinstance(applied_end, int) else -1
-        self._count = sum(map(len, self._table.values()))
+        for key, queues in self._table.items():
+            if queues:
+                self._shares.add(key.partition(SEPARATOR)[2], len(queues))
 
     def _frozen(self) -> Callable[[], bytes]:
         self._version = version = next_version(self._version, self._clock_ms())
@@ -207,8 +213,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
             queues = self._table.pop(key)
-            self._count -= len(queues)
             topic, _, group = key.partition(SEPARATOR)
+            if queues:
+                self._shares.give_back(group, len(queues))
             for queue_id in queues:
                 self.resets.pop((group, topic, queue_id), None)
         if keys:

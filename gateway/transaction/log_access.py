@@ -91,8 +91,8 @@ class KnownOffsets(Protocol):
 class OffsetTable(KnownOffsets, Protocol):
     """The part of ``ConsumerOffsets`` that is used here."""
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the next offset."""
+    def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the next offset, whatever others have."""
 
 
 class Asked(Protocol):

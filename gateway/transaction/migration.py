@@ -175,7 +175,7 @@ class Migration:
             finally:
                 states.close()
         # Apache RocketMQ looks here, and knows no file of ours.
-        self._offsets.commit(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
+        self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
         self._offsets.persist_now()
         target.remembered.save(moved)
         if self._states is not None and not self._is_outside:

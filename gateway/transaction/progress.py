@@ -95,8 +95,8 @@ class Progress:
         self._seen = None
         if (base, op_offset) != self._written:
             self._written = base, op_offset
-            self._offsets.commit(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
-            self._offsets.commit(OFFSETS_GROUP, OP_HALF_TOPIC, OP_QUEUE_ID, op_offset)
+            self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
+            self._offsets.keep(OFFSETS_GROUP, OP_HALF_TOPIC, OP_QUEUE_ID, op_offset)
         if all_recorded and (every_step or log_end - self._journal.mark >= MARK_STEP_BYTES):
             self._journal.settled_below(log_end)
             self._journal.write(self._pending.count, self._pending.checked)

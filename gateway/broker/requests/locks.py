@@ -8,22 +8,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
+from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
 from gateway.remoting.dispatch import Answer
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
     from gateway.membership.queue_locks import QueueLocks
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from wire.bodies.message_queue import MessageQueue
 
 MAX_QUEUES_PER_REQUEST = 65_536
+"""Queues that one request claims or gives back."""
 
 
 class LockRequests:
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    def __init__(self, *, locks: QueueLocks) -> None:
+    def __init__(self, *, locks: QueueLocks, topics: Topics, groups: Groups) -> None:
         self._locks = locks
+        self._topics = topics
+        self._groups = groups
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -31,11 +38,21 @@ class LockRequests:
         dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock)
 
     def lock(self, request: Request, _header: None) -> Answer:
-        """Claim queues or refresh the claim; the answer names those that are the client's now."""
+        """Claim queues or refresh the claim; the answer names those that are the client's now.
+
+        Nobody gets a queue that does not exist; a client asks again within 20 s, and then it may.
+        """
         body = LockBatchRequest.parse(request.command.body)
         _check(body)
-        granted = self._locks.lock(body.consumer_group, body.client_id, body.queues)
+        granted: list[MessageQueue] = []
+        if self._groups.get(body.consumer_group) is not None:
+            wanted = [queue for queue in body.queues if self._exists(queue)]
+            granted = self._locks.lock(body.consumer_group, body.client_id, wanted)
         return Answer(body=LockBatchResponse(granted).build())
+
+    def _exists(self, queue: MessageQueue) -> bool:
+        topic = self._topics.get(queue.topic)
+        return topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
 
     def unlock(self, request: Request, _header: None) -> Answer:
         """Give the client's own claims back."""
@@ -48,6 +65,10 @@ class LockRequests:
 def _check(body: LockBatchRequest | UnlockBatchRequest) -> None:
     if not body.consumer_group or not body.client_id:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, "consumerGroup and clientId must be given")
+    if len(body.client_id) > MAX_CLIENT_ID_CHARACTERS:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER, f"clientId has more than {MAX_CLIENT_ID_CHARACTERS} characters"
+        )
     if len(body.queues) > MAX_QUEUES_PER_REQUEST:
         raise RequestRefused(
             ResponseCode.INVALID_PARAMETER,

@@ -84,12 +84,18 @@ class OffsetRequests:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group [{group}] does not exist"
             )
-        if self._topics.get(topic) is None:
+        config = self._topics.get(topic)
+        if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] does not exist")
         if header.queue_id < 0 or header.commit_offset < 0:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
                 f"queueId {header.queue_id} and commitOffset {header.commit_offset} must not be negative",
+            )
+        queues = max(config.read_queue_nums, config.write_queue_nums)
+        if header.queue_id >= queues and not self._store.max_offset(topic, header.queue_id):
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER, f"queueId {header.queue_id}: topic [{topic}] has {queues} queues"
             )
         self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
         request.answer(ResponseCode.SUCCESS)

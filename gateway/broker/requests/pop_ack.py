@@ -153,7 +153,7 @@ class PopAcks:
         outcome = self._orders.ack(key, offset, receipt.popped_at_ms)
         if isinstance(outcome, AckFault):
             raise _refusal(outcome, offset)
-        self._offsets.commit(group, topic, queue_id, outcome)
+        self._offsets.keep(group, topic, queue_id, outcome)
         if is_light:  # there may be very many lite topics, of which few have something in hand
             self._orders.drop_settled(key)
         self._order_changed(key, done)

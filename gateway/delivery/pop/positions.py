@@ -83,7 +83,7 @@ class Positions:
         if self._ways.get(step.key) is not way:
             return  # overtaken
         topic, group, queue_id = step.key
-        self._offsets.commit(group, topic, queue_id, step.next_offset)
+        self._offsets.keep(group, topic, queue_id, step.next_offset)
         way.under_way -= 1
         if not way.under_way:
             del self._ways[step.key]

@@ -231,7 +231,7 @@ class Revival:
         count = 1 if config is None or not self._separate_queues else max(1, config.write_queue_nums)
         queue_id = point.queue_id % count  # one made without separate queues has fewer
         if self._offsets.query(point.group, topic, queue_id) < 0:
-            self._offsets.commit(point.group, topic, queue_id, 0)
+            self._offsets.keep(point.group, topic, queue_id, 0)
         return topic, queue_id
 
     def _dead_letter(self, point: CheckPoint, message: StoredMessage) -> OutgoingMessage:

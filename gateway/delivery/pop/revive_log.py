@@ -173,7 +173,7 @@ class ReviveLog:
         for (topic, group, queue_id), (at, next_offset) in newest.offsets.items():
             # Else it was saved, and perhaps changed since.
             if at >= self._offsets.applied_end >= 0 and at > newest.gone.get(topic, -1):
-                self._offsets.commit(group, topic, queue_id, next_offset)
+                self._offsets.keep(group, topic, queue_id, next_offset)
         for topic, at in newest.gone.items():
             if at >= orders_end:
                 self._orders.forget_topic(topic)
@@ -202,7 +202,7 @@ class ReviveLog:
                 log.error("record of the revive topic not read", queue=queue_id, offset=offset, reason=result.remark)
             offset = max(result.next_begin_offset, offset + 1)
         if count or saved >= 0:
-            self._offsets.commit(REVIVE_GROUP, topic, queue_id, self._needless(queue_id))
+            self._offsets.keep(REVIVE_GROUP, topic, queue_id, self._needless(queue_id))
         return count
 
     def _parsed(self, properties: object, body: bytes) -> ReviveRecord | None:
@@ -236,7 +236,7 @@ class ReviveLog:
         """Have ``needless`` saved with the consumer offsets."""
         for queue_id, offset in needless.items():
             if self._offsets.query(REVIVE_GROUP, self._topic, queue_id) != offset:
-                self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, offset)
+                self._offsets.keep(REVIVE_GROUP, self._topic, queue_id, offset)
 
     def _needless(self, queue_id: int) -> int:
         first = self._points.first_open(queue_id)

@@ -19,6 +19,7 @@ from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.subscriptions import SubscriptionData
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import UnregisterClientRequest
 from wire.headers.offsets import ResetOffsetRequest
@@ -200,6 +201,7 @@ def locked(broker: WholeBroker, client_id: str) -> tuple[MessageQueue, ...]:
 @pytest.mark.parametrize("says_goodbye", [True, False])
 def test_the_lock_of_a_member_that_left_holds_until_it_runs_out(broker: WholeBroker, says_goodbye: bool) -> None:
     """It believes in its lock for half a minute, and may have a message in hand."""
+    broker.parts.topics.put(TopicConfig("orders", 1, 1))
     member = broker.connect()
     wanted = subscription("orders")
     data = HeartbeatData("gone", consumers=(ConsumerData("group", subscriptions=(wanted,)),))

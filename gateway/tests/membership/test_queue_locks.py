@@ -61,7 +61,7 @@ def test_only_the_owner_gives_a_lock_back() -> None:
 def test_the_limit_counts_living_locks_only() -> None:
     locked = Locked(max_locks=2)
     locked.locks.lock("g", "c1", QUEUES[:2])
-    with pytest.raises(RequestRefused, match="2 queues are locked, the limit"):
+    with pytest.raises(RequestRefused, match="queues locked by group g: 2, of all: 2, the limit is 2"):
         locked.locks.lock("g", "c1", QUEUES)
     locked.now_ms += LOCK_MAX_LIVE_MS + 1
     assert locked.locks.lock("g", "c1", QUEUES[2:]) == QUEUES[2:]

@@ -106,7 +106,7 @@ def test_the_limit_of_offsets_holds_and_known_queues_still_move(open_offsets: Op
     offsets = open_offsets(2)
     offsets.commit("g", "t", 0, 1)
     offsets.commit("g", "t", 1, 1)
-    with pytest.raises(RequestRefused, match="2 consumer offsets, the limit"):
+    with pytest.raises(RequestRefused, match="consumer offsets of group g: 2, of all: 2, the limit is 2"):
         offsets.commit("g", "t", 2, 1)
     with pytest.raises(RequestRefused):
         offsets.commit("g2", "t", 0, 1)
@@ -170,6 +170,33 @@ def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> Non
     assert list(offsets.resets) == [("h", "t", 0)]
     offsets.remove_topic("t")
     assert offsets.resets == {}
+
+
+def test_a_greedy_group_is_refused_while_another_one_gets_through(open_offsets: Open) -> None:
+    offsets = open_offsets(1000)
+    with pytest.raises(RequestRefused, match="of group greedy: 750, of all: 750"):
+        for queue_id in range(1001):
+            offsets.commit("greedy", "t", queue_id, 1)
+    offsets.commit("honest", "t", 0, 1)
+    assert offsets.query("honest", "t", 0) == 1
+
+
+def test_what_the_broker_itself_keeps_is_never_refused(open_offsets: Open) -> None:
+    offsets = open_offsets(1)
+    for queue_id in range(3):
+        offsets.keep("popping", "t", queue_id, 1)
+    assert len(offsets.of_topic("popping", "t")) == 3
+
+
+def test_offsets_read_from_the_file_count(open_offsets: Open) -> None:
+    saved = open_offsets(1000)
+    for queue_id in range(3):
+        saved.commit("g", "t", queue_id, 1)
+    saved.persist_now()
+    offsets = open_offsets(3)
+    offsets.load()
+    with pytest.raises(RequestRefused):
+        offsets.commit("g", "t", 3, 1)
 
 
 def test_a_reset_counts_against_the_limit_of_offsets(open_offsets: Open) -> None:

@@ -101,7 +101,7 @@ class Offsets:
     def __init__(self) -> None:
         self.table: dict[str, int] = {}
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         assert group == OFFSETS_GROUP
         assert queue_id == 0
         self.table[topic] = offset

@@ -165,7 +165,7 @@ class SmallBroker:
                 offsets=self.offsets,
                 cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
             ),
-            LockRequests(locks=self.locks),
+            LockRequests(locks=self.locks, topics=self.topics, groups=self.groups),
             TopicRequests(
                 topics=self.topics,
                 offsets=self.offsets,

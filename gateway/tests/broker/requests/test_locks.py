@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+
 from gateway.tests.broker.requests.small_broker import SmallBroker
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.bodies.message_queue import MessageQueue
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 
 QUEUES = (MessageQueue("t", "broker-a", 0), MessageQueue("t", "broker-a", 1))
+
+
+@pytest.fixture(autouse=True)
+def known(broker: SmallBroker) -> None:
+    """The broker knows topic ``t`` and group ``g``."""
+    broker.topics.put(TopicConfig("t", 2, 2))
+    broker.groups.find("g")
 
 
 def lock(broker: SmallBroker, client_id: str, *queues: MessageQueue) -> tuple[MessageQueue, ...]:
@@ -45,3 +55,27 @@ def test_too_many_queues_in_one_request_are_refused(broker: SmallBroker) -> None
     answer = broker.connect().ask(RequestCode.LOCK_BATCH_MQ, body=body)
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert not broker.locks.group_is_orderly("g")
+
+
+def test_nobody_gets_a_queue_that_does_not_exist(broker: SmallBroker) -> None:
+    made_up = [MessageQueue(topic, "b", 0) for topic in ("unknown", "x" * 15_000)] + [
+        MessageQueue("t", "b", queue_id) for queue_id in (2, -1, 2**31 - 1)
+    ]
+    assert lock(broker, "c1", *made_up, QUEUES[0]) == QUEUES[:1]
+
+
+def test_a_group_that_does_not_exist_locks_nothing(broker: SmallBroker) -> None:
+    body = LockBatchRequest("unknown", "c1", QUEUES).build()
+    answer = broker.connect().ask(RequestCode.LOCK_BATCH_MQ, body=body)
+    assert (answer.code, tuple(LockBatchResponse.parse(answer.body).queues)) == (ResponseCode.SUCCESS, ())
+    assert not broker.locks.group_is_orderly("unknown")
+
+
+def test_other_names_of_the_broker_do_not_make_other_locks(broker: SmallBroker) -> None:
+    assert lock(broker, "c1", MessageQueue("t", "a", 0))
+    assert lock(broker, "c2", MessageQueue("t", "b" * 15_000, 0)) == ()
+
+
+def test_a_client_id_that_is_too_long_is_refused(broker: SmallBroker) -> None:
+    body = LockBatchRequest("g", "c" * 1_025, QUEUES).build()
+    assert broker.connect().ask(RequestCode.LOCK_BATCH_MQ, body=body).code == ResponseCode.INVALID_PARAMETER

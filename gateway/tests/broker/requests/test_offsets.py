@@ -53,6 +53,7 @@ def test_a_one_way_commit_is_not_answered(known: SmallBroker) -> None:
         ({"queueId": "x"}, ResponseCode.INVALID_PARAMETER),
         ({"commitOffset": ""}, ResponseCode.INVALID_PARAMETER),
         ({"queueId": "-1"}, ResponseCode.INVALID_PARAMETER),
+        ({"queueId": "4"}, ResponseCode.INVALID_PARAMETER),
         ({"commitOffset": "-5"}, ResponseCode.INVALID_PARAMETER),
         ({"commitOffset": "99999999999999999999"}, ResponseCode.INVALID_PARAMETER),
     ],
