@@ -99,7 +99,7 @@ class Producers:
 class Offsets:
     """Consumer offsets that nobody keeps: the start has to look at everything."""
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Forget it."""
 
     def query(self, group: str, topic: str, queue_id: int) -> int:

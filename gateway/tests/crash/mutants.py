@@ -238,7 +238,7 @@ def offsets_of_a_deleted_group_stay(patch: Patch) -> None:
 
     def remove_group(self: ConsumerOffsets, group: str) -> None:
         for key in [key for key in self._table if key.endswith(f"@{group}")]:
-            self._count -= len(self._table.pop(key))
+            self._shares.give_back(group, len(self._table.pop(key)))
 
     patch(ConsumerOffsets, "remove_group", remove_group)
 
