@@ -7,16 +7,27 @@ LZ4 and Zstandard come with the packages ``lz4`` and ``zstandard``, which are im
 from __future__ import annotations
 
 import importlib
+import threading
 import zlib
+from collections import deque
 from typing import Any, Final
 
 from gateway.client.errors import ConfigurationError, MessageRefused
 from wire.message.flags import SysFlag
 
-MAX_DECOMPRESSED_BYTES: Final = 256 * 1024 * 1024
-"""A body that grows beyond this is refused: a few KiB of zeros may claim to be gigabytes."""
+MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
+"""A body that grows beyond this is refused: 16 times what producers send by default, four times the largest frame."""
+FREE_RATIO: Final = 32
+"""How many times its compressed size a body may take as long as it likes: texts and JSON stay below."""
+EXCESS_LIMIT_BYTES: Final = 256 * 1024 * 1024
+"""What all bodies of a process that are kept at once may take beyond that: a KiB of zeros may make a MiB."""
 
-_ZSTD_SLICE_BYTES: Final = 1024
+_FREE_BYTES: Final = 64 * 1024
+"""What every body may take, however small it was compressed."""
+_STEP_BYTES: Final = 4 * 1024 * 1024
+_ZSTD_SLICE_BYTES: Final = 256
+_ZSTD_WINDOW_BYTES: Final = 64 * 1024 * 1024
+"""What a frame may make the decompressor allocate; no body needs a larger window than itself."""
 
 FLAGS: Final = {
     "zlib": SysFlag.COMPRESSED | SysFlag.COMPRESSION_ZLIB,
@@ -45,21 +56,33 @@ def compress(body: bytes, kind: str, level: int) -> bytes:
     return compressed
 
 
-def decompress(body: bytes, sys_flag: int) -> bytes:
+def decompress(body: bytes, sys_flag: int, hold: Hold | None = None) -> bytes:
     """The body that was compressed; ``sys_flag`` says how, and the caller looked at bit 0 already.
 
-    :raises MessageRefused: the data is damaged, over ``MAX_DECOMPRESSED_BYTES``, of an unknown kind, or its
-        package is not installed.
+    :param hold: to be kept as long as the body; None: nobody keeps the body.
+    :raises MessageRefused: the data is damaged, over ``MAX_DECOMPRESSED_BYTES``, of an unknown kind, its package is not
+        installed, or bodies of this process take ``EXCESS_LIMIT_BYTES`` already.
     """
-    kind = sys_flag & SysFlag.COMPRESSION_MASK
+    hold = Hold() if hold is None else hold
+    before = hold.byte_count
+    try:
+        return _decompress(body, sys_flag & SysFlag.COMPRESSION_MASK, hold)
+    except MessageRefused:
+        hold.give_back(hold.byte_count - before)
+        raise
+
+
+def _decompress(body: bytes, kind: int, hold: Hold) -> bytes:
     try:
         if kind in (0, SysFlag.COMPRESSION_ZLIB):
-            return _bounded(zlib.decompressobj(), body)
+            return _bounded(zlib.decompressobj(), body, hold)
         if kind == SysFlag.COMPRESSION_LZ4:
-            return _bounded(load_package("lz4").LZ4FrameDecompressor(), body)
+            return _bounded(load_package("lz4").LZ4FrameDecompressor(), body, hold)
         if kind == SysFlag.COMPRESSION_ZSTD:
-            return _decompress_zstd(load_package("zstd"), body)
+            return _decompress_zstd(load_package("zstd"), body, hold)
     except (zlib.error, RuntimeError, EOFError, ValueError) as error:
+        if isinstance(error, MessageRefused):
+            raise
         if isinstance(error, ConfigurationError):
             raise MessageRefused("body", f"is compressed and cannot be read: {error}") from error
         raise MessageRefused("body", f"is compressed and damaged: {error}") from error
@@ -82,28 +105,116 @@ def load_package(kind: str) -> Any:
         ) from error
 
 
-def _bounded(decompressor: Any, body: bytes) -> bytes:
+class Room:
+    """Bytes that bodies of this process may take together beyond ``FREE_RATIO`` times their compressed size."""
+
+    def __init__(self, limit_bytes: int) -> None:
+        self.limit_bytes = limit_bytes
+        self._lock = threading.Lock()
+        self._held = 0
+        self._given_back: deque[int] = deque()
+
+    @property
+    def held_bytes(self) -> int:
+        """The bytes taken and not given back."""
+        with self._lock:
+            while self._given_back:
+                self._held -= self._given_back.popleft()
+            return self._held
+
+    def take(self, byte_count: int) -> None:
+        """Take bytes.
+
+        :raises MessageRefused: there are not so many left.
+        """
+        held = self.held_bytes
+        with self._lock:
+            if self._held + byte_count <= self.limit_bytes:
+                self._held += byte_count
+                return
+        raise MessageRefused(
+            "body",
+            f"is compressed and takes more than {FREE_RATIO} times its size; such bodies hold {held >> 20} MiB in this "
+            f"process, the limit is {self.limit_bytes >> 20} MiB: let go of messages, or take fewer of them at once",
+        )
+
+    def give_back(self, byte_count: int) -> None:
+        """Give bytes back; takes no lock, as finalisers call it at any moment."""
+        self._given_back.append(byte_count)
+
+
+ROOM: Final = Room(EXCESS_LIMIT_BYTES)
+
+
+class Hold:
+    """What decompressed bodies take of ``ROOM``, as long as this object lives: keep it beside them."""
+
+    __slots__ = ("_room", "byte_count")
+
+    def __init__(self, room: Room = ROOM) -> None:
+        self._room = room
+        self.byte_count = 0
+
+    def take(self, byte_count: int) -> None:
+        """Take more.
+
+        :raises MessageRefused: the room is used up.
+        """
+        self._room.take(byte_count)
+        self.byte_count += byte_count
+
+    def give_back(self, byte_count: int) -> None:
+        """Give back what was taken too much."""
+        self.byte_count -= byte_count
+        self._room.give_back(byte_count)
+
+    def __del__(self) -> None:
+        if self.byte_count:
+            self._room.give_back(self.byte_count)
+
+
+def _bounded(decompressor: Any, body: bytes, hold: Hold) -> bytes:
     """What zlib's and LZ4's decompressor objects have in common: a maximum length, and ``eof`` at the end."""
-    whole: bytes = decompressor.decompress(body, MAX_DECOMPRESSED_BYTES)
+    free = min(len(body) * FREE_RATIO + _FREE_BYTES, MAX_DECOMPRESSED_BYTES)
+    whole: bytes = decompressor.decompress(body, free)
+    if decompressor.eof:
+        return whole
+    if len(whole) < free:
+        raise ValueError("cut off")
+    pieces, size = [whole], len(whole)
+    is_zlib = hasattr(decompressor, "unconsumed_tail")  # the other kind keeps its input itself
+    while pieces[-1] and not decompressor.eof:
+        step = min(_STEP_BYTES, MAX_DECOMPRESSED_BYTES - size + 1)
+        hold.take(step)
+        pieces.append(decompressor.decompress(decompressor.unconsumed_tail if is_zlib else b"", step))
+        size += len(pieces[-1])
+        hold.give_back(step - len(pieces[-1]))
+        _refuse_longer(size)
     if not decompressor.eof:
-        problem = "longer than 256 MiB" if len(whole) >= MAX_DECOMPRESSED_BYTES else "cut off"
-        raise ValueError(problem)
-    return whole
+        raise ValueError("cut off")
+    return b"".join(pieces)
 
 
-def _decompress_zstd(package: Any, body: bytes) -> bytes:
-    """In small slices, since this decompressor takes no limit: a KiB of input makes 32 MiB at most."""
-    decompressor = package.ZstdDecompressor().decompressobj()
+def _decompress_zstd(package: Any, body: bytes, hold: Hold) -> bytes:
+    """In small slices, since this decompressor takes no limit: a slice makes 8 MiB at most."""
+    decompressor = package.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
+    free = len(body) * FREE_RATIO + _FREE_BYTES
     pieces: list[bytes] = []
     size = 0
     try:
         for begin in range(0, len(body), _ZSTD_SLICE_BYTES):
             pieces.append(decompressor.decompress(body[begin : begin + _ZSTD_SLICE_BYTES]))
             size += len(pieces[-1])
-            if size > MAX_DECOMPRESSED_BYTES:
-                raise ValueError("longer than 256 MiB")
+            _refuse_longer(size)
+            if size - free > hold.byte_count:
+                hold.take(size - free - hold.byte_count)
     except package.ZstdError as error:
         raise ValueError(str(error)) from error
     if not decompressor.eof:
         raise ValueError("cut off")
     return b"".join(pieces)
+
+
+def _refuse_longer(size: int) -> None:
+    if size > MAX_DECOMPRESSED_BYTES:
+        raise ValueError(f"longer than {MAX_DECOMPRESSED_BYTES >> 20} MiB")

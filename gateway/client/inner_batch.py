@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gateway.client.compression import decompress
+from gateway.client.compression import Hold, decompress
 from wire.message.batch import parse_batch
 from wire.message.flags import SysFlag
 from wire.message.inner_batch import INNER_BATCH
@@ -17,14 +17,15 @@ from wire.message.record import StoredMessage
 _OF_THE_BATCH: Final = INNER_BATCH | SysFlag.COMPRESSED | SysFlag.COMPRESSION_MASK
 
 
-def inner_messages(record: StoredMessage) -> list[StoredMessage]:
+def inner_messages(record: StoredMessage, hold: Hold | None = None) -> list[StoredMessage]:
     """The messages of an inner batch, as records of their own.
 
+    :param hold: to be kept as long as one of them.
     :raises BodyError: the body is no batch; ``MessageRefused``: it is compressed and cannot be read.
     """
     body = record.body
     if record.sys_flag & SysFlag.COMPRESSED:
-        body = decompress(body, record.sys_flag)
+        body = decompress(body, record.sys_flag, hold)
     return [
         StoredMessage(
             (

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from gateway.client.compression import decompress
+from gateway.client.compression import Hold, decompress
 from gateway.client.errors import MessageRefused, MessageTooLarge
 from gateway.client.message_queue import MessageQueue as MessageQueue
 from gateway.client.names import check_topic
@@ -119,7 +119,7 @@ class ReceivedMessage:
     A plain class: one is made for each message received.
     """
 
-    __slots__ = ("_body", "_namespace", "_queue", "record")
+    __slots__ = ("_body", "_hold", "_namespace", "_queue", "record")
 
     def __init__(self, record: StoredMessage, broker_name: str, *, namespace: str = "") -> None:
         self.record = record
@@ -141,14 +141,16 @@ class ReceivedMessage:
     def body(self) -> bytes:
         """What was sent, decompressed.
 
-        :raises MessageRefused: compressed in a way for which a package is missing, or damaged.
+        :raises MessageRefused: compressed in a way for which a package is missing, damaged, or too much of it.
         """
         body = self._body
         if body is None:
             record = self.record
             body = record.body
             if record.sys_flag & SysFlag.COMPRESSED:
-                body = decompress(body, record.sys_flag)
+                hold = Hold()
+                body = decompress(body, record.sys_flag, hold)
+                self._hold = hold  # lives as long as the body; a slot without a value until then
             self._body = body
         return body
 

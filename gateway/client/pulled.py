@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from gateway.client.compression import Hold
 from gateway.client.errors import MessageRefused
 from gateway.client.inner_batch import inner_messages
 from gateway.client.message import ReceivedMessage
@@ -63,9 +64,10 @@ class PulledMessage(ReceivedMessage):
             record = self._parsed = parse_record(self._buffer, self._at)
         return record
 
-    def become(self, record: StoredMessage) -> None:
+    def become(self, record: StoredMessage, hold: Hold) -> None:
         """Be one of the messages that its record holds."""
         self._parsed = record
+        self._hold = hold
 
     @property
     def body(self) -> bytes:
@@ -124,8 +126,9 @@ def pulled_messages(
 def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, namespace: str) -> list[ReceivedMessage]:
     """The messages of an inner batch from an offset on; the record itself when it cannot be taken apart."""
     record = parse_record(buffer, at)
+    hold = Hold()
     try:
-        inner = inner_messages(record)
+        inner = inner_messages(record, hold)
     except (BodyError, MessageRefused) as error:
         _log.warning("offset %d of %s is a batch that cannot be read: %s", record.queue_offset, queue, error)
         inner = [record]
@@ -133,6 +136,6 @@ def _unwrapped(buffer: bytes, at: int, first_offset: int, queue: MessageQueue, n
     for each in inner:
         if each.queue_offset >= first_offset:
             message = PulledMessage(buffer, at, each.sys_flag, each.queue_offset, queue, namespace)
-            message.become(each)
+            message.become(each, hold)
             messages.append(message)
     return messages

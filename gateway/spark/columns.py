@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from gateway.client.compression import decompress
+from gateway.client.compression import Hold, decompress
 from gateway.client.errors import MessageRefused
 from gateway.spark.byte_tables import hexadecimal, hexadecimal_words, repeated, texts_column
 from gateway.spark.errors import BodyUnreadable
@@ -120,6 +120,7 @@ class _Rows:
         self._queue = queue
         self._fails = fails
         self._check_bodies = check_bodies
+        self._hold = Hold()
 
     @cached_property
     def sys_flags(self) -> Integers:
@@ -159,7 +160,7 @@ class _Rows:
 
     def _decompressed(self, raw: pa.Array, row: int, errors: dict[int, str]) -> bytes | None:
         try:
-            return decompress(raw[row].as_py(), int(self.sys_flags[row]))
+            return decompress(raw[row].as_py(), int(self.sys_flags[row]), self._hold)
         except MessageRefused as error:
             errors[row] = error.problem
             return None

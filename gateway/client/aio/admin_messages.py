@@ -10,6 +10,7 @@ from gateway.client.admin_defaults import MAX_FOUND
 from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.answers import header_of
+from gateway.client.compression import Hold
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
 from gateway.client.inner_batch import inner_messages
 from gateway.client.message import ReceivedMessage
@@ -151,10 +152,11 @@ class AdminMessages:
 
     def _received(self, body: bytes, address: str, broker_name: str) -> list[ReceivedMessage]:
         try:
+            hold = Hold()
             records = [
                 message
                 for record in parse_records(body)
-                for message in (inner_messages(record) if is_inner_batch(record.sys_flag) else [record])
+                for message in (inner_messages(record, hold) if is_inner_batch(record.sys_flag) else [record])
             ]
         except RemoteError as error:
             raise ProtocolError(address, f"a message cannot be read: {error}") from error

@@ -1,12 +1,22 @@
+import gc
 import importlib
+import tracemalloc
+import zlib
+from functools import cache
 from typing import Any
 
 import pytest
 
 from gateway.client import compression
-from gateway.client.compression import FLAGS, compress, decompress
+from gateway.client.compression import FLAGS, ROOM, Hold, Room, compress, decompress
 from gateway.client.errors import ConfigurationError, MessageRefused
+from gateway.client.message import ReceivedMessage
+from gateway.client.message_queue import MessageQueue
+from gateway.client.pulled import pulled_messages
+from gateway.client.tests.test_pulled import record
+from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
+from wire.message.inner_batch import INNER_BATCH
 
 BODY = b"0123456789" * 500
 
@@ -65,3 +75,88 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         compress(BODY, "zstd", 5)
     with pytest.raises(MessageRefused, match="pip install lz4"):
         decompress(BODY, FLAGS["lz4"])
+
+
+MIB = 1024 * 1024
+VAST_BYTES = 60 * MIB
+
+
+@cache
+def vast(kind: str) -> bytes:
+    """60 MiB of zeros, some KiB when compressed."""
+    return compress(bytes(VAST_BYTES), kind, 1)
+
+
+def received(body: bytes, flags: int) -> list[ReceivedMessage]:
+    """What a pull of this body brings."""
+    return pulled_messages(record(0, body, sys_flag=flags), MessageQueue("t", "b", 0))[0]
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_bodies_that_are_kept_at_once_have_a_limit_together(kind: str) -> None:
+    messages = [received(vast(kind), FLAGS[kind])[0] for _ in range(6)]
+    assert [len(message.body) for message in messages[:4]] == [VAST_BYTES] * 4
+    for message in messages[4:]:
+        with pytest.raises(MessageRefused, match="the limit is 256 MiB") as caught:
+            message.body  # noqa: B018
+        assert caught.value.part == "body"
+    refused = messages.pop()
+    messages.clear()
+    del message, caught
+    gc.collect()
+    assert ROOM.held_bytes == 0
+    assert len(refused.body) == VAST_BYTES, "there is room again"
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_bodies_as_people_write_them_take_nothing_of_the_limit(kind: str) -> None:
+    text = b"".join(
+        b'{"order":%d,"customer":"c-%d","state":"paid"}' % (number * 7919, number) for number in range(20_000)
+    )
+    hold = Hold()
+    assert decompress(compress(text, kind, 5), FLAGS[kind], hold) == text
+    assert hold.byte_count == 0
+
+
+@pytest.mark.parametrize("kind", ["zlib", "lz4", "zstd"])
+def test_what_was_refused_holds_nothing(kind: str) -> None:
+    room = Room(30 * MIB)
+    holds = [Hold(room), Hold(room)]
+    ten = compress(bytes(10 * MIB), kind, 1)
+    for body, hold in ((vast(kind), holds[0]), (ten[:-3], holds[1])):
+        with pytest.raises(MessageRefused):
+            decompress(body, FLAGS[kind], hold)
+    assert room.held_bytes == 0
+    decompress(ten, FLAGS[kind], holds[0])
+    assert 7 * MIB < room.held_bytes <= 10 * MIB
+    holds.clear()
+    gc.collect()
+    assert room.held_bytes == 0
+
+
+def test_sixteen_small_messages_take_no_gigabytes() -> None:
+    deflate = zlib.compressobj(1)
+    body = b"".join([*(deflate.compress(bytes(MIB)) for _ in range(80)), deflate.flush()])
+    messages = [message for _ in range(16) for message in received(body, FLAGS["zlib"])]
+    tracemalloc.start()
+    try:
+        for message in messages:
+            with pytest.raises(MessageRefused, match="longer than 64 MiB"):
+                message.body  # noqa: B018
+        assert tracemalloc.get_traced_memory()[1] < 200 * MIB
+    finally:
+        tracemalloc.stop()
+
+
+def test_inner_batches_hold_what_they_take_as_long_as_one_of_their_messages_lives() -> None:
+    batch = build_batch([BatchPart(0, bytes(10 * MIB), b""), BatchPart(0, b"small", b"")])
+    messages = received(zlib.compress(batch, 1), INNER_BATCH | FLAGS["zlib"])
+    assert [len(message.body) for message in messages] == [10 * MIB, 5]
+    before = ROOM.held_bytes
+    assert before > 7 * MIB
+    del messages[0]
+    gc.collect()
+    assert ROOM.held_bytes == before
+    messages.clear()
+    gc.collect()
+    assert ROOM.held_bytes == 0
