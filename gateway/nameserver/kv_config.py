@@ -2,50 +2,92 @@
 
 Tools keep the order configuration of topics here (namespace ORDER_TOPIC_CONFIG). A change is answered when
 it is on disk; when it cannot be written the answer says so, the value holds until the process ends, and the
-next change tries again. Upstream: ``KVConfigManager``.
+next change tries again. Changes that come during a write share the next one. Upstream: ``KVConfigManager``.
+
+Everybody may write here, so all of it has limits, in bytes of the JSON that it becomes: a namespace is one answer and,
+as the order configuration, part of the answer to every registration; all of it is one file that each write replaces.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.write_behind import WriteBehind
+from gateway.shares import Shares
 from wire.codes import ResponseCode
 from wire.disk.config_json import build_kv_config, parse_kv_config
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 """Never change: tools write the order configuration of topics under it (``NamesrvUtil``)."""
 MAX_ENTRIES = 100_000
-MAX_VALUE_CHARACTERS = 1_000_000
+"""Values in all."""
+MAX_NAMESPACES = 1_000
+"""Namespaces that have a value."""
+MAX_NAME_BYTES = 1_024
+"""JSON bytes of the name of a namespace, and of a key."""
+MAX_VALUE_BYTES = 65_536
+"""JSON bytes of a value: the order configuration of a topic on 1,000 brokers takes 30,000."""
+MAX_NAMESPACE_BYTES = 4 << 20
+"""JSON bytes of a namespace: the order configuration of 10,000 topics on ten brokers takes 2.5 MB."""
+MAX_TOTAL_BYTES = 16 << 20
+"""JSON bytes of all namespaces; each gets a share."""
+_ENTRY_SIGNS = len('"":"",')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvLimits:
+    """What may be kept; sizes in bytes of JSON."""
+
+    entries: int = MAX_ENTRIES
+    namespaces: int = MAX_NAMESPACES
+    name_bytes: int = MAX_NAME_BYTES
+    value_bytes: int = MAX_VALUE_BYTES
+    namespace_bytes: int = MAX_NAMESPACE_BYTES
+    total_bytes: int = MAX_TOTAL_BYTES
 
 
 class KvConfig:
     """The table and its file.
 
-    :param path: read now; created with the first change.
+    :param path: read now; created with the first change. What the file has beyond the limits stays, and does not grow.
     :raises GatewayError: the file and its backup cannot be read.
     """
 
-    def __init__(self, path: Path, in_thread: InThread) -> None:
+    def __init__(self, path: Path, in_thread: InThread, limits: KvLimits | None = None) -> None:
+        self._limits = limits or KvLimits()
         file = JsonFile(path)
         self._table: dict[str, dict[str, str]] = {
-            namespace: dict(values) for namespace, values in (file.load(parse_kv_config) or {}).items()
+            namespace: dict(values) for namespace, values in (file.load(parse_kv_config) or {}).items() if values
         }
         self._entries = sum(len(values) for values in self._table.values())
-        self._file = WriteBehind(file, lambda: build_kv_config(self._table), in_thread)
+        self._bytes: Shares[str] = Shares(self._limits.total_bytes)
+        for namespace, values in self._table.items():
+            self._bytes.add(namespace, sum(_entry_bytes(key, value) for key, value in values.items()))
+        self._file = WriteBehind(file, self._frozen, in_thread)
 
     def get(self, namespace: str, key: str) -> str | None:
         """One value."""
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
-        """All values of a namespace, or None when it was never written to."""
+        """All values of a namespace, or None when it has none.
+
+        :raises RequestRefused: a file had more than an answer may have.
+        """
+        held = self._bytes.held(namespace)
+        if held > self._limits.namespace_bytes:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"namespace {namespace[:64]} has {held} bytes, an answer may have {self._limits.namespace_bytes}",
+            )
         return self._table.get(namespace)
 
     async def put(self, namespace: str, key: str, value: str) -> None:
@@ -53,15 +95,13 @@ class KvConfig:
 
         :raises RequestRefused: a limit is reached, or the file cannot be written.
         """
-        if max(len(namespace), len(key), len(value)) > MAX_VALUE_CHARACTERS:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR, f"a name or value has more than {MAX_VALUE_CHARACTERS} characters"
-            )
-        values = self._table.get(namespace, {})
-        if key not in values:
-            if self._entries >= MAX_ENTRIES:
-                raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the limit of {MAX_ENTRIES} values is reached")
+        self._check_texts(namespace, key, value)
+        former = self.get(namespace, key)
+        more = _entry_bytes(key, value) - (0 if former is None else _entry_bytes(key, former))
+        self._check_room(namespace, is_new=former is None, more=more)
+        if former is None:
             self._entries += 1
+        self._bytes.add(namespace, more)
         self._table.setdefault(namespace, {})[key] = value
         await self._saved()
 
@@ -71,15 +111,62 @@ class KvConfig:
         :raises RequestRefused: the file cannot be written.
         """
         values = self._table.get(namespace, {})
-        if values.pop(key, None) is not None:
-            self._entries -= 1
-            await self._saved()
+        value = values.pop(key, None)
+        if value is None:
+            return
+        if not values:
+            del self._table[namespace]
+        self._entries -= 1
+        self._bytes.give_back(namespace, _entry_bytes(key, value))
+        await self._saved()
+
+    def _check_texts(self, namespace: str, key: str, value: str) -> None:
+        limits = self._limits
+        for name, text, most in (
+            ("the namespace", namespace, limits.name_bytes),
+            ("the key", key, limits.name_bytes),
+            ("the value", value, limits.value_bytes),
+        ):
+            try:
+                size = _json_bytes(text)
+            except UnicodeEncodeError as error:
+                raise _refused(f"{name} is no Unicode text") from error
+            if size > most:
+                raise _refused(f"{name} takes {size} bytes, the limit is {most}")
+
+    def _check_room(self, namespace: str, *, is_new: bool, more: int) -> None:
+        limits, held = self._limits, self._bytes
+        if is_new and self._entries >= limits.entries:
+            raise _refused(f"the limit of {limits.entries} values is reached")
+        if namespace not in self._table and len(self._table) >= limits.namespaces:
+            raise _refused(f"the limit of {limits.namespaces} namespaces is reached")
+        if more > 0 and held.held(namespace) + more > limits.namespace_bytes:
+            raise _refused(f"a namespace may have {limits.namespace_bytes} bytes, {held.held(namespace)} are there")
+        if more > 0 and not held.has_room(namespace, more):
+            raise _refused(held.refusal(namespace, f"bytes of namespace {namespace[:64]}"))
+
+    def _frozen(self) -> Callable[[], bytes]:
+        table = {namespace: values.copy() for namespace, values in self._table.items()}
+        return lambda: build_kv_config(table)
 
     def _saved(self) -> Deferred[None]:
         saved: Deferred[None] = Deferred()
         self._file.touch()
         self._file.save(lambda failure: _report(saved, failure))
         return saved
+
+
+def _json_bytes(text: str) -> int:
+    """The length of a text in JSON, without its quotes: a control character takes six bytes there."""
+    return len(msgspec.json.encode(text)) - 2
+
+
+def _entry_bytes(key: str, value: str) -> int:
+    return _json_bytes(key) + _json_bytes(value) + _ENTRY_SIGNS
+
+
+def _refused(remark: str) -> RequestRefused:
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def _report(saved: Deferred[None], failure: BaseException | None) -> None:

@@ -187,16 +187,24 @@ class BrokerRequests:
         return Answer(body=group.build())
 
     def _registered(self, request: Request, registered: Registered) -> Answer:
-        order = self._kv_config.namespace(ORDER_NAMESPACE)
-        body = b""
-        if order is not None and self._settings.return_order_topic_config_to_broker:
-            body = KVTable(table=dict(order)).build()
+        body = self._order_config() if self._settings.return_order_topic_config_to_broker else b""
         master = registered.master_address
         header = RegisterBrokerResponse(
             ha_server_addr=registered.master_ha_address,
             master_addr=None if master is None else seen_from(master, request.channel.local[0]),
         )
         return Answer(header=header, body=body)
+
+    def _order_config(self) -> bytes:
+        """The order configuration of all topics, empty when there is none, or more than an answer may have."""
+        try:
+            order = self._kv_config.namespace(ORDER_NAMESPACE)
+        except RequestRefused as refusal:
+            left_out = self._left_out.due(ORDER_NAMESPACE)
+            if left_out is not None:
+                log.warning("order configuration not told to brokers", reason=refusal.remark, left_out=left_out)
+            return b""
+        return b"" if order is None else KVTable(table=dict(order)).build()
 
     def _watch(self, channel: Channel) -> None:
         if channel.id not in self._watched:

@@ -18,10 +18,12 @@ from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ClusterInfo, TopicRouteData
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
+from wire.disk.config_json import build_kv_config
 from wire.headers.declare import parse_header
 from wire.headers.name_server import (
     BrokerHeartbeatRequest,
     GetBrokerMemberGroupRequest,
+    GetKVListByNamespaceRequest,
     GetRouteInfoRequest,
     PutKVConfigRequest,
     QueryDataVersionRequest,
@@ -175,6 +177,19 @@ def test_a_registering_broker_is_told_the_order_configuration(tmp_path: Path) ->
     assert KVTable.parse(register(peer, "orders").body).table == {"orders": "broker-a:4"}
     quiet = RunningNameServer(tmp_path, return_order_topic_config_to_broker=False)
     assert register(quiet.connect(), "orders").body == b""
+
+
+def test_an_order_configuration_beyond_a_frame_stops_no_registration(tmp_path: Path) -> None:
+    values = {f"topic{number}": "broker-a:4;" * 2_000 for number in range(800)}
+    (tmp_path / "kvConfig.json").write_bytes(build_kv_config({"ORDER_TOPIC_CONFIG": values}))
+    server = RunningNameServer(tmp_path)
+    peer = server.connect()
+    answer = register(peer, "orders")
+    assert (answer.code, answer.body) == (ResponseCode.SUCCESS, b"")
+    assert route_code(peer, "orders") == ResponseCode.SUCCESS
+    listed = peer.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest(namespace="ORDER_TOPIC_CONFIG"))
+    assert listed.code == ResponseCode.SYSTEM_ERROR
+    assert "an answer may have 4194304" in str(listed.remark)
 
 
 def test_an_unregistered_broker_is_gone(server: RunningNameServer) -> None:
