@@ -1,8 +1,11 @@
 """Which brokers live, and which topics they serve. Pure: the time is an argument, nothing is sent or logged.
 
-    topic  → broker name → QueueData
-    broker name → cluster, broker id → address
+    topic  → broker name → broker group
+    broker name → broker group: cluster; broker id → address; topic → queues
     address → when it last showed itself, its data version, its channel
+
+A broker that leaves is out of every route at once; what it had is taken out of the index of topics piece by piece.
+Whatever a broker does costs what this broker has, however many others there are.
 
 Upstream: ``RouteInfoManager`` of 5.x. Left out: acting masters (a slave answering for a lost master), static
 topics, and filter servers, which no client since 4.x asks for.
@@ -10,23 +13,37 @@ topics, and filter servers, which no client since 4.x asks for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 from msgspec import structs
 
 from gateway.nameserver.addresses import BrokerAddress, seen_from
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.message.flags import Permission
 
 DEFAULT_BROKER_TIMEOUT_MS = 120_000
 """``DEFAULT_BROKER_CHANNEL_EXPIRED_TIME``: four missed registrations."""
+MAX_KNOWN_QUEUES = 1_024
+"""Different numbers of queues and permissions of one broker that are remembered, so that its topics share them."""
 
-MAX_BROKERS = 10_000
-MAX_TOPICS = 500_000
-"""Far beyond the largest clusters; a peer that invents names must not fill the memory."""
+
+class RouteLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What peers can make the table hold; the settings of the same names say more.
+
+    The largest clusters known have 10,000 topics on 100 brokers, which is a million entries.
+    """
+
+    brokers: int = 10_000
+    brokers_per_connection: int = 1_000
+    topics: int = 500_000
+    topics_per_registration: int = 200_000
+    entries: int = 2_000_000
+    """Pairs of a topic and a broker that serves it."""
 
 
 class Registration(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,12 +91,77 @@ class LiveBroker(msgspec.Struct, frozen=True, kw_only=True):
     channel_id: int | None
 
 
-@dataclass(slots=True)
-class _BrokerGroup:
-    """The brokers that share a name: a master and its slaves."""
+class _Told(msgspec.Struct, frozen=True):
+    """The queues of topics as their broker told them; ``changes`` counts its changes of permission until then."""
 
+    queues: QueueData
+    changes: int
+
+
+@dataclass(slots=True, eq=False)
+class _BrokerGroup:
+    """The brokers that share a name, a master and its slaves, and the topics of the master.
+
+    An administrator who changes the permission of a broker changes one number, not each of its topics.
+    """
+
+    name: str
     cluster: str
     addresses: dict[int, BrokerAddress] = field(default_factory=dict)
+    topics: dict[str, _Told] = field(default_factory=dict)
+    taken: Mapping[str, TopicConfig] = field(default_factory=dict)
+    """Of a broker in this process: what it told last, unless somebody else changed its topics since."""
+    is_gone: bool = False
+    _changes: int = 0
+    _wiped_at: int = 0
+    _opened_at: int = 0
+    _known: dict[tuple[int, int, int, int], _Told] = field(default_factory=dict)
+
+    def wipe(self) -> int:
+        """Take the permission to write from all topics told until now; returns their number."""
+        self._wiped_at = self._change()
+        return len(self.topics)
+
+    def open(self) -> int:
+        """Give all topics told until now the permission to read and write; returns their number."""
+        self._opened_at = self._change()
+        return len(self.topics)
+
+    def told(self, config: TopicConfig) -> _Told:
+        """What stands for a configuration that the broker tells now; topics that are alike share it."""
+        key = config.read_queue_nums, config.write_queue_nums, config.perm, config.topic_sys_flag
+        told = self._known.get(key)
+        if told is None:
+            if len(self._known) >= MAX_KNOWN_QUEUES:
+                self._known.clear()
+            told = self._known[key] = _Told(QueueData(self.name, *key), self._changes)
+        return told
+
+    def put(self, topic: str, queues: QueueData) -> None:
+        """Set the queues of one topic."""
+        self.topics[topic] = _Told(queues, self._changes)
+
+    def queues(self, topic: str) -> QueueData:
+        """The queues of a topic, with the permission that holds now."""
+        told = self.topics[topic]
+        if told.changes == self._changes:
+            return told.queues
+        perm = told.queues.perm
+        if told.changes < self._opened_at:
+            perm = Permission.READ_WRITE
+        if max(told.changes, self._opened_at) < self._wiped_at:
+            perm &= ~Permission.WRITE
+        return structs.replace(told.queues, perm=int(perm))
+
+    def flag(self, topic: str) -> int:
+        """The system flag of a topic."""
+        return self.topics[topic].queues.topic_sys_flag
+
+    def _change(self) -> int:
+        self._changes += 1
+        self._known.clear()
+        self.taken = {}
+        return self._changes
 
 
 class RouteTable:
@@ -87,20 +169,32 @@ class RouteTable:
 
     :param forget_unlisted_topics: drop a topic from a master's routes once it no longer lists it
         (``deleteTopicWithBrokerRegistration``).
+    :param in_turns: begins work that is done piece by piece; the default does it at once.
     """
 
-    def __init__(self, *, forget_unlisted_topics: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        forget_unlisted_topics: bool = False,
+        limits: RouteLimits | None = None,
+        in_turns: Callable[[Work[None]], object] = finish,
+    ) -> None:
         self._forget_unlisted_topics = forget_unlisted_topics
+        self._limits = RouteLimits() if limits is None else limits
+        self._in_turns = in_turns
         self._groups: dict[str, _BrokerGroup] = {}
-        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._topics: dict[str, dict[str, _BrokerGroup]] = {}
         self._live: dict[BrokerAddress, LiveBroker] = {}
-        # Of brokers in this process, by name: what they told last, unless somebody else changed their topics since.
-        self._taken: dict[str, Mapping[str, TopicConfig]] = {}
+        self._by_channel: dict[int, dict[BrokerAddress, None]] = {}
+        self._entries = 0
+        self._leaving: deque[_BrokerGroup] = deque()
 
     # Brokers come and go
 
     def register(self, registration: Registration, now_ms: int) -> Registered:
         """Take in what a broker says, unless something speaks against it."""
+        # A peer that comes and goes adds no more than it makes room for.
+        self._forget(len(registration.topics))
         group = self._groups.get(registration.broker_name)
         if group is not None and self._is_outdated(group, registration):
             return Registered(outdated=True)
@@ -110,11 +204,12 @@ class RouteTable:
         self._leave_former_name(registration)
         group = self._groups.get(registration.broker_name)
         if group is None:
-            group = self._groups[registration.broker_name] = _BrokerGroup(registration.cluster)
+            group = _BrokerGroup(registration.broker_name, registration.cluster)
+            self._groups[registration.broker_name] = group
         is_new = self._place(group, registration)
         if registration.broker_id == MASTER_ID:
-            self._take_topics(registration)
-        self._live[registration.address] = _live(registration, now_ms)
+            self._take_topics(group, registration)
+        self._keep_live(_live(registration, now_ms))
         return self._registered(group, registration, is_new)
 
     def unregister(self, broker_name: str, broker_id: int, address: BrokerAddress) -> bool:
@@ -122,13 +217,13 @@ class RouteTable:
         group = self._groups.get(broker_name)
         if group is None or group.addresses.get(broker_id) != address:
             return False
-        self._live.pop(address, None)
+        self._drop_live(address)
         del group.addresses[broker_id]
         if not group.addresses:
             del self._groups[broker_name]
-            self._drop_broker_from_topics(broker_name)
+            self._leave(group)
         elif MASTER_ID not in group.addresses:
-            self.wipe_write_permission(broker_name)
+            group.wipe()
         return True
 
     def heartbeat(self, address: BrokerAddress, now_ms: int) -> bool:
@@ -147,7 +242,7 @@ class RouteTable:
 
     def channel_closed(self, channel_id: int) -> list[LiveBroker]:
         """Remove and return the brokers that registered over this channel."""
-        gone = [live for live in self._live.values() if live.channel_id == channel_id]
+        gone = [self._live[address] for address in self._by_channel.get(channel_id, ())]
         self._remove(gone)
         return gone
 
@@ -160,12 +255,12 @@ class RouteTable:
 
     def route(self, topic: str, reached_at: str) -> TopicRouteData | None:
         """Queues and brokers of a topic, or None when no known broker serves it."""
-        queues = [queue for name, queue in self._topics.get(topic, {}).items() if name in self._groups]
-        if not queues:
+        serving = self._serving(topic)
+        if not serving:
             return None
         return TopicRouteData(
-            queue_datas=queues,
-            broker_datas=[self._broker_data(queue.broker_name, reached_at) for queue in queues],
+            queue_datas=[group.queues(topic) for group in serving],
+            broker_datas=[_broker_data(group, reached_at) for group in serving],
         )
 
     def cluster_info(self, reached_at: str) -> ClusterInfo:
@@ -174,7 +269,7 @@ class RouteTable:
         for name, group in self._groups.items():
             clusters.setdefault(group.cluster, []).append(name)
         return ClusterInfo(
-            broker_addr_table={name: self._broker_data(name, reached_at) for name in self._groups},
+            broker_addr_table={name: _broker_data(group, reached_at) for name, group in self._groups.items()},
             cluster_addr_table=clusters,
         )
 
@@ -187,70 +282,116 @@ class RouteTable:
 
     def topics(self) -> list[str]:
         """All topics."""
-        return list(self._topics)
+        if not self._leaving:
+            return list(self._topics)
+        return [topic for topic in self._topics if self._serving(topic)]
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Work[list[str]]:
         """The topics that brokers of this cluster serve."""
-        names = {name for name, group in self._groups.items() if group.cluster == cluster}
-        return [topic for topic, queues in self._topics.items() if not names.isdisjoint(queues)]
+        return self._topics_whose(lambda _, groups: any(group.cluster == cluster for group in groups))
 
     def system_topics(self, reached_at: str) -> tuple[list[str], str | None]:
         """The topics every cluster has, named after clusters and brokers; and the address of any broker."""
-        info = self.cluster_info(reached_at)
-        names = dict.fromkeys((*info.cluster_addr_table, *info.broker_addr_table))
-        addresses = (text for data in info.broker_addr_table.values() for text in data.broker_addrs.values())
-        return list(names), next(addresses, None)
+        clusters = (group.cluster for group in self._groups.values())
+        names = dict.fromkeys((*clusters, *self._groups))
+        first = next(iter(self._live), None)
+        return list(names), None if first is None else seen_from(first, reached_at)
 
-    def topics_with_flags(self, wanted: int, unwanted: int = 0) -> list[str]:
+    def topics_with_flags(self, wanted: int, unwanted: int = 0) -> Work[list[str]]:
         """The topics whose system flag (``TopicSysFlag``) has all of ``wanted`` and none of ``unwanted``."""
-        found: list[str] = []
-        for topic, queues in self._topics.items():
-            first = next(iter(queues.values()))
-            if first.topic_sys_flag & (wanted | unwanted) == wanted:
-                found.append(topic)
+        looked_at = wanted | unwanted
+        return self._topics_whose(lambda topic, groups: groups[0].flag(topic) & looked_at == wanted)
+
+    def _topics_whose(self, matches: Callable[[str, list[_BrokerGroup]], bool]) -> Work[list[str]]:
+        """The topics whose name and serving brokers match, of those known when the work begins."""
+        names, found = list(self._topics), []
+        for first in range(0, len(names), ENTRIES_PER_TURN):
+            if first:
+                yield
+            for topic in names[first : first + ENTRIES_PER_TURN]:
+                groups = self._serving(topic)
+                if groups and matches(topic, groups):
+                    found.append(topic)
         return found
+
+    def _serving(self, topic: str) -> list[_BrokerGroup]:
+        return [group for group in self._topics.get(topic, {}).values() if not group.is_gone]
 
     # What administrators change
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic, of one cluster's brokers or of all; masters bring it back if they still have it."""
-        self._taken.clear()
-        queues = self._topics.get(topic, {})
-        for name in list(queues):
-            group = self._groups.get(name)
-            if cluster is None or group is None or group.cluster == cluster:
-                del queues[name]
-        if not queues:
-            self._topics.pop(topic, None)
+        for group in list(self._topics.get(topic, {}).values()):
+            if not group.is_gone and (cluster is None or group.cluster == cluster):
+                self._drop_queue(topic, group)
+                group.taken = {}
 
-    def add_queues(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV); others are ignored."""
-        self._taken.clear()
-        for queue in queues:
-            if queue.broker_name in self._groups:
-                self._topics.setdefault(topic, {})[queue.broker_name] = queue
+    def add_queues(self, topic: str, queues: Sequence[QueueData]) -> str | None:
+        """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV); others are ignored.
+
+        :return: why they are not added, or None.
+        """
+        known = [(group, queue) for queue in queues if (group := self._groups.get(queue.broker_name)) is not None]
+        limits = self._limits
+        if known and topic not in self._topics and len(self._topics) >= limits.topics:
+            return f"{limits.topics} topics are registered, the limit (gateway.nameserverTopicsLimit)"
+        if self._entries + len(known) > limits.entries:
+            return f"{self._entries} queues of topics are registered, {_ENTRIES_LIMIT.format(limits.entries)}"
+        for group, queue in known:
+            self._index(topic, group)
+            group.put(topic, queue)
+            group.taken = {}
+        return None
 
     def wipe_write_permission(self, broker_name: str) -> int:
         """Let nothing be written to a broker until it registers a change; returns the number of topics."""
-        return self._change_permission(broker_name, lambda perm: perm & ~Permission.WRITE)
+        group = self._groups.get(broker_name)
+        return 0 if group is None else group.wipe()
 
     def add_write_permission(self, broker_name: str) -> int:
         """Let all topics of a broker be read and written; returns the number of topics."""
-        return self._change_permission(broker_name, lambda _: Permission.READ_WRITE)
+        group = self._groups.get(broker_name)
+        return 0 if group is None else group.open()
 
     # How it is done
 
     def _refusal(self, group: _BrokerGroup | None, registration: Registration) -> str | None:
+        limits, topics = self._limits, registration.topics
         known = group is not None and registration.broker_id in group.addresses
-        if not known and len(registration.topics) == 1:
+        if not known and len(topics) == 1:
             # So tells a 5.x broker of one new topic (enableSingleTopicRegister): it has to be known before.
             return f"register broker failed: {registration.broker_name} is not known and tells of one topic only"
-        if not known and len(self._live) >= MAX_BROKERS:
-            return f"register broker failed: {MAX_BROKERS} brokers are registered"
-        if len(self._topics) + len(registration.topics) > MAX_TOPICS:
-            new = sum(topic not in self._topics for topic in registration.topics)
-            if len(self._topics) + new > MAX_TOPICS:
-                return f"register broker failed: more than {MAX_TOPICS} topics"
+        if len(topics) > limits.topics_per_registration:
+            return (
+                f"register broker failed: {len(topics)} topics in one registration, "
+                f"the limit is {limits.topics_per_registration} (gateway.registrationTopicsLimit)"
+            )
+        if not known and (reason := self._no_broker_more(registration.channel_id)) is not None:
+            return reason
+        return self._no_topics_more(group, topics)
+
+    def _no_broker_more(self, channel_id: int | None) -> str | None:
+        limits = self._limits
+        if len(self._live) >= limits.brokers:
+            return f"register broker failed: {limits.brokers} brokers are registered (gateway.nameserverBrokersLimit)"
+        of_channel = () if channel_id is None else self._by_channel.get(channel_id, ())
+        if len(of_channel) >= limits.brokers_per_connection:
+            return (
+                f"register broker failed: {limits.brokers_per_connection} brokers are registered over this connection "
+                "(gateway.connectionBrokersLimit)"
+            )
+        return None
+
+    def _no_topics_more(self, group: _BrokerGroup | None, topics: Mapping[str, TopicConfig]) -> str | None:
+        limits = self._limits
+        if len(self._topics) + len(topics) > limits.topics:
+            new = sum(topic not in self._topics for topic in topics)
+            if len(self._topics) + new > limits.topics:
+                return f"register broker failed: more than {limits.topics} topics (gateway.nameserverTopicsLimit)"
+        if self._entries + len(topics) > limits.entries:
+            new = sum(group is None or topic not in group.topics for topic in topics)
+            if self._entries + new > limits.entries:
+                return f"register broker failed: too many topics, {_ENTRIES_LIMIT.format(limits.entries)}"
         return None
 
     def _is_outdated(self, group: _BrokerGroup, registration: Registration) -> bool:
@@ -273,32 +414,33 @@ class RouteTable:
         """Put the address at its id, and only there; True when it was not there before."""
         group.cluster = registration.cluster
         address, broker_id = registration.address, registration.broker_id
-        for other_id in [at for at, held in group.addresses.items() if held == address and at != broker_id]:
-            del group.addresses[other_id]
-            if other_id == MASTER_ID:
-                self.wipe_write_permission(registration.broker_name)
+        live = self._live.get(address)
+        if live is not None and live.broker_id != broker_id:
+            del group.addresses[live.broker_id]
+            if live.broker_id == MASTER_ID:
+                group.wipe()
         before = group.addresses.get(broker_id)
         group.addresses[broker_id] = address
         if before is not None and before != address:
-            self._live.pop(before, None)
+            self._drop_live(before)
         return before != address
 
-    def _take_topics(self, registration: Registration) -> None:
+    def _take_topics(self, group: _BrokerGroup, registration: Registration) -> None:
         live = self._live.get(registration.address)
         if live is not None and live.data_version == registration.data_version:
             return
-        name = registration.broker_name
-        taken = self._taken.get(name, {})
+        taken, topics = group.taken, group.topics
         for topic, config in registration.topics.items():
             if taken.get(topic) is not config:
-                self._topics.setdefault(topic, {})[name] = _queue_data(name, config)
+                if topic not in topics:
+                    self._index(topic, group)
+                topics[topic] = group.told(config)
         if registration.channel_id is None:
             # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
-            self._taken[name] = registration.topics
+            group.taken = registration.topics
         if self._forget_unlisted_topics:
-            for topic in [topic for topic, queues in self._topics.items() if name in queues]:
-                if topic not in registration.topics:
-                    self._drop_queue(topic, name)
+            for topic in [topic for topic in topics if topic not in registration.topics]:
+                self._drop_queue(topic, group)
 
     def _registered(self, group: _BrokerGroup, registration: Registration, is_new: bool) -> Registered:
         master = group.addresses.get(MASTER_ID)
@@ -312,44 +454,77 @@ class RouteTable:
         for live in brokers:
             self.unregister(live.broker_name, live.broker_id, live.address)
 
-    def _change_permission(self, broker_name: str, change: Callable[[int], int]) -> int:
-        changed = 0
-        self._taken.pop(broker_name, None)
-        for queues in self._topics.values():
-            queue = queues.get(broker_name)
-            if queue is not None:
-                queues[broker_name] = structs.replace(queue, perm=change(queue.perm))
-                changed += 1
-        return changed
+    # Living brokers, also by their channel
 
-    def _drop_broker_from_topics(self, broker_name: str) -> None:
-        self._taken.pop(broker_name, None)
-        for topic in [topic for topic, queues in self._topics.items() if broker_name in queues]:
-            self._drop_queue(topic, broker_name)
+    def _keep_live(self, live: LiveBroker) -> None:
+        self._drop_live(live.address)
+        self._live[live.address] = live
+        if live.channel_id is not None:
+            self._by_channel.setdefault(live.channel_id, {})[live.address] = None
 
-    def _drop_queue(self, topic: str, broker_name: str) -> None:
-        queues = self._topics[topic]
-        del queues[broker_name]
-        if not queues:
-            del self._topics[topic]
+    def _drop_live(self, address: BrokerAddress) -> None:
+        live = self._live.pop(address, None)
+        if live is None or live.channel_id is None:
+            return
+        of_channel = self._by_channel[live.channel_id]
+        del of_channel[address]
+        if not of_channel:
+            del self._by_channel[live.channel_id]
 
-    def _broker_data(self, broker_name: str, reached_at: str) -> BrokerData:
-        group = self._groups[broker_name]
-        return BrokerData(cluster=group.cluster, broker_name=broker_name, broker_addrs=_addresses(group, reached_at))
+    # Topics of brokers, brokers of topics
+
+    def _index(self, topic: str, group: _BrokerGroup) -> None:
+        """Note that a broker serves a topic; its queues are put by the caller."""
+        if topic not in group.topics:
+            self._entries += 1
+            self._topics.setdefault(topic, {})[group.name] = group
+
+    def _drop_queue(self, topic: str, group: _BrokerGroup) -> None:
+        del group.topics[topic]
+        self._entries -= 1
+        self._unindex(topic, group)
+
+    def _unindex(self, topic: str, group: _BrokerGroup) -> None:
+        groups = self._topics.get(topic, {})
+        if groups.get(group.name) is group:  # a broker of the same name may have come since
+            del groups[group.name]
+            if not groups:
+                del self._topics[topic]
+
+    def _leave(self, group: _BrokerGroup) -> None:
+        """Take a broker out of all routes now, and out of the index of topics piece by piece."""
+        group.is_gone = True
+        self._entries -= len(group.topics)
+        self._leaving.append(group)
+        if len(self._leaving) == 1:
+            self._in_turns(self._forget_leaving())
+
+    def _forget_leaving(self) -> Work[None]:
+        while self._leaving:
+            self._forget(ENTRIES_PER_TURN)
+            if self._leaving:
+                yield
+
+    def _forget(self, entries: int) -> None:
+        """Take at most so many entries of brokers that left out of the index of topics."""
+        while self._leaving and entries > 0:
+            group = self._leaving[0]
+            entries -= 1
+            if group.topics:
+                self._unindex(group.topics.popitem()[0], group)
+            else:
+                self._leaving.popleft()
+
+
+_ENTRIES_LIMIT = "the limit is {} pairs of topic and broker (gateway.nameserverEntriesLimit)"
+
+
+def _broker_data(group: _BrokerGroup, reached_at: str) -> BrokerData:
+    return BrokerData(cluster=group.cluster, broker_name=group.name, broker_addrs=_addresses(group, reached_at))
 
 
 def _addresses(group: _BrokerGroup, reached_at: str) -> dict[int, str]:
     return {broker_id: seen_from(address, reached_at) for broker_id, address in group.addresses.items()}
-
-
-def _queue_data(broker_name: str, config: TopicConfig) -> QueueData:
-    return QueueData(
-        broker_name=broker_name,
-        read_queue_nums=config.read_queue_nums,
-        write_queue_nums=config.write_queue_nums,
-        perm=config.perm,
-        topic_sys_flag=config.topic_sys_flag,
-    )
 
 
 def _live(registration: Registration, now_ms: int) -> LiveBroker:

@@ -17,18 +17,16 @@ from gateway.in_thread import InThread
 from gateway.nameserver.addresses import BrokerAddress, as_seen
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.kv_config import KvConfig
-from gateway.nameserver.requests.brokers import BrokerRequests
+from gateway.nameserver.requests.brokers import BrokerRequests, log_lost
 from gateway.nameserver.requests.configuration import ConfigurationRequests
 from gateway.nameserver.requests.routes import RouteRequests
 from gateway.nameserver.requests.topics import TopicRequests
-from gateway.nameserver.route_table import RouteTable
+from gateway.nameserver.route_table import RouteLimits, RouteTable
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.reactor import NetworkReactor
 from gateway.remoting.server import RemotingServer
-from gateway.settings import Settings
-from gateway.telemetry.logs import EventLog
-
-log = EventLog("nameserver")
+from gateway.remoting.turns import Turns
+from gateway.settings import NameServerSettings, Settings
 
 PORT_OPTION = "--nameserver-port (--port for a name server alone)"
 
@@ -50,7 +48,12 @@ class NameServer(Service):
         *,
         near_brokers: bool = False,
     ) -> None:
-        self.routes = RouteTable(forget_unlisted_topics=settings.delete_topic_with_broker_registration)
+        self._turns = Turns(reactor)
+        self.routes = RouteTable(
+            forget_unlisted_topics=settings.delete_topic_with_broker_registration,
+            limits=_limits(settings),
+            in_turns=self._turns.run,
+        )
         self.dispatch = Dispatch()
         self.kv_config = KvConfig(settings.kv_config_file, in_thread)
         self._settings = settings
@@ -96,9 +99,15 @@ class NameServer(Service):
                 clock_ms=self._clock_ms,
                 read_address=read_address,
             ),
-            RouteRequests(routes=self.routes, kv_config=self.kv_config, settings=settings, clock_ms=self._clock_ms),
-            TopicRequests(routes=self.routes, settings=settings),
-            ConfigurationRequests(kv_config=self.kv_config, settings=settings),
+            RouteRequests(
+                routes=self.routes,
+                kv_config=self.kv_config,
+                settings=settings,
+                clock_ms=self._clock_ms,
+                turns=self._turns,
+            ),
+            TopicRequests(routes=self.routes, settings=settings, turns=self._turns),
+            ConfigurationRequests(kv_config=self.kv_config, settings=settings, turns=self._turns),
         ):
             requests.register(self.dispatch)
 
@@ -107,9 +116,20 @@ class NameServer(Service):
         self._scan = self._reactor.callLater(interval_s, self._remove_silent)
 
     def _remove_silent(self) -> None:
-        for live in self.routes.expire(self._clock_ms()):
-            log.warning("broker lost", broker=live.broker_name, address=live.address, reason="silent")
+        silent = self.routes.expire(self._clock_ms())
+        log_lost(silent, "silent")
+        for live in silent:
             channel = None if live.channel_id is None else self.server.channels.get(live.channel_id)
             if channel is not None:
                 channel.close("the broker stopped registering")
         self._scan_later()
+
+
+def _limits(settings: NameServerSettings) -> RouteLimits:
+    return RouteLimits(
+        brokers=settings.nameserver_brokers_limit,
+        brokers_per_connection=settings.connection_brokers_limit,
+        topics=settings.nameserver_topics_limit,
+        topics_per_registration=settings.registration_topics_limit,
+        entries=settings.nameserver_entries_limit,
+    )

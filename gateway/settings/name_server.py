@@ -61,3 +61,43 @@ class NameServerSettings:
         minimum=0,
         maximum=3_600,
     )
+    nameserver_brokers_limit: int = setting(
+        10_000,
+        "gateway.nameserverBrokersLimit",
+        "Brokers that may be registered with the name server at once.",
+        minimum=1,
+        maximum=1_000_000,
+        limit=True,
+    )
+    connection_brokers_limit: int = setting(
+        1_000,
+        "gateway.connectionBrokersLimit",
+        "Brokers that may be registered with the name server over one connection.",
+        minimum=1,
+        maximum=1_000_000,
+        limit=True,
+    )
+    nameserver_topics_limit: int = setting(
+        500_000,
+        "gateway.nameserverTopicsLimit",
+        "Topics of all brokers together that the name server keeps.",
+        minimum=1_000,
+        maximum=10_000_000,
+        limit=True,
+    )
+    registration_topics_limit: int = setting(
+        200_000,
+        "gateway.registrationTopicsLimit",
+        "Topics that one registration of a broker may list.",
+        minimum=1_000,
+        maximum=10_000_000,
+        limit=True,
+    )
+    nameserver_entries_limit: int = setting(
+        2_000_000,
+        "gateway.nameserverEntriesLimit",
+        "Pairs of a topic and a broker that serves the topic; the name server keeps one entry for each.",
+        minimum=1_000,
+        maximum=100_000_000,
+        limit=True,
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
@@ -17,7 +17,7 @@ from gateway.nameserver.addresses import BrokerAddress, seen_from
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import (
     DEFAULT_BROKER_TIMEOUT_MS,
-    MAX_BROKERS,
+    LiveBroker,
     Registered,
     Registration,
     RouteTable,
@@ -43,6 +43,12 @@ from wire.headers.name_server import (
 
 log = EventLog("nameserver")
 
+MAX_LOGGED_BROKERS = 20
+"""Lines about brokers that are lost at once; container deployments have a few brokers on one connection."""
+MAX_BROKER_NAME_CHARACTERS = 255
+"""Characters of a broker's or a cluster's name; a host name has at most 253."""
+MAX_ADDRESS_CHARACTERS = 300
+"""Characters of ``host:port``."""
 CRC_MASK = 0x7FFFFFFF
 """Java's ``UtilAll.crc32`` drops the sign bit: never change."""
 
@@ -82,6 +88,7 @@ class BrokerRequests:
 
     def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
         """Take in a broker and its topics."""
+        _check_names(header)
         body = request.command.body
         if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
@@ -153,7 +160,7 @@ class BrokerRequests:
         return version if told == digest and version == self._routes.data_version(address) else None
 
     def _remember(self, address: BrokerAddress, digest: bytes, version: DataVersion) -> None:
-        if len(self._told) >= MAX_BROKERS:
+        if len(self._told) >= self._settings.nameserver_brokers_limit:
             self._told.clear()
         self._told[address] = digest, version
 
@@ -213,8 +220,27 @@ class BrokerRequests:
 
     def _channel_closed(self, channel: Channel) -> None:
         del self._watched[channel.id]
-        for live in self._routes.channel_closed(channel.id):
-            log.warning("broker lost", broker=live.broker_name, address=live.address, reason="channel closed")
+        log_lost(self._routes.channel_closed(channel.id), "channel closed")
+
+
+def log_lost(brokers: Sequence[LiveBroker], reason: str) -> None:
+    """Write one line for each lost broker, and one for all beyond the first few."""
+    for live in brokers[:MAX_LOGGED_BROKERS]:
+        log.warning("broker lost", broker=live.broker_name, address=live.address, reason=reason)
+    if len(brokers) > MAX_LOGGED_BROKERS:
+        log.warning("more brokers lost", count=len(brokers) - MAX_LOGGED_BROKERS, reason=reason)
+
+
+def _check_names(header: RegisterBrokerRequest) -> None:
+    """Let names and addresses pass that are short enough to be in every route."""
+    for what, text, limit in (
+        ("brokerName", header.broker_name, MAX_BROKER_NAME_CHARACTERS),
+        ("clusterName", header.cluster_name, MAX_BROKER_NAME_CHARACTERS),
+        ("brokerAddr", header.broker_addr, MAX_ADDRESS_CHARACTERS),
+        ("haServerAddr", header.ha_server_addr, MAX_ADDRESS_CHARACTERS),
+    ):
+        if len(text) > limit:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{what} has {len(text)} characters, the limit is {limit}")
 
 
 def _digest(header: RegisterBrokerRequest, version: int, body: bytes) -> bytes:

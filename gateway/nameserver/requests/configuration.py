@@ -6,9 +6,15 @@ process has one source for them, and it is on its own machine.
 
 from __future__ import annotations
 
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import KvConfig
 from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.long_lists import table_text
+from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.settings.declare import declarations, text_of
 from wire.bodies.kv_table import KVTable
@@ -27,7 +33,8 @@ class ConfigurationRequests:
     GET_NAMESRV_CONFIG (319); refuses UPDATE_NAMESRV_CONFIG (318).
     """
 
-    def __init__(self, *, kv_config: KvConfig, settings: NameServerSettings) -> None:
+    def __init__(self, *, kv_config: KvConfig, settings: NameServerSettings, turns: Turns) -> None:
+        self._turns = turns
         self._kv_config = kv_config
         self._settings = settings
 
@@ -60,12 +67,12 @@ class ConfigurationRequests:
         await self._kv_config.delete(header.namespace, header.key)
         return Answer()
 
-    def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Answer:  # noqa: ARG002
+    def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Deferred[Answer]:  # noqa: ARG002
         """All values of a namespace."""
         values = self._kv_config.namespace(header.namespace)
         if values is None:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
-        return Answer(body=KVTable(table=dict(values)).build())
+        return self._turns.run(_table_of(header.namespace, sorted(values.items())))
 
     def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """Refused."""
@@ -80,3 +87,9 @@ class ConfigurationRequests:
             for key, declaration in declarations(NameServerSettings).items()
         ]
         return Answer(body="\n".join(lines).encode())
+
+
+def _table_of(namespace: str, values: list[tuple[str, str]]) -> Work[Answer]:
+    advice = f"they are {len(values)} values, ask for single keys"
+    table: Any = yield from table_text(f"namespace {namespace[:64]}", values, advice=advice)
+    return Answer(body=KVTable(table=table).build())

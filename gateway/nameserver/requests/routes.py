@@ -5,17 +5,25 @@ Upstream: ``ClientRequestProcessor`` and ``DefaultRequestProcessor.getBrokerClus
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
+from twisted.internet.defer import Deferred
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import RouteTable
 from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.long_lists import list_text, table_text
+from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
+from wire.bodies.route import ClusterInfo, TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import GetRouteInfoRequest
 
+BROKERS_AT_ONCE = 500
+"""Routes of more brokers than this are written in several turns; 500 brokers take 10 ms."""
 STANDARD_JSON_VERSION = 401
 """V4_9_4: clients from here on get keys in quotes, older ones fastjson's plain form (``MQVersion``)."""
 
@@ -24,9 +32,16 @@ class RouteRequests:
     """Answers GET_ROUTEINFO_BY_TOPIC (105) and GET_BROKER_CLUSTER_INFO (106)."""
 
     def __init__(
-        self, *, routes: RouteTable, kv_config: KvConfig, settings: NameServerSettings, clock_ms: Milliseconds
+        self,
+        *,
+        routes: RouteTable,
+        kv_config: KvConfig,
+        settings: NameServerSettings,
+        clock_ms: Milliseconds,
+        turns: Turns,
     ) -> None:
         self._routes = routes
+        self._turns = turns
         self._kv_config = kv_config
         self._settings = settings
         self._clock_ms = clock_ms
@@ -37,7 +52,7 @@ class RouteRequests:
         dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route)
         dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info)
 
-    def route(self, request: Request, header: GetRouteInfoRequest) -> Answer:
+    def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
         """Queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
@@ -50,8 +65,26 @@ class RouteRequests:
         if self._settings.order_message_enable:
             route = replace(route, order_topic_conf=self._kv_config.get(ORDER_NAMESPACE, header.topic))
         standard = bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
-        return Answer(body=route.build(standard=standard))
+        if len(route.queue_datas) <= BROKERS_AT_ONCE:
+            return Answer(body=route.build(standard=standard))
+        return self._turns.run(_long_route(header.topic, route, standard))
 
-    def cluster_info(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def cluster_info(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """All brokers, by name and by cluster."""
-        return Answer(body=self._routes.cluster_info(request.channel.local[0]).build())
+        return self._turns.run(_long_info(self._routes.cluster_info(request.channel.local[0])))
+
+
+def _long_route(topic: str, route: TopicRouteData, standard: bool) -> Work[Answer]:
+    """Write a route of so many brokers that it takes several turns."""
+    what = f"route of topic {topic} over {len(route.queue_datas)} brokers"
+    queues = yield from list_text(what, (queue.to_json() for queue in route.queue_datas), java_form=not standard)
+    yield
+    brokers = yield from list_text(what, (broker.to_json() for broker in route.broker_datas), java_form=not standard)
+    yield
+    return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
+
+
+def _long_info(info: ClusterInfo) -> Work[Answer]:
+    brokers = sorted(info.broker_addr_table.items())
+    table: Any = yield from table_text("list of brokers", ((name, data.to_json()) for name, data in brokers))
+    return Answer(body=replace(info, broker_addr_table=table).build())

@@ -5,10 +5,14 @@ Upstream: the topic half of ``DefaultRequestProcessor`` (name server).
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
+
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
 from gateway.nameserver.route_table import RouteTable
 from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.long_lists import list_text
+from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog
 from wire.bodies.route import TopicRouteData
@@ -31,8 +35,9 @@ log = EventLog("nameserver")
 class TopicRequests:
     """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327)."""
 
-    def __init__(self, *, routes: RouteTable, settings: NameServerSettings) -> None:
+    def __init__(self, *, routes: RouteTable, settings: NameServerSettings, turns: Turns) -> None:
         self._routes = routes
+        self._turns = turns
         self._settings = settings
 
     def register(self, dispatch: Dispatch) -> None:
@@ -49,36 +54,36 @@ class TopicRequests:
         dispatch.answers(codes.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, self.wipe_permission)
         dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission)
 
-    def all_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def all_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """Every topic."""
         if not self._settings.enable_all_topic_list:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
-        return _topic_list(self._routes.topics())
+        return self._turns.run(_topic_list(self._routes.topics()))
 
-    def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Answer:  # noqa: ARG002
+    def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Deferred[Answer]:  # noqa: ARG002
         """The topics of one cluster's brokers."""
         self._check_lists_enabled()
-        return _topic_list(self._routes.topics_of_cluster(header.cluster))
+        return self._turns.run(_found(self._routes.topics_of_cluster(header.cluster)))
 
-    def system_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def system_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """The names of clusters and brokers, and one broker's address for further questions."""
         topics, address = self._routes.system_topics(request.channel.local[0])
-        return Answer(body=TopicList(topic_list=topics, broker_addr=address).build())
+        return self._turns.run(_topic_list(topics, address))
 
-    def unit_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def unit_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """Topics with the unit flag."""
         self._check_lists_enabled()
-        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT))
+        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT)))
 
-    def unit_subscription_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def unit_subscription_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """Topics with unit subscriptions."""
         self._check_lists_enabled()
-        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION))
+        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION)))
 
-    def unit_subscription_only_topics(self, request: Request, header: None) -> Answer:  # noqa: ARG002
+    def unit_subscription_only_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """Topics with unit subscriptions that are no unit topics themselves."""
         self._check_lists_enabled()
-        return _topic_list(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT))
+        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)))
 
     def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
         """Forget a topic; one that is not known is fine."""
@@ -89,7 +94,9 @@ class TopicRequests:
     def register_topic(self, request: Request, header: RegisterTopicRequest) -> Answer:
         """Add one topic's queues, before its broker registers the next time."""
         check_topic_name(header.topic)
-        self._routes.add_queues(header.topic, TopicRouteData.parse(request.command.body).queue_datas)
+        refusal = self._routes.add_queues(header.topic, TopicRouteData.parse(request.command.body).queue_datas)
+        if refusal is not None:
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, refusal)
         return Answer()
 
     def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Answer:
@@ -119,5 +126,12 @@ class TopicRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableTopicList)")
 
 
-def _topic_list(topics: list[str]) -> Answer:
-    return Answer(body=TopicList(topic_list=topics, broker_addr=None).build())
+def _found(topics: Work[list[str]]) -> Work[Answer]:
+    found = yield from topics
+    return (yield from _topic_list(found))
+
+
+def _topic_list(topics: list[str], address: str | None = None) -> Work[Answer]:
+    advice = f"they are {len(topics)} topics, ask for those of a cluster or for single routes"
+    text = yield from list_text("list of topics", topics, advice=advice)
+    return Answer(body=TopicList(topic_list=text, broker_addr=address).build())

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
-from gateway.nameserver import route_table as route_table_module
 from gateway.nameserver.addresses import AutoAddress
-from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteTable
+from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteLimits, RouteTable
+from gateway.remoting.turns import Work, finish
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion
@@ -162,14 +163,41 @@ def test_a_broker_that_tells_of_one_topic_only_has_to_be_known() -> None:
     assert table.route("orders", HERE) is not None
 
 
-def test_brokers_and_topics_have_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(route_table_module, "MAX_BROKERS", 1)
-    monkeypatch.setattr(route_table_module, "MAX_TOPICS", 3)
-    table = table_of(registration("one"))
+def test_brokers_and_topics_have_limits() -> None:
+    table = table_of(registration("one"), limits=RouteLimits(brokers=1, topics=3))
     other = registration(broker_name="broker-b", address="192.0.2.9:10911")
     assert "1 brokers" in (table.register(other, 0).refusal or "")
     assert "more than 3 topics" in (table.register(registration("two", counter=2), 0).refusal or "")
     assert table.register(registration("one", counter=3), 0).refusal is None
+    assert "3 topics are registered" in (table.add_queues("two", [QueueData("broker-a", 4, 4, 6)]) or "")
+    assert table.add_queues("two", [QueueData("stranger", 4, 4, 6)]) is None
+
+
+def test_topics_of_one_registration_have_a_limit() -> None:
+    table = RouteTable(limits=RouteLimits(topics_per_registration=3))
+    assert "4 topics in one registration" in (table.register(registration("one", "two"), 0).refusal or "")
+    assert table.register(registration("one"), 0).refusal is None
+
+
+def test_brokers_of_one_connection_have_a_limit() -> None:
+    table = table_of(registration(channel_id=7), limits=RouteLimits(brokers_per_connection=1))
+    other = registration(broker_name="broker-b", address="192.0.2.9:10911", channel_id=7)
+    assert "1 brokers are registered over this connection" in (table.register(other, 0).refusal or "")
+    assert table.register(registration(channel_id=7, counter=2), 0).refusal is None
+    assert table.register(structs.replace(other, channel_id=8), 0).refusal is None
+
+
+def test_topics_times_brokers_have_a_limit() -> None:
+    table = table_of(registration("orders"), limits=RouteLimits(entries=5))
+    other = registration(broker_name="broker-b", address="192.0.2.9:10911")
+    assert "5 pairs of topic and broker" in (
+        table.register(structs.replace(other, topics=topics("a")), 0).refusal or ""
+    )
+    assert table.register(other, 0).refusal is None
+    assert table.register(registration("orders", counter=2), 0).refusal is None, "these are there already"
+    assert "5 pairs of topic and broker" in (table.add_queues("orders", [QueueData("broker-b", 4, 4, 6)]) or "")
+    table.unregister("broker-a", 0, "192.0.2.1:10911")
+    assert table.register(structs.replace(other, topics=topics("a"), data_version=DataVersion(2)), 0).refusal is None
 
 
 def test_a_broker_without_topics_may_register() -> None:
@@ -268,6 +296,55 @@ def test_the_data_version_of_a_broker_can_be_asked_for() -> None:
     assert table.data_version("192.0.2.66:10911") is None
 
 
+# Leaving piece by piece
+
+
+def test_a_broker_that_leaves_is_out_of_every_route_before_its_topics_are_forgotten() -> None:
+    works: list[Work[None]] = []
+    table = table_of(
+        registration("orders"),
+        registration("orders", broker_name="broker-b", address="192.0.2.9:10911", cluster="Other"),
+        in_turns=works.append,
+    )
+    table.unregister("broker-a", 0, "192.0.2.1:10911")
+    assert perms(table, "orders") == {"broker-b": 6}
+    table.unregister("broker-b", 0, "192.0.2.9:10911")
+    assert len(works) == 1, "one work for all that leave"
+    assert table.route("orders", HERE) is None
+    assert (table.topics(), finish(table.topics_with_flags(0)), finish(table.topics_of_cluster("Other"))) == (
+        [],
+        [],
+        [],
+    )
+    table.delete_topic("orders")
+    finish(works[0])
+    assert table.topics() == []
+
+
+def test_a_broker_that_comes_back_keeps_what_it_tells_while_its_past_is_forgotten() -> None:
+    works: list[Work[None]] = []
+    table = table_of(registration("orders", "old"), in_turns=works.append)
+    table.unregister("broker-a", 0, "192.0.2.1:10911")
+    table.register(registration("orders", "new"), 0)
+    assert table.route("old", HERE) is None
+    for work in works:
+        finish(work)
+    assert set(table.topics()) == {*SYSTEM_TOPICS, "orders", "new"}
+    assert perms(table, "orders") == {"broker-a": 6}
+
+
+def test_whoever_comes_and_goes_without_a_pause_leaves_no_more_behind_than_it_brings() -> None:
+    works: list[Work[None]] = []
+    table = RouteTable(in_turns=works.append)
+    for number in range(50):
+        names = [f"topic-{number}-{index}" for index in range(20)]
+        table.register(registration(*names, broker_name=f"broker-{number}", address="192.0.2.1:10911"), 0)
+    (work,) = works
+    pieces = 1 + sum(1 for _ in work)
+    assert pieces <= 2, "the topics of 49 brokers would be 980 entries more"
+    assert len(table.topics()) == 22
+
+
 # Asking
 
 
@@ -296,8 +373,8 @@ def test_topic_lists() -> None:
         registration("bills", broker_name="broker-b", address="192.0.2.9:10911", cluster="Other"),
     )
     assert set(table.topics()) == {*SYSTEM_TOPICS, "orders", "bills"}
-    assert set(table.topics_of_cluster("Other")) == {*SYSTEM_TOPICS, "bills"}
-    assert table.topics_of_cluster("none") == []
+    assert set(finish(table.topics_of_cluster("Other"))) == {*SYSTEM_TOPICS, "bills"}
+    assert finish(table.topics_of_cluster("none")) == []
     assert table.system_topics(HERE) == ([CLUSTER, "Other", "broker-a", "broker-b"], "192.0.2.1:10911")
     assert RouteTable().system_topics(HERE) == ([], None)
 
@@ -310,9 +387,9 @@ def test_topics_are_found_by_their_flags() -> None:
         for name, flag in (("unit", TopicFlag.UNIT), ("sub", TopicFlag.UNIT_SUBSCRIPTION), ("both", both))
     }
     table = table_of(registration(topics={**plain, **flagged}))
-    assert table.topics_with_flags(TopicFlag.UNIT) == ["unit", "both"]
-    assert table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION) == ["sub", "both"]
-    assert table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT) == ["sub"]
+    assert finish(table.topics_with_flags(TopicFlag.UNIT)) == ["unit", "both"]
+    assert finish(table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION)) == ["sub", "both"]
+    assert finish(table.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)) == ["sub"]
 
 
 # Changing
@@ -358,7 +435,7 @@ def test_write_permission_is_wiped_and_given_back() -> None:
 BROKERS = st.sampled_from(["broker-a", "broker-b"])
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(["register", "unregister", "expire", "close", "heartbeat", "wipe", "delete"]),
+        st.sampled_from(["register", "unregister", "expire", "close", "heartbeat", "wipe", "open", "delete", "turn"]),
         BROKERS,
         st.integers(0, 2),
         st.integers(1, 4),
@@ -373,36 +450,53 @@ STEPS = st.lists(
 def test_whatever_happens_the_tables_agree_with_each_other(
     steps: list[tuple[str, str, int, int, int]],
 ) -> None:
-    table, now_ms = RouteTable(), 0
-    for step, name, broker_id, host, number in steps:
+    works: list[Work[None]] = []
+    prompt, late, now_ms = RouteTable(), RouteTable(in_turns=works.append), 0
+    for step in steps:
         now_ms += 30_000
-        address = f"192.0.2.{host}:10911"
-        if step == "register":
-            table.register(
-                registration(
-                    *(f"topic-{index}" for index in range(number)),
-                    broker_name=name,
-                    broker_id=broker_id,
-                    address=address,
-                    channel_id=host,
-                    counter=number,
-                ),
-                now_ms,
-            )
-        elif step == "unregister":
-            table.unregister(name, broker_id, address)
-        elif step == "expire":
-            table.expire(now_ms)
-        elif step == "close":
-            table.channel_closed(host)
-        elif step == "heartbeat":
-            table.heartbeat(address, now_ms)
-        elif step == "wipe":
-            table.wipe_write_permission(name)
-        else:
-            table.delete_topic(f"topic-{number}")
-        check(table)
-    check_that_all_expire(table, now_ms)
+        if step[0] == "turn":
+            while works:
+                finish(works.pop())
+            continue
+        for table in (prompt, late):
+            take(table, step, now_ms)
+            check(table)
+        assert sorted(late.topics()) == sorted(prompt.topics())
+        for topic in late.topics():
+            assert perms(late, topic) == perms(prompt, topic)
+    check_that_all_expire(prompt, now_ms)
+    check_that_all_expire(late, now_ms)
+
+
+def take(table: RouteTable, taken: tuple[str, str, int, int, int], now_ms: int) -> None:
+    step, name, broker_id, host, number = taken
+    address = f"192.0.2.{host}:10911"
+    if step == "register":
+        table.register(
+            registration(
+                *(f"topic-{index}" for index in range(number)),
+                broker_name=name,
+                broker_id=broker_id,
+                address=address,
+                channel_id=host,
+                counter=number,
+            ),
+            now_ms,
+        )
+    elif step == "unregister":
+        table.unregister(name, broker_id, address)
+    elif step == "expire":
+        table.expire(now_ms)
+    elif step == "close":
+        table.channel_closed(host)
+    elif step == "heartbeat":
+        table.heartbeat(address, now_ms)
+    elif step == "wipe":
+        table.wipe_write_permission(name)
+    elif step == "open" and table.group_addresses(CLUSTER, name, HERE).get(0):
+        table.add_write_permission(name)
+    else:
+        table.delete_topic(f"topic-{number}")
 
 
 def check(table: RouteTable) -> None:

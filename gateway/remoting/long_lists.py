@@ -1,0 +1,59 @@
+"""The text of long lists and tables, made a piece at a time and never longer than a frame may be.
+
+An answer of many entries takes a second to write, and its reader cannot read it at all once it is longer than a frame.
+The generators here are works for ``Turns``: they yield between two pieces and refuse what does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, Final
+
+from gateway.errors import RequestRefused
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from wire.bodies.fastjson import PreparedText, build_json, prepared_text
+from wire.codes import ResponseCode
+from wire.frame import MAX_FRAME_BYTES
+
+MAX_LIST_BYTES: Final = MAX_FRAME_BYTES - 262_144
+"""Bytes of a list's text. The rest of the frame is for the header and the other members of the body."""
+
+
+def list_text(what: str, items: Iterable[Any], *, java_form: bool = True, advice: str = "") -> Work[PreparedText]:
+    """Make the text of an array; ``items`` may do work of its own for each item.
+
+    :param what: names the list in a refusal.
+    :param advice: says what the reader can do instead.
+    :raises RequestRefused: SYSTEM_ERROR, the text does not fit into a frame.
+    """
+    text = yield from _joined(what, (_text(item, java_form) for item in items), advice)
+    return PreparedText(f"[{text}]")
+
+
+def table_text(
+    what: str, members: Iterable[tuple[Any, Any]], *, java_form: bool = True, advice: str = ""
+) -> Work[PreparedText]:
+    """Make the text of an object of these keys and values, in the order given; takes and raises as ``list_text``."""
+    text = yield from _joined(what, (_text({key: value}, java_form)[1:-1] for key, value in members), advice)
+    return PreparedText(f"{{{text}}}")
+
+
+def _text(value: Any, java_form: bool) -> str:
+    return prepared_text(value, depth=None) if java_form else str(build_json(value, java_form=False), "utf-8")
+
+
+def _joined(what: str, texts: Iterable[str], advice: str) -> Work[str]:
+    pieces: list[str] = []
+    total, left = 2, iter(texts)
+    while some := list(islice(left, ENTRIES_PER_TURN)):
+        piece = ",".join(some)
+        total += 1 + (len(piece) if piece.isascii() else len(piece.encode("utf-8", "replace")))
+        if total > MAX_LIST_BYTES:
+            text = f"{what}: the text is longer than {MAX_LIST_BYTES} bytes and does not fit into one frame"
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{text}; {advice}" if advice else text)
+        pieces.append(piece)
+        if len(some) < ENTRIES_PER_TURN:
+            break
+        yield
+    return ",".join(pieces)
