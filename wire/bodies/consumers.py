@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject, Ordinals, field
+from wire.bodies.declare import Body, JsonObject, ListRequestBody, Ordinals, SmallRequestBody, field
 from wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from wire.bodies.message_queue import MessageQueue as MessageQueue
 from wire.bodies.subscriptions import SubscriptionData
@@ -19,7 +19,7 @@ class ConsumerListByGroup(Body):
     client_ids: Sequence[str] = field(default=(), name="consumerIdList")
 
 
-class CheckClientRequest(Body):
+class CheckClientRequest(SmallRequestBody):
     """A subscription that a client wants checked (upstream ``CheckClientRequestBody``)."""
 
     client_id: str | None = None
@@ -69,7 +69,7 @@ class ProducerTableInfo(Body):
     groups: Mapping[str, Sequence[ProducerInfo]] = field(default_factory=dict, name="data")
 
 
-class GetConsumerStatusBody(Body):
+class GetConsumerStatusBody(ListRequestBody):
     """Offsets of a group's clients.
 
     A client answers a broker with ``message_queue_table``, the broker a tool with ``consumer_table``:

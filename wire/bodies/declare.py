@@ -20,21 +20,52 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
+from typing import Annotated, Any, ClassVar, NamedTuple, Self, TypeAlias, TypeVar, dataclass_transform
 
 import msgspec
 from msgspec import field
 
-from wire.bodies.fastjson import MAX_DEPTH, build_json, is_deeper, object_key, parse_json
+from wire.bodies.fastjson import (
+    MAX_CONTAINERS,
+    MAX_DEPTH,
+    MAX_JSON_BYTES,
+    build_json,
+    is_deeper,
+    object_key,
+    parse_json,
+)
+from wire.bodies.steps import ENTRIES_PER_STEP, Steps
 from wire.errors import BodyError
 
-__all__ = ["Body", "JsonObject", "Members", "Ordinals", "Readable", "Rest", "Undeclared", "field"]
+__all__ = [
+    "Body",
+    "JsonObject",
+    "ListRequestBody",
+    "Members",
+    "Ordinals",
+    "Readable",
+    "RequestBody",
+    "Rest",
+    "SmallRequestBody",
+    "Undeclared",
+    "field",
+]
 
 Readable: TypeAlias = bytes | bytearray | memoryview
 _Read: TypeAlias = Callable[[Any], Any]
 
 MIN_LONG, MAX_LONG = -(2**63), 2**63 - 1
+
+SMALL_BODY_BYTES = 262_144
+"""The largest request about one thing: a topic, a group, a version, a subscription."""
+REQUEST_BODY_BYTES = 2_097_152
+"""The largest request of a client: a heartbeat with 1,000 groups of five topics has half of it."""
+LIST_BODY_BYTES = 4_194_304
+"""The largest list of topics or groups that a request brings, and the largest answer of a client."""
+REQUEST_CONTAINERS = 32_768
+"""Objects and arrays of a request: 10,000 subscriptions or topics. Each takes five to ten microseconds to read."""
 
 MAX_KEPT_DEPTH = MAX_DEPTH - 8
 """Objects and arrays within a member that is kept as it is. It is written again within a file or a table: what is as
@@ -67,26 +98,36 @@ Rest: TypeAlias = Annotated[Mapping[str, Any], Undeclared()]
 class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
     """What every class of a body or of a part of one inherits, names in camel case with it.
 
-    Frozen and slotted; compares by value; ``msgspec.structs.replace`` makes changed copies.
+    Frozen and slotted; compares by value; ``msgspec.structs.replace`` makes changed copies. What a server reads in one
+    go is a ``RequestBody`` and says how large it may be: a quarter of a second is enough for the largest.
     """
+
+    MAX_BYTES: ClassVar[int] = MAX_JSON_BYTES  # of what comes from a server
+    MAX_CONTAINERS: ClassVar[int] = MAX_CONTAINERS
 
     @classmethod
     def parse(cls, raw: Readable | str) -> Self:
         """The body of a command.
 
-        :raises BodyError: unreadable JSON, a required member is missing, or a member is not of its type.
+        :raises BodyError: unreadable JSON, larger than ``MAX_BYTES`` or with more than ``MAX_CONTAINERS`` objects and
+            arrays, a required member is missing, or a member is not of its type.
         """
-        return cls.from_json(parse_json(raw))
+        return cls.from_json(cls.read_json(raw))
+
+    @classmethod
+    def read_json(cls, raw: Readable | str) -> Any:
+        """The JSON value of a body that is no larger than this class allows; raises as ``parse`` does."""
+        if len(raw) > cls.MAX_BYTES:
+            raise BodyError(f"{cls.__name__} of {len(raw)} bytes is over the limit of {cls.MAX_BYTES}")
+        return parse_json(raw, max_containers=cls.MAX_CONTAINERS)
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
         """The body of an already read JSON value; raises as ``parse`` does."""
         plan = _plan(cls)
-        if not isinstance(value, dict):
-            raise BodyError(f"{cls.__name__} is a JSON object, not {_shown(value)}")
         fields: dict[str, Any] = {}
         rest: dict[str, Any] = {}
-        for name, item in value.items():
+        for name, item in _members(cls, value):
             known = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
             if known is None:
                 if plan.rest is not None and name not in plan.dropped:
@@ -95,6 +136,24 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
                 fields[known.attribute] = _convert(known.read, cls.__name__, known.member, item)
         if plan.rest is not None and rest:
             fields[plan.rest] = rest
+        return cls._complete(fields)
+
+    @classmethod
+    def from_json_in_steps(cls, value: Any) -> Steps[Self]:
+        """As ``from_json`` does it for a class without ``Undeclared``, large tables and lists a piece at a time."""
+        plan = _plan(cls)
+        fields: dict[str, Any] = {}
+        for at, (name, item) in enumerate(_members(cls, value), start=1):
+            known = plan.by_name.get(name) or plan.by_smart_name.get(_smart(name))
+            if known is not None and item is not None:
+                fields[known.attribute] = yield from _convert_in_steps(known, cls.__name__, item)
+            if at % ENTRIES_PER_STEP == 0:
+                yield
+        return cls._complete(fields)
+
+    @classmethod
+    def _complete(cls, fields: dict[str, Any]) -> Self:
+        plan = _plan(cls)
         for attribute in plan.required:
             if attribute not in fields:
                 raise BodyError(f"{cls.__name__}: {plan.member_of[attribute]} is missing")
@@ -121,6 +180,25 @@ class Body(JsonObject):
         return build_json(self.to_json(), java_form=java_form)
 
 
+class RequestBody(Body):
+    """A body that a server reads at one go, in the middle of its other work."""
+
+    MAX_BYTES: ClassVar[int] = REQUEST_BODY_BYTES
+    MAX_CONTAINERS: ClassVar[int] = REQUEST_CONTAINERS
+
+
+class SmallRequestBody(RequestBody):
+    """A body about one thing."""
+
+    MAX_BYTES: ClassVar[int] = SMALL_BODY_BYTES
+
+
+class ListRequestBody(RequestBody):
+    """A body that may be a long list."""
+
+    MAX_BYTES: ClassVar[int] = LIST_BODY_BYTES
+
+
 class _MismatchError(Exception):
     """A value that is not of the expected kind; the field's name is added by the caller.
 
@@ -132,10 +210,14 @@ class _MismatchError(Exception):
 
 
 class _Field(NamedTuple):
+    """A field, and how its value is read in steps: as another class, or in pieces that are joined."""
+
     attribute: str
     member: str
     read: _Read
     write: Callable[[Any], Any]
+    part: type[JsonObject] | None = None
+    join: Callable[[list[Any]], Any] | None = None
 
 
 class _Plan(NamedTuple):
@@ -156,6 +238,31 @@ def _convert(read: _Read, body: str, member: str, item: Any) -> Any:
         where = "".join(f"[{_shown(key)}]" for key in mismatch.keys)
         culprit = mismatch.item if mismatch.keys else item
         raise BodyError(f"{body}.{member}{where}: {_shown(culprit)} is not {mismatch}") from mismatch
+
+
+def _convert_in_steps(known: _Field, body: str, item: Any) -> Steps[Any]:
+    if known.part is not None:
+        return (yield from known.part.from_json_in_steps(item))
+    if known.join is None or not isinstance(item, dict | list):
+        return _convert(known.read, body, known.member, item)
+    parts: list[Any] = []
+    for piece in _pieces(item):
+        parts.append(_convert(known.read, body, known.member, piece))
+        yield
+    return known.join(parts)
+
+
+def _pieces(item: dict[str, Any] | list[Any]) -> Iterator[Any]:
+    """A table or list as several small ones."""
+    entries = iter(item.items() if isinstance(item, dict) else item)
+    while piece := list(islice(entries, ENTRIES_PER_STEP)):
+        yield type(item)(piece)
+
+
+def _members(cls: type[JsonObject], value: Any) -> Iterable[tuple[str, Any]]:
+    if not isinstance(value, dict):
+        raise BodyError(f"{cls.__name__} is a JSON object, not {_shown(value)}")
+    return value.items()
 
 
 def _shown(value: Any) -> str:
@@ -214,7 +321,8 @@ def _field(declared: msgspec.structs.FieldInfo) -> _Field:
     ordinals = _mark(hint, Ordinals)
     if ordinals is not None:
         return _Field(name, member, _name_reader(tuple(ordinals.names)), str)
-    return _Field(name, member, _reader(hint), _plain)
+    part = hint if isinstance(hint, type) and issubclass(hint, JsonObject) else None
+    return _Field(name, member, _reader(hint), _plain, part, _JOINS.get(typing.get_origin(hint)))
 
 
 def _mark(hint: Any, kind: type[_M]) -> _M | None:
@@ -387,6 +495,10 @@ def _read_kept(value: Any) -> Any:
     return value
 
 
+_JOINS: dict[Any, Callable[[list[Any]], Any]] = {
+    Sequence: lambda parts: tuple(chain.from_iterable(parts)),
+    Mapping: lambda parts: dict(chain.from_iterable(part.items() for part in parts)),
+}
 _SIMPLE: dict[Any, _Read] = {
     str: _read_str,
     int: _read_int,

@@ -1,6 +1,7 @@
 """The JSON dialect of Java's fastjson: read what it reads, write what it writes.
 
-Reading tries strict JSON first (msgspec); what that refuses goes to a tolerant reader which also takes bare
+Reading tries strict JSON first (msgspec), then once more with quotes around bare numbers that are keys, which is all
+that most Java programs do otherwise; what is refused goes to a tolerant reader which also takes bare
 keys (``{0:"a:1"}``), objects as keys (``{{"brokerName":"b","queueId":0,"topic":"t"}:5}``), single quotes,
 comments and stray commas. ``{"$ref":"$.path"}``, fastjson's way to write an object a second time, is
 resolved in both, and refused where something would contain itself. Keys are always text: a bare 0 becomes "0", an
@@ -32,11 +33,18 @@ MAX_DEPTH = 64
 """Objects and arrays within each other; bodies of the protocol need 8."""
 MAX_JSON_BYTES = 16_777_216
 """The largest text read; a frame holds no more. Files of the store may be larger and say so."""
-MAX_LENIENT_BYTES = 2_097_152
-"""The largest text that is read although it is no strict JSON or has references. It is read in Python, one
-to two seconds for this much, and nothing else happens meanwhile; files are read at start and say how large
-they may be.
+MAX_CONTAINERS = 262_144
+"""Objects and arrays of a text, brackets within strings counted in. Each takes a microsecond to make and a hundred
+bytes; a table of 100,000 topics has 200,000. Files are read at start and say how many they may have.
 """
+MAX_LENIENT_BYTES = 1_048_576
+"""The largest text that is read although it is no strict JSON but for numbers that are keys. It is read in Python, and
+nothing else happens meanwhile; files say how large they may be.
+"""
+MAX_LENIENT_VALUES = 131_072
+"""Values and comments of such a text: a fifth of a second. A queue and its offset are five values of 60 bytes."""
+MAX_REFERRING_BYTES = 4_194_304
+"""The largest text that has references: 20,000 topics, each with one to the same map of attributes."""
 MAX_REFERENCED_CHARS = 65_536
 """What the references of a text stand for, as far as it is longer than they are themselves. A body of 60 KB could
 otherwise be millions of values, and every one is converted: a second in which nothing else happens. This much takes
@@ -64,13 +72,17 @@ def parse_json(
     raw: Readable | str,
     *,
     max_bytes: int = MAX_JSON_BYTES,
+    max_containers: int = MAX_CONTAINERS,
     max_lenient_bytes: int = MAX_LENIENT_BYTES,
+    max_lenient_values: int = MAX_LENIENT_VALUES,
     max_referenced_chars: int = MAX_REFERENCED_CHARS,
 ) -> Any:
     """The value of a JSON text in fastjson's dialect.
 
     :param max_bytes: of the text.
-    :param max_lenient_bytes: of one that is no strict JSON or has references.
+    :param max_containers: objects and arrays in it.
+    :param max_lenient_bytes: of one that is no strict JSON, but for numbers that are keys.
+    :param max_lenient_values: in one like that.
     :param max_referenced_chars: by which the text would be longer if each ``$ref`` were a copy of what it names: thirty
         objects that name each other twice in turn would be a thousand million.
     :returns: dict (text keys), list, str, int, float, bool or None. With ``$ref`` two places may share one object.
@@ -82,20 +94,55 @@ def parse_json(
     elif isinstance(raw, str):
         raw = str(raw)  # the strict reader takes no subclass, and a key is one
     _check_size(raw, max_bytes, "JSON text")
+    containers = _containers(raw)
+    if containers > max_containers:
+        raise BodyError(f"JSON text has {containers} objects and arrays, the limit is {max_containers}")
     try:
         value = _decode_strict(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        _check_size(raw, max_lenient_bytes, "text that is no strict JSON")
+    except _NOT_STRICT:
         text = raw if isinstance(raw, str) else str(raw, "utf-8", "replace")
-        value = _Reader(text).read()
+        value = _read_dialect(text, max_lenient_bytes, max_lenient_values)
         has_references = '"$ref"' in text or "'$ref'" in text
     else:
         has_references = '"$ref"' in raw if isinstance(raw, str) else b'"$ref"' in raw
-        _check_depth(raw, value)
+    if containers > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
+        raise _too_deep()
     if has_references:
-        _check_size(raw, max_lenient_bytes, "JSON text with references")
+        _check_size(raw, max(max_lenient_bytes, MAX_REFERRING_BYTES), "JSON text with references")
         value = _Resolution(value, max_referenced_chars).resolve()
     return value
+
+
+_NOT_STRICT = (msgspec.DecodeError, UnicodeError, RecursionError)
+
+
+def _read_dialect(text: str, max_bytes: int, max_values: int) -> Any:
+    """The value of a text that is no strict JSON."""
+    quoted = _with_quoted_numbers(text)
+    try:
+        if quoted is not None:
+            return _decode_strict(quoted)
+    except _NOT_STRICT:
+        pass
+    _check_size(text, max_bytes, "text that is no strict JSON")
+    return _Reader(text, max_values).read()
+
+
+def _with_quoted_numbers(text: str) -> str | None:
+    """The text with quotes around the bare numbers that are keys; None where that needs a closer look.
+
+    Strings are left as they are. Every step is one call for the whole text, so that megabytes take milliseconds.
+    """
+    if any(mark in text for mark in (_QUOTE, _BACKSLASH, _QUOTED_QUOTE)):
+        return None
+    plain = text.replace("\\\\", _BACKSLASH).replace('\\"', _QUOTED_QUOTE) if "\\" in text else text
+    parts = plain.split('"')
+    outside, count = _NUMBER_KEY.subn(rf"\1{_QUOTE}\2{_QUOTE}:", '"'.join(parts[::2]), MAX_QUOTED_KEYS)
+    if count == MAX_QUOTED_KEYS:
+        return None
+    parts[::2] = outside.split('"')
+    quoted = '"'.join(parts).replace(_QUOTE, '"')
+    return quoted.replace(_QUOTED_QUOTE, '\\"').replace(_BACKSLASH, "\\\\")
 
 
 def _check_size(raw: bytes | bytearray | str, limit: int, kind: str) -> None:
@@ -103,11 +150,9 @@ def _check_size(raw: bytes | bytearray | str, limit: int, kind: str) -> None:
         raise BodyError(f"{kind} of {len(raw)} bytes is over the limit of {limit}")
 
 
-def _check_depth(raw: bytes | bytearray | str, value: Any) -> None:
-    """Refuse what the strict reader took although it is nested too deep."""
-    openings = raw.count("{") + raw.count("[") if isinstance(raw, str) else raw.count(b"{") + raw.count(b"[")
-    if openings > MAX_DEPTH and is_deeper(value, MAX_DEPTH):
-        raise _too_deep()
+def _containers(raw: bytes | bytearray | str) -> int:
+    """How many objects and arrays a text has at most."""
+    return raw.count("{") + raw.count("[") if isinstance(raw, str) else raw.count(b"{") + raw.count(b"[")
 
 
 def is_deeper(value: Any, depth: int) -> bool:
@@ -134,19 +179,33 @@ _SPACE = re.compile(r"[\s\ufeff,]*+")  # arbitrary commas are allowed
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"|\'([^\'\\]*+(?:\\.[^\'\\]*+)*+)\'', re.DOTALL)
 # Possessive: a peer may send a million digits and a letter, and no digit is ever looked at a second time.
 _NUMBER = re.compile(r"[-+]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][-+]?[0-9]++)?(?=[\s,:}\]/LSBFD]|$)")
+_NUMBER_KEY = re.compile(r"([{,])(-?[0-9]{1,20}):")
+_ITEM = re.compile(r'[\s\ufeff,]*+(?:"([^"\\]*+)"|(-?[0-9]{1,18}+)(?=[\s,\]]))')
+_MEMBER = re.compile(
+    r'[\s\ufeff,]*+(?:"([^"\\]*+)"|([^\s:,{}\[\]"\'/]++))[\s\ufeff,]*+:'
+    r'[\s\ufeff,]*+(?:"([^"\\]*+)"|(-?[0-9]{1,18}+)(?=[\s,}]))'
+)
 _WORD = re.compile(r"[A-Za-z]+")
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]\"'/]++")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0", "F": "\f"}
+_QUOTE, _BACKSLASH, _QUOTED_QUOTE = "\x01", "\x02", "\x03"  # no JSON text has these characters
+MAX_QUOTED_KEYS = 262_144
+"""Bare numbers that are given quotes: a microsecond for each."""
 _WORDS = {"true": True, "false": False, "null": None, "NaN": None, "undefined": None}
 
 
 class _Reader:
-    """The tolerant reader: recursive, one value per call, bounded by ``MAX_DEPTH``."""
+    """The tolerant reader: recursive, bounded by ``MAX_DEPTH``; plain strings and numbers are read at one go.
 
-    def __init__(self, text: str) -> None:
+    :param limit: values and comments that it reads.
+    """
+
+    def __init__(self, text: str, limit: int) -> None:
         self._text = text
+        self._limit = limit
+        self._count = 0
         self._at = 0
         self._within_key = False
 
@@ -181,7 +240,13 @@ class _Reader:
         if end < 0 and not is_line:
             return False
         self._at = len(self._text) if end < 0 else end + (1 if is_line else 2)
+        self._counted()
         return True
+
+    def _counted(self) -> None:
+        self._count += 1
+        if self._count > self._limit:
+            raise BodyError(f"text that is no strict JSON has more than {self._limit} values and comments, the limit")
 
     def _value(self, depth: int) -> Any:
         if depth > MAX_DEPTH:
@@ -200,7 +265,15 @@ class _Reader:
     def _object(self, depth: int) -> dict[str, Any]:
         self._at += 1
         members: dict[str, Any] = {}
-        while (character := self._skip()) != "}":
+        while True:
+            self._counted()
+            if (member := _MEMBER.match(self._text, self._at)) is not None:
+                self._at = member.end()
+                name, bare, content, digits = member.groups()
+                members[bare if name is None else name] = int(digits) if content is None else content
+                continue
+            if (character := self._skip()) == "}":
+                break
             key = self._key(character, depth)
             if self._skip() != ":":
                 raise self._error("':'")
@@ -232,8 +305,16 @@ class _Reader:
     def _array(self, depth: int) -> list[Any]:
         self._at += 1
         items: list[Any] = []
-        while self._skip() != "]":
-            items.append(self._value(depth + 1))
+        while True:
+            self._counted()
+            if (item := _ITEM.match(self._text, self._at)) is not None:
+                self._at = item.end()
+                content, digits = item.groups()
+                items.append(int(digits) if content is None else content)
+            elif self._skip() == "]":
+                break
+            else:
+                items.append(self._value(depth + 1))
         self._at += 1
         return items
 

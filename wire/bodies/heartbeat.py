@@ -12,7 +12,7 @@ from typing import Annotated
 from wire.bodies.consume_kinds import ConsumeFromWhere as ConsumeFromWhere
 from wire.bodies.consume_kinds import ConsumeType as ConsumeType
 from wire.bodies.consume_kinds import MessageModel as MessageModel
-from wire.bodies.declare import Body, JsonObject, Members, Ordinals, field
+from wire.bodies.declare import JsonObject, Members, Ordinals, RequestBody, field
 from wire.bodies.subscriptions import SubscriptionData as SubscriptionData
 
 
@@ -27,7 +27,7 @@ class ConsumerData(JsonObject):
     subscriptions: Sequence[SubscriptionData] = field(default=(), name="subscriptionDataSet")
 
 
-class HeartbeatData(Body):
+class HeartbeatData(RequestBody):
     """A client's groups; ``producers`` are group names."""
 
     client_id: str = field(name="clientID")

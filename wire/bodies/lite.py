@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject, Ordinals, field
+from wire.bodies.declare import Body, JsonObject, Ordinals, RequestBody, field
 from wire.bodies.statistics import OffsetWrapper, TopicOffset
 
 
@@ -51,7 +51,7 @@ class LiteSubscriptionChange(JsonObject):
     version: int = 0
 
 
-class LiteSubscriptionChanges(Body):
+class LiteSubscriptionChanges(RequestBody):
     """The body of LITE_SUBSCRIPTION_CTL."""
 
     subscription_set: Sequence[LiteSubscriptionChange] = ()

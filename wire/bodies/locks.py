@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from wire.bodies.declare import Body, field
+from wire.bodies.declare import Body, RequestBody, field
 from wire.bodies.message_queue import MessageQueue as MessageQueue
 
 
-class LockBatchRequest(Body):
+class LockBatchRequest(RequestBody):
     """Queues a client wants to consume alone."""
 
     consumer_group: str
@@ -17,7 +17,7 @@ class LockBatchRequest(Body):
     only_this_broker: bool = False
 
 
-class UnlockBatchRequest(Body):
+class UnlockBatchRequest(RequestBody):
     """Queues a client gives back."""
 
     consumer_group: str

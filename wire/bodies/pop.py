@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from wire.bodies.declare import Body, JsonObject, field
+from wire.bodies.declare import Body, JsonObject, RequestBody, SmallRequestBody, field
 from wire.bodies.message_queue import MessageQueue
 from wire.errors import BodyError
 
@@ -64,14 +64,14 @@ def build_bit_set(numbers: Sequence[int]) -> str:
     return base64.b64encode(bits.to_bytes((bits.bit_length() + 7) // 8, "little")).decode()
 
 
-class BatchAckMessage(Body):
+class BatchAckMessage(RequestBody):
     """The body of BATCH_ACK_MESSAGE."""
 
     broker_name: str = ""
     acks: Sequence[BatchAck] = ()
 
 
-class QueryAssignmentRequest(Body):
+class QueryAssignmentRequest(SmallRequestBody):
     """A client asks which queues it is to consume."""
 
     topic: str
@@ -95,7 +95,7 @@ class QueryAssignmentResponse(Body):
     message_queue_assignments: Sequence[MessageQueueAssignment] | None = None
 
 
-class MessageRequestMode(Body):
+class MessageRequestMode(SmallRequestBody):
     """How a group consumes a topic (upstream ``SetMessageRequestModeRequestBody``).
 
     ``pop_share_queue_num``: clients that share each queue besides its owner; 0 or less: all of them.

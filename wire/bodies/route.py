@@ -7,9 +7,9 @@ without quotes, and standard readers only with them: the request decides (framin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from wire.bodies.declare import Body, JsonObject, field
+from wire.bodies.declare import LIST_BODY_BYTES, REQUEST_CONTAINERS, Body, JsonObject, field
 from wire.bodies.fastjson import build_json
 from wire.bodies.topics import MAX_QUEUES, TopicQueueMapping, queues_fault
 from wire.codes import MASTER_ID as MASTER_ID
@@ -59,6 +59,9 @@ class BrokerData(JsonObject):
 
 class TopicRouteData(JsonObject):
     """The route of a topic."""
+
+    MAX_BYTES: ClassVar[int] = LIST_BODY_BYTES
+    MAX_CONTAINERS: ClassVar[int] = 4 * REQUEST_CONTAINERS  # 10,000 brokers are three for each
 
     queue_datas: Sequence[QueueData] = ()
     broker_datas: Sequence[BrokerData] = ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_SQL92 as EXPRESSION_TYPE_SQL92
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG as EXPRESSION_TYPE_TAG
-from wire.bodies.declare import Body, Rest, field
+from wire.bodies.declare import Body, ListRequestBody, Rest, SmallRequestBody, field
 from wire.bodies.topics import DataVersion
 from wire.message.tags import MATCH_ALL
 
@@ -24,7 +24,7 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
-class RunningSubscriptions(Body):
+class RunningSubscriptions(ListRequestBody):
     """Of what a client tells of itself (upstream's ``ConsumerRunningInfo``), the subscriptions of the group."""
 
     subscriptions: Sequence[SubscriptionData] = field(default=(), name="subscriptionSet")
@@ -34,7 +34,7 @@ def _default_retry_policy() -> dict[str, Any]:
     return {"type": "CUSTOMIZED"}
 
 
-class SubscriptionGroupConfig(Body):
+class SubscriptionGroupConfig(SmallRequestBody):
     """What a consumer group may do, and how it retries; ``extra`` keeps members of other versions."""
 
     group_name: str
@@ -66,7 +66,7 @@ class SubscriptionGroupTable(Body):
     forbidden_table: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
 
-class SubscriptionGroupList(Body):
+class SubscriptionGroupList(ListRequestBody):
     """Groups to create with one request."""
 
     configs: Sequence[SubscriptionGroupConfig] = field(name="groupConfigList")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-from wire.bodies.declare import Body, JsonObject, Ordinals, Rest, field
+from wire.bodies.declare import Body, JsonObject, ListRequestBody, Ordinals, Rest, SmallRequestBody, field
 from wire.message.flags import Permission
 
 DEFAULT_QUEUE_NUMS = 16
@@ -22,7 +22,7 @@ def queues_fault(name: str, count: int) -> str | None:
     return f"{name} is {count}, the limit is {MAX_QUEUES}" if count > MAX_QUEUES else None
 
 
-class DataVersion(Body):
+class DataVersion(SmallRequestBody):
     """The version of a table: two are the same table when all three numbers are.
 
     ``timestamp`` is in milliseconds; 4.9 has no ``state_version``.
@@ -61,7 +61,7 @@ class TopicConfigTable(Body):
     data_version: DataVersion = field(default_factory=DataVersion)
 
 
-class CreateTopicList(Body):
+class CreateTopicList(ListRequestBody):
     """Topics to create with one request (upstream ``CreateTopicListRequestBody``)."""
 
     configs: Sequence[TopicConfig] = field(name="topicConfigList")

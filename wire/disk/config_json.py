@@ -30,7 +30,12 @@ def parse_config(raw: Readable | str) -> Any:
     :raises BodyError: as ``parse_json`` does.
     """
     return parse_json(
-        raw, max_bytes=MAX_FILE_BYTES, max_lenient_bytes=MAX_FILE_BYTES, max_referenced_chars=MAX_FILE_BYTES
+        raw,
+        max_bytes=MAX_FILE_BYTES,
+        max_containers=MAX_FILE_BYTES,
+        max_lenient_bytes=MAX_FILE_BYTES,
+        max_lenient_values=MAX_FILE_BYTES,
+        max_referenced_chars=MAX_FILE_BYTES,
     )
 
 

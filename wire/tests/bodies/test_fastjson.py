@@ -13,6 +13,7 @@ from wire.bodies.fastjson import (
     MAX_DEPTH,
     MAX_NUMBER_CHARS,
     MAX_REFERENCED_CHARS,
+    MAX_REFERRING_BYTES,
     ObjectKey,
     build_json,
     build_pretty_json,
@@ -167,11 +168,54 @@ def test_the_size_has_a_limit() -> None:
 
 
 def test_what_takes_long_to_read_has_a_smaller_limit() -> None:
-    for text in ("{0:1}", '{"a":{},"b":{"$ref":"$.a"}}'):
-        assert parse_json(text, max_lenient_bytes=len(text))
-        with pytest.raises(BodyError, match=f"over the limit of {len(text) - 1}"):
-            parse_json(text, max_lenient_bytes=len(text) - 1)
+    assert parse_json("{a:1}", max_lenient_bytes=5)
+    with pytest.raises(BodyError, match="of 5 bytes is over the limit of 4"):
+        parse_json("{a:1}", max_lenient_bytes=4)
     assert parse_json('{"0":1}', max_lenient_bytes=0) == {"0": 1}
+
+
+def test_numbers_as_keys_are_read_as_quickly_as_json() -> None:
+    """Brokers with static topics register with them, and routes have them."""
+    text = '{"a":{0:"x",-17:{"b":[{1:2},",3:4{5:"]}},"\\\\":"\\",6:"}'
+    assert parse_json(text, max_lenient_bytes=0) == {
+        "a": {"0": "x", "-17": {"b": [{"1": 2}, ",3:4{5:"]}},
+        "\\": '",6:',
+    }
+
+
+@pytest.mark.parametrize("mark", ["\x01", "\x02", "\x03"])
+def test_no_character_of_a_text_is_taken_for_a_mark_of_the_reader(mark: str) -> None:
+    assert parse_json("{0:'" + mark + '\',"a":"' + mark + '"}') == {"0": mark, "a": mark}
+    with pytest.raises(BodyError):
+        parse_json("{" + mark + ":" + mark + "}")
+
+
+@pytest.mark.parametrize("text", ["[1,2:3]", "{0:1", "{0:1}}", '{0:"}', "{0:,}"])
+def test_numbers_at_other_places_are_no_keys(text: str) -> None:
+    with pytest.raises(BodyError):
+        parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"), [("[1 2 '3'4L{}]", 7), ("{a:1,'b':[],c:{}}", 7), ("[/**//**/]", 3), ("{{a:1}:2}", 4)]
+)
+def test_the_values_of_a_text_that_is_no_json_have_a_limit(text: str, values: int) -> None:
+    assert parse_json(text, max_lenient_values=values) is not None
+    with pytest.raises(BodyError, match="more than 1 values and comments"):
+        parse_json(text, max_lenient_values=1)
+
+
+def test_objects_and_arrays_have_a_limit() -> None:
+    assert parse_json('[{},"x"]', max_containers=2)
+    with pytest.raises(BodyError, match="has 3 objects and arrays, the limit is 2"):
+        parse_json("[{},[]]", max_containers=2)
+
+
+def test_a_text_with_references_has_a_limit() -> None:
+    text = '{"a":{},"b":{"$ref":"$.a"}'
+    assert parse_json(text + "}")["b"] == {}
+    with pytest.raises(BodyError, match=f"references of .* is over the limit of {MAX_REFERRING_BYTES}"):
+        parse_json(text + " " * MAX_REFERRING_BYTES + "}")
 
 
 SHARED = '{"topic":"t"}'

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wire.bodies import registration
-from wire.bodies.registration import MAPPINGS_SINCE_VERSION, RegisterBrokerBody
+from wire.bodies.registration import MAPPINGS_SINCE_VERSION, MAX_PARTS, RegisterBrokerBody
+from wire.bodies.steps import ENTRIES_PER_STEP
 from wire.bodies.topics import DataVersion, TopicConfig, TopicQueueMapping
 from wire.errors import BodyError, LocalError
 from wire.tests.bodies.strategies import data_versions, texts
@@ -99,7 +100,8 @@ ONE = struct.pack(">i", 1)
         (part(b"{"), "JSON text"),
         (part(b"[]"), "DataVersion is a JSON object"),
         (HEAD, "cut off"),
-        (HEAD + struct.pack(">i", 2**31 - 1), "cut off"),
+        (HEAD + struct.pack(">i", MAX_PARTS), "cut off"),
+        (HEAD + struct.pack(">i", MAX_PARTS + 1), f"{MAX_PARTS + 1} topics, the limit is {MAX_PARTS}"),
         (HEAD + ONE + part(b"tt 16 16 6"), "has 4 words, not 5 or 6"),
         (HEAD + ONE + part(b"tt 16 x 6 SINGLE_TAG"), "writeQueueNums: 'x' is not"),
         (HEAD + ONE + part(b"tt 16 16 6 SINGLE_TAG {"), "JSON text"),
@@ -120,6 +122,22 @@ def test_what_is_no_zlib_stream_is_refused() -> None:
         RegisterBrokerBody.parse(b"not compressed", True, NEW)
     with pytest.raises(BodyError, match="cut off within the zlib stream"):
         RegisterBrokerBody.parse(BODY.build(True)[:-6], True, NEW)
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_many_topics_are_read_in_many_steps(compressed: bool) -> None:
+    topics = {f"topic-{at}": TopicConfig(f"topic-{at}") for at in range(5_000)}
+    body = RegisterBrokerBody(VERSION, topics)
+    steps = RegisterBrokerBody.parse_in_steps(body.build(compressed), compressed, NEW)
+    assert sum(1 for _ in steps) > 5_000 // ENTRIES_PER_STEP
+    assert RegisterBrokerBody.parse(body.build(compressed), compressed, NEW) == body
+
+
+def test_large_topics_are_read_in_many_steps() -> None:
+    attributes = "".join(f"a{at}:1," for at in range(10_000)).encode()
+    topics = b"".join(part(b"t%d 1 1 6 S {%b}" % (at, attributes)) for at in range(20))
+    raw = zlib.compress(HEAD + struct.pack(">i", 20) + topics + part(b"[]"))
+    assert sum(1 for _ in RegisterBrokerBody.parse_in_steps(raw, True, OLD)) > 20
 
 
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:
