@@ -76,6 +76,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
         HeartbeatRequests(
             heartbeats=parts.heartbeats,
             filters=parts.filters,
+            turns=parts.filter_turns,
             property_filter_enabled=settings.enable_property_filter,
         ),
         ConnectedClients(producers=parts.producers, consumers=parts.consumers),
@@ -147,6 +148,7 @@ def _pull(parts: BrokerParts) -> PullMessage:
         flows=parts.flows,
         filters=parts.filters,
         newer=NewerSubscriptions(parts.consumers, parts.clock),
+        turns=parts.filter_turns,
     )
 
 
@@ -169,6 +171,7 @@ def _pop(parts: BrokerParts) -> PopMessage:
         flows=parts.flows,
         soon=parts.soon,
         random_below=randbelow,
+        turns=parts.filter_turns,
     )
 
 

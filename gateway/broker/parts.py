@@ -26,6 +26,7 @@ from gateway.delivery.filters.bloom import BloomShape
 from gateway.delivery.filters.group_bits import FILE_NAME as BIT_MAPS_FILE_NAME
 from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.subscribed import SubscribedFilters
+from gateway.delivery.filters.turns import FilterTurns
 from gateway.delivery.lite.lite_topics import LiteTopics
 from gateway.delivery.long_poll import HeldPulls
 from gateway.delivery.pop.order_file import FILE_NAME as ORDER_FILE_NAME
@@ -121,6 +122,7 @@ class BrokerParts:
         self.flows = Flows(clock)
         self.registry = Registry()
         config = settings.store_path_root_dir / "config"
+        self.filter_turns = FilterTurns(soon)
         self.levels = DelayLevels.parse(settings.message_delay_level)
         self.bit_maps = self._make_bit_maps(config / BIT_MAPS_FILE_NAME)
         self.store = MessageStore(
@@ -158,7 +160,7 @@ class BrokerParts:
         self.producers = Producers()
         self.consumers = Consumers(groups=self.groups, notify=self._tell_member)
         self.locks = QueueLocks(clock)
-        self.filters = SubscribedFilters(self.bit_maps)
+        self.filters = SubscribedFilters(self.bit_maps, self.filter_turns)
         self.heartbeats = Heartbeats(
             producers=self.producers,
             consumers=self.consumers,
@@ -167,7 +169,7 @@ class BrokerParts:
             clock_ms=clock,
             expired_after_ms=settings.channel_expired_timeout_ms,
         )
-        self.held = HeldPulls(clock, settings.held_pulls_limit, settings.held_pulls_per_connection)
+        self.held = HeldPulls(clock, self.filter_turns, settings.held_pulls_limit, settings.held_pulls_per_connection)
         host = self.store_hosts.own
         self.pops = Pops(
             store=self.store,
@@ -180,6 +182,7 @@ class BrokerParts:
             clock_ms=clock,
             cold_read=self.cold_reads.read,
             in_thread=self._after_flush,
+            turns=self.filter_turns,
         )
         self.lite = LiteTopics(
             store=self.store,
@@ -190,6 +193,7 @@ class BrokerParts:
             settings=settings,
             clock_ms=clock,
             in_thread=in_thread,
+            turns=self.filter_turns,
         )
         self.live.follow(self.lite)
         self.pops.when_opened(self.lite.opened)
@@ -354,6 +358,7 @@ class BrokerParts:
             now_ms=lambda: max(self.clock(), self.store.last_stored_ms),
             is_live=lambda group, topic: self.consumers.subscription(group, topic) is not None,
             in_thread=self.in_thread,
+            turns=self.filter_turns,
         )
 
     def _make_timers(self, files: FileLayer | None) -> TimerService:

@@ -73,6 +73,7 @@ def _pop_waiting(parts: BrokerParts) -> RequestGroup:
         clock_ms=parts.clock,
         cold_reads=parts.cold_reads,
         random_below=randbelow,
+        turns=parts.filter_turns,
     )
     parts.live.follow(waiting)
     return waiting

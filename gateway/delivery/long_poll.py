@@ -13,8 +13,9 @@ from typing import Protocol
 
 from gateway.clock import Milliseconds
 from gateway.delivery.deadlines import Deadlines
-from gateway.delivery.filters.sql92 import PropertyFilter
+from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
+from gateway.delivery.filters.turns import FilterTurns
 
 LONGEST_HOLD_MS = 120_000
 """A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
@@ -58,7 +59,7 @@ class HeldPull:
 
     __slots__ = (
         "accepts",
-        "accepts_properties",
+        "by_properties",
         "deadline_ms",
         "key",
         "next_offset",
@@ -74,13 +75,13 @@ class HeldPull:
         accepts: TagFilter | None,
         deadline_ms: int,
         resume: Callable[[], None],
-        accepts_properties: PropertyFilter | None = None,
+        by_properties: Sql92Filter | None = None,
         owner: object = None,
     ) -> None:
         self.owner = owner
         self.next_offset = next_offset
         self.accepts = accepts
-        self.accepts_properties = accepts_properties
+        self.by_properties = by_properties
         self.deadline_ms = deadline_ms
         self.resume = resume
         self.key: QueueKey = ("", 0)
@@ -92,11 +93,13 @@ class HeldPull:
 class HeldPulls:
     """All held pulls of a broker.
 
+    :param turns: of filters; a pull whose filter has no steps left is resumed, to look by itself in a later turn.
     :param limit: how many may wait at once; one more is refused and answered at once. ``owner_limit``: the same of one
         owner, which is the connection.
     """
 
-    def __init__(self, clock: Milliseconds, limit: int, owner_limit: int | None = None) -> None:
+    def __init__(self, clock: Milliseconds, turns: FilterTurns, limit: int, owner_limit: int | None = None) -> None:
+        self._turns = turns
         self._limit = limit
         self._owner_limit = limit if owner_limit is None else owner_limit
         self._of_owner: dict[object, int] = {}
@@ -133,7 +136,7 @@ class HeldPulls:
                 continue
             sleeping = [pull for pull in waiting if not pull.woken]
             for message in arrivals.each() if sleeping else ():
-                woken = [pull for pull in sleeping if _wakes(pull, message)]
+                woken = [pull for pull in sleeping if _wakes(pull, message, self._turns)]
                 if woken:
                     ready.extend(woken)
                     touched.add(key)
@@ -182,13 +185,14 @@ class HeldPulls:
             pull.resume()
 
 
-def _wakes(pull: HeldPull, message: Arrival) -> bool:
+def _wakes(pull: HeldPull, message: Arrival, turns: FilterTurns) -> bool:
     """Mark and report whether this message is what the pull waits for."""
     if pull.woken or message.queue_offset < pull.next_offset:
         return False
     if pull.accepts is not None and not pull.accepts(message.tags_code):
         return False
-    if pull.accepts_properties is not None and not pull.accepts_properties(message.message.property_map):
+    accepts = pull.by_properties
+    if accepts is not None and not turns.may_match(accepts, message.message.property_map):
         return False
     pull.woken = True
     return True

@@ -71,9 +71,9 @@ _LOOKED = (GetStatus.FOUND, GetStatus.NO_MATCHED_MESSAGE)
 
 Range = tuple[int, int]
 """Commit log offsets of a first byte and of the one after the last."""
-ChooseRecords = Callable[[bytes, int, bytes], list[int]]
-"""Which of the records that lie in a buffer are wanted, by their numbers: buffer, the commit log offset of its first
-byte, the records' units."""
+ChooseRecords = Callable[[bytes, int, bytes, int], tuple[list[int], int]]
+"""Which of the records that lie in a buffer are wanted, by their numbers, and how many were looked into: buffer, the
+commit log offset of its first byte, the records' units, how many must be looked into whatever that costs."""
 
 
 class QueueReader:
@@ -423,6 +423,7 @@ class _Choice:
         "count",
         "examined",
         "gone",
+        "has_looked",
         "last_size",
         "left",
         "max_bytes",
@@ -440,6 +441,8 @@ class _Choice:
         self.total_bytes = 0
         self.examined = 0
         self.gone = False
+        self.has_looked = False
+        """Some record was looked into."""
         self.at_once = False
         """The units were looked at all at once."""
         self.last_size = 0
@@ -503,9 +506,14 @@ class _Choice:
         return spans, number
 
     def take_from(self, span: _Span, data: bytes, choose: ChooseRecords, parts: list[bytes]) -> bool:
-        """Take what is wanted of a span; False when no more go in, ``examined`` then says where to go on."""
+        """Take what is wanted of a span.
+
+        False when no more go in, or no more may be looked into: ``examined`` then says where to go on.
+        """
         units = span.units
-        for index in choose(data, span.start, units):
+        indices, looked = choose(data, span.start, units, 0 if self.has_looked else 1)
+        self.has_looked = True
+        for index in indices:
             position, size, _ = UNIT.unpack_from(units, index * UNIT.size)
             if self.is_full(size):
                 self.examined = span.number(index)
@@ -516,6 +524,9 @@ class _Choice:
             if self.count >= self.max_count:
                 self.examined = span.number(index) + 1
                 return False
+        if looked * UNIT_BYTES < len(units):
+            self.examined = span.number(looked)
+            return False
         return True
 
     def add(self, where: Range) -> None:

@@ -480,10 +480,10 @@ def _checks(properties: Mapping[str, str]) -> int:
     return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
 
 
-def _finals(data: bytes, start: int, units: bytes) -> list[int]:
-    """Which of the records in a buffer were committed."""
+def _finals(data: bytes, start: int, units: bytes, _least: int) -> tuple[list[int], int]:
+    """Which of the records in a buffer were committed; all are looked into."""
     kinds = [transaction_kind(sys_flag_at(data, position - start)) for position, _, _ in UNIT.iter_unpack(units)]
-    return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT]
+    return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT], len(kinds)
 
 
 def _parsed(part: bytes, at: int, topic: str) -> StoredMessage:

@@ -5,12 +5,17 @@ Upstream: ``ClientManageProcessor``.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.sql92 import ExpressionError
-from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
+from gateway.delivery.filters.subscribed import (
+    MAX_HEARTBEAT_CHARACTERS,
+    SubscribedFilters,
+    check_expression_type,
+    compiled,
+)
 from gateway.delivery.filters.tags import is_tag_type
-from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import HeartbeatData
@@ -18,8 +23,10 @@ from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import HeartbeatResponse, UnregisterClientRequest
 
 if TYPE_CHECKING:
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.membership.heartbeats import Heartbeats
     from gateway.remoting.dispatch import Dispatch, Request
+    from wire.bodies.subscriptions import SubscriptionData
 
 
 class HeartbeatRequests:
@@ -29,8 +36,14 @@ class HeartbeatRequests:
     """
 
     def __init__(
-        self, *, heartbeats: Heartbeats, filters: SubscribedFilters, property_filter_enabled: bool = True
+        self,
+        *,
+        heartbeats: Heartbeats,
+        filters: SubscribedFilters,
+        turns: FilterTurns,
+        property_filter_enabled: bool = True,
     ) -> None:
+        self._turns = turns
         self._heartbeats = heartbeats
         self._filters = filters
         self._property_filter_enabled = property_filter_enabled
@@ -51,8 +64,9 @@ class HeartbeatRequests:
         data = HeartbeatData.parse(command.body)
         moved = self._heartbeats.receive(request.channel, command.language, command.version, data)
         if self._property_filter_enabled:
+            left = MAX_HEARTBEAT_CHARACTERS
             for consumer in data.consumers:
-                self._filters.register(consumer.group, consumer.subscriptions)
+                left = self._filters.register(consumer.group, consumer.subscriptions, left)
         return Answer(
             header=HeartbeatResponse(
                 is_support_heart_beat_v2=True, is_sub_change=moved if data.fingerprint != 0 else None
@@ -66,15 +80,23 @@ class HeartbeatRequests:
         )
         return Answer()
 
-    def check_client_config(self, request: Request, _header: None) -> Answer:
+    def check_client_config(self, request: Request, _header: None) -> Answer | None:
         """Whether the broker can filter what a push consumer is about to subscribe."""
         subscription = CheckClientRequest.parse(request.command.body).subscription
         if subscription is None or is_tag_type(subscription.expression_type):
             return Answer()
         if not self._property_filter_enabled:
             check_expression_type(subscription.expression_type)
+        if self._turns.is_busy:
+            self._turns.later(request.channel, partial(self._check, request, subscription))
+        else:
+            self._check(request, subscription)
+        return None
+
+    def _check(self, request: Request, subscription: SubscriptionData) -> None:
         try:
-            compiled(subscription.expression_type, subscription.sub_string)
+            compiled(subscription.expression_type, subscription.sub_string, self._turns)
         except ExpressionError as error:
-            raise RequestRefused(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error)) from error
-        return Answer()
+            request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
+        else:
+            request.answer(ResponseCode.SUCCESS)

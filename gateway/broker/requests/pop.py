@@ -20,6 +20,7 @@ from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken, answer_ref
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.subscribed import check_expression_type
+from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import (
     NORMAL,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from gateway.broker.flows import Flows
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.pop.check_points import CheckPoints
     from gateway.delivery.pop.held_pops import HeldPops
     from gateway.delivery.pop.order import OrderTable
@@ -94,6 +96,7 @@ class PopMessage:
     """Answers POP_MESSAGE (200050).
 
     :param soon: runs a function at the end of the reactor turn; :param random_below: a number below another.
+    :param turns: of filters.
     """
 
     def __init__(
@@ -115,7 +118,9 @@ class PopMessage:
         flows: Flows,
         soon: Callable[[Callable[[], None]], None],
         random_below: Callable[[int], int],
+        turns: FilterTurns,
     ) -> None:
+        self._turns = turns
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -151,8 +156,15 @@ class PopMessage:
         self._taking.max_bytes, self._taking.max_bytes_cold = self._limits.max_bytes, self._limits.max_bytes_cold
 
     def pop(self, request: Request) -> None:
-        """Check, take what is there, and answer or hold."""
+        """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
         header = read_header(PopMessageRequest, request.command)
+        if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
+            popped = partial(answer_refusals, request, partial(self._pop, request, header))
+            self._turns.later(request.channel, popped)
+        else:
+            self._pop(request, header)
+
+    def _pop(self, request: Request, header: PopMessageRequest) -> None:
         now_ms = self._clock_ms()
         born_ms = header.born_time or now_ms
         if now_ms - born_ms - header.poll_time > LATE_MS:
@@ -176,7 +188,7 @@ class PopMessage:
         check_pop_place(self._topics, self._groups, limits.broker_permission, topic, header.queue_id, group)
         if not limits.property_filter_enabled:
             check_expression_type(header.exp_type)
-        return posted_filter(header.exp, header.exp_type) if header.exp else EVERYTHING
+        return posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
 
     # -- taking ---------------------------------------------------------------------------------------------
 
@@ -188,6 +200,8 @@ class PopMessage:
         self._taking.go_on(pop)
 
     def _finished(self, pop: Pop) -> None:
+        if pop.accepts.by_properties is not None:
+            self._turns.spend_read(pop.work)
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
             self._held.wake(pop.header.topic, pop.header.consumer_group)
         elif pop.taken:
@@ -338,7 +352,16 @@ class PopMessage:
             deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
             self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
 
-        answer_refusals(request, again)
+        def in_turn() -> None:
+            if request.channel.closed:  # whoever else waits shall have the message
+                self._held.wake(pop.header.topic, pop.header.consumer_group)
+            else:
+                answer_refusals(request, again)
+
+        if self._turns.is_busy and pop.accepts.by_properties is not None:
+            answer_refusals(request, partial(self._turns.later, request.channel, in_turn))
+        else:
+            answer_refusals(request, again)
 
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

@@ -11,6 +11,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.record_filter import Work
+from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
@@ -62,6 +64,7 @@ class Pop:
         "scanned",
         "sources",
         "taken",
+        "work",
     )
 
     def __init__(
@@ -79,6 +82,7 @@ class Pop:
         self.rest = 0
         self.scanned = False
         self.remark: str | None = None
+        self.work = Work(READ_STEPS)
 
 
 class PopTaking:
@@ -130,7 +134,7 @@ class PopTaking:
         end = self._store.max_offset(source.topic, source.queue_id)
         if offset == end:
             return True
-        if self.is_full(pop):
+        if self.is_full(pop) or pop.work.left <= 0:
             pop.rest += max(0, end - offset)
             return True
         if order and (
@@ -153,7 +157,7 @@ class PopTaking:
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
-        by_code, by_record = accepts.accepts_code, accepts.choose_records
+        by_code, by_record = accepts.accepts_code, accepts.choose_within(pop.work)
         count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
         result = store.get_messages_now(topic, queue_id, offset, count, size, by_code, by_record)
         if result is not None:

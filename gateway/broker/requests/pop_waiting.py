@@ -6,12 +6,15 @@ None of them changes anything. Upstream: ``NotificationProcessor``, ``PollingInf
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.broker.requests.pop import LATE_MS
 from gateway.broker.requests.pop_sources import check_pop_place
+from gateway.broker.requests.pop_taking import answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
@@ -33,6 +36,7 @@ from wire.headers.pop import (
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.pop.held_pops import HeldPops
     from gateway.delivery.pop.order import OrderTable
     from gateway.delivery.pop.positions import Positions
@@ -66,7 +70,9 @@ class PopWaiting:
         clock_ms: Milliseconds,
         cold_reads: ColdReads,
         random_below: Callable[[int], int],
+        turns: FilterTurns,
     ) -> None:
+        self._turns = turns
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -101,7 +107,14 @@ class PopWaiting:
             request.answer(ResponseCode.SUCCESS, NotificationResponse())
             return
         self._check(header.topic, header.queue_id, header.consumer_group)
-        accepts = posted_filter(header.exp, header.exp_type) if header.exp else EVERYTHING
+        if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
+            notified = partial(answer_refusals, request, partial(self._notify, request, header, born_ms, now_ms))
+            self._turns.later(request.channel, notified)
+        else:
+            self._notify(request, header, born_ms, now_ms)
+
+    def _notify(self, request: Request, header: NotificationRequest, born_ms: int, now_ms: int) -> None:
+        accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
         if self._has_message(header):
             request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
             return

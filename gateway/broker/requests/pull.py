@@ -6,7 +6,7 @@ nothing is held when it asks to be. What is in memory is read at once, anything 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type
 from gateway.delivery.filters.tags import is_tag_type, tag_filter
+from gateway.delivery.filters.turns import READ_STEPS, FilterTurns
 from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
 from gateway.metadata.names import TRANSACTION_GROUP
@@ -115,6 +117,7 @@ class PullMessage:
         flows: Flows,
         filters: SubscribedFilters,
         newer: NewerSubscriptions,
+        turns: FilterTurns,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -129,6 +132,7 @@ class PullMessage:
         self._flows = flows
         self._filters = filters
         self._newer = newer
+        self._turns = turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -140,10 +144,35 @@ class PullMessage:
         self._limits = PullLimits.from_settings(settings, self._limits.longest_hold_ms)
 
     def pull(self, request: Request) -> None:
-        """Check, read, and answer or hold."""
+        """Check, read, and answer or hold; in a later turn where filters have used up this one."""
         header = read_header(PullMessageRequest, request.command)
         if header.lite_topic:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
+        if self._turns.is_busy and self._looks_at_properties(header):
+            self._turns.later(request.channel, partial(self._in_turn, request, partial(self._pull, request, header)))
+        else:
+            self._pull(request, header)
+
+    def _looks_at_properties(self, header: PullMessageRequest) -> bool:
+        """Whether the filter is an SQL92 expression."""
+        if header.sys_flag & PullFlag.SUBSCRIPTION:
+            return not is_tag_type(header.expression_type)
+        subscription = self._consumers.subscription(header.consumer_group, header.topic)
+        return subscription is not None and not is_tag_type(subscription.expression_type)
+
+    def _in_turn(self, request: Request, go_on: Callable[[], None]) -> None:
+        """Go on with a pull that waited: an error is its answer, and nothing to those who go on with others."""
+        if request.channel.closed:
+            return
+        try:
+            go_on()
+        except OSError as error:
+            header = read_header(PullMessageRequest, request.command)
+            self._failed(request, header, error)
+        except RequestRefused as refusal:
+            request.answer(refusal.code, remark=refusal.remark)
+
+    def _pull(self, request: Request, header: PullMessageRequest) -> None:
         accepts = self._checked(request, header)
         if header.sys_flag & PullFlag.COMMIT_OFFSET and header.consumer_group != TRANSACTION_GROUP:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
@@ -158,10 +187,13 @@ class PullMessage:
         if self._offsets.resets and self._is_reset(request, header):
             return
         count, size = self._most(header, limits.max_count, limits.max_bytes)
-        by_code, by_record = accepts.accepts_code, accepts.choose_records
+        work = None if accepts.by_properties is None else Work(READ_STEPS)
+        by_code, by_record = accepts.accepts_code, None if work is None else accepts.choose_within(work)
         result = self._store.get_messages_now(
             topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
         )
+        if work is not None:
+            self._turns.spend_read(work)
         if result is None:
             self._cold_read(request, header, accepts, may_hold)
         else:
@@ -187,18 +219,21 @@ class PullMessage:
         return True
 
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
+        work = Work(READ_STEPS)
         self._cold_reads.read(
-            partial(self._read_cold, request, header, accepts),
-            partial(self._cold_answer, request, header, accepts, may_hold),
+            partial(self._read_cold, request, header, accepts, work),
+            partial(self._cold_answer, request, header, accepts, work, may_hold),
         )
 
-    def _read_cold(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> GetResult | None:
+    def _read_cold(
+        self, request: Request, header: PullMessageRequest, accepts: MessageFilter, work: Work
+    ) -> GetResult | None:
         """In a thread."""
         if request.channel.closed:  # it may have waited for a thread for a while
             return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         count, size = self._most(header, self._limits.max_count_cold, self._limits.max_bytes_cold)
-        by_code, by_record = accepts.accepts_code, accepts.choose_records
+        by_code, by_record = accepts.accepts_code, accepts.choose_within(work)
         result = self._store.get_messages(
             topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
         )
@@ -211,9 +246,12 @@ class PullMessage:
         request: Request,
         header: PullMessageRequest,
         accepts: MessageFilter,
+        work: Work,
         may_hold: bool,
         result: GetResult | BaseException | None,
     ) -> None:
+        if accepts.by_properties is not None:
+            self._turns.spend_read(work)  # threads take the processor from everyone too
         if isinstance(result, BaseException):
             self._failed(request, header, result)
         elif result is not None:
@@ -247,19 +285,16 @@ class PullMessage:
         resume = partial(self._resume, request, header, accepts)
         deadline_ms = self._clock() + hold_ms
         held = HeldPull(
-            header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.accepts_properties, request.channel
+            header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.by_properties, request.channel
         )
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> None:
-        if request.channel.closed:
-            return
-        try:
-            self._read(request, header, accepts, may_hold=False)
-        except OSError as error:  # must not reach the other held pulls, nor the senders that woke them
-            self._failed(request, header, error)
-        except RequestRefused as refusal:
-            request.answer(refusal.code, remark=refusal.remark)
+        read = partial(self._in_turn, request, partial(self._read, request, header, accepts, False))
+        if self._turns.is_busy and accepts.by_properties is not None:
+            self._in_turn(request, partial(self._turns.later, request.channel, read))
+        else:
+            read()
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
         topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)
@@ -311,7 +346,7 @@ class PullMessage:
             )
         if header.sys_flag & PullFlag.SUBSCRIPTION:
             expression_type: str | None = header.expression_type
-            accepts = posted_filter(header.subscription or "", expression_type)
+            accepts = posted_filter(header.subscription or "", expression_type, self._turns)
         else:
             subscription = self._subscription(header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type

@@ -28,6 +28,7 @@ from wire.disk.config_json import ConsumerFiltersFile, GroupBits, GroupFilterEnt
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.metadata.config_disk import ConfigDisk
     from gateway.store.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 FILE_NAME = "consumerFilter.json"
 MAX_GROUP_FILTERS = 10_000
 """Expressions that bit maps are made for; further ones are decided by records, until some are forgotten."""
+MAX_GROUP_CHARACTERS = 1_048_576
+"""The same in characters of these expressions, all together: 100 for each. A start compiles them, in 5 s at most."""
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
 """Upstream ``ConsumerFilterManager.MS_24_HOUR``."""
 LOADED_DEAD_MS = 30_000
@@ -55,6 +58,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
     :param now_ms: later than, or equal to, the store time of every message there is.
     :param is_live: whether somebody consumes a topic (second) in a group (first).
     :param in_thread: runs the writes; the default writes at once, for tools and tests.
+    :param turns: pays for matching new messages; without, all are matched.
     """
 
     def __init__(
@@ -66,15 +70,18 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         is_live: Callable[[str, str], bool],
         in_thread: InThread = in_this_thread,
         disk: ConfigDisk | None = None,
+        turns: FilterTurns | None = None,
         limit: int = MAX_GROUP_FILTERS,
     ) -> None:
         super().__init__(path, ConsumerFiltersFile.parse, in_thread, disk)
         self._shape = shape
         self._now_ms = now_ms
         self._is_live = is_live
+        self._turns = turns
         self._limit = limit
         self._topics: dict[str, dict[str, _GroupFilter]] = {}
         self._count = 0
+        self._characters = 0
         self._extra: Mapping[str, Any] = {}
 
     # -- expressions ----------------------------------------------------------------------------------------
@@ -83,7 +90,9 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
         """A group filters a topic by this expression from now on."""
         groups = self._topics.get(subscription.topic, {})
         known = groups.get(group)
-        if known is None and self._count >= self._limit:
+        before = 0 if known is None else len(known.entry.expression)
+        too_long = self._characters - before + len(subscription.sub_string) > MAX_GROUP_CHARACTERS
+        if too_long or (known is None and self._count >= self._limit):
             return
         entry = GroupFilterEntry(
             group=group,
@@ -110,7 +119,12 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
 
     def _put(self, found: _GroupFilter) -> None:
         groups = self._topics.setdefault(found.entry.topic, {})
-        self._count += found.entry.group not in groups
+        known = groups.get(found.entry.group)
+        if known is None:
+            self._count += 1
+        else:
+            self._characters -= len(known.entry.expression)
+        self._characters += len(found.entry.expression)
         groups[found.entry.group] = found
 
     def distrust(self) -> None:
@@ -130,9 +144,12 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
             return b""
         positions: list[int] = []
         for found in groups.values():
-            if found.accepts.matches(properties):
+            if self._may_match(found.accepts, properties):
                 positions += found.entry.bits.positions
         return bit_map(positions, self._shape.bits)
+
+    def _may_match(self, accepts: Sql92Filter, properties: Mapping[str, str]) -> bool:
+        return accepts.matches(properties) if self._turns is None else self._turns.may_match(accepts, properties)
 
     def accepts(self, group: str, topic: str, expression: str) -> AcceptsExtension | None:
         """What tells by bit maps that a message is not for a group; None when no bit map can tell."""
@@ -174,6 +191,7 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
                 elif entry.dead_ms and now_ms - entry.dead_ms > FORGOTTEN_AFTER_MS:
                     del groups[group]
                     self._count -= 1
+                    self._characters -= len(entry.expression)
                 else:
                     continue
                 self._writer.touch()
@@ -187,6 +205,8 @@ class GroupBitMaps(SavedTable[ConsumerFiltersFile]):
             for group, entry in filters.groups.items():
                 found = _checked(structs.replace(entry, topic=topic, group=group), self._bits(group, topic))
                 if found is None or self._count >= self._limit:
+                    continue
+                if self._characters + len(entry.expression) > MAX_GROUP_CHARACTERS:
                     continue
                 if not entry.dead_ms:
                     found = replace(found, entry=structs.replace(found.entry, dead_ms=max(gone_ms, entry.born_ms)))

@@ -7,12 +7,16 @@ evaluation. Python's own ``int`` and ``float`` accept both more (underscores, sp
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, lru_cache
 
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
 LONG_DIGITS = 19
 """Of the largest value, without leading zeros."""
+LONG_TEXT = 512
+"""Characters of a text that is no longer read each time an expression compares it: what was read is remembered."""
+REMEMBERED_TEXTS = 64
+"""How many long texts are remembered: all that the properties of a message, 32 KB, have room for."""
 MAX_SHOWN_CHARACTERS = 64
 _TRUE_CHARACTERS = 4
 _BEYOND_BMP = 0x1_0000
@@ -38,7 +42,7 @@ def java_int(text: str) -> int:
 
     :raises EvaluationError: not digits with at most one sign, or outside −2^31 … 2^31−1.
     """
-    value = int(text) if text.isdigit() and text.isascii() and len(text) <= LONG_DIGITS else _long(text, "int")
+    value = int(text) if len(text) <= LONG_DIGITS and text.isdigit() and text.isascii() else _whole(text, "int")
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError(text, "int")
@@ -49,13 +53,17 @@ def java_long(text: str) -> int:
 
     :raises EvaluationError: not digits with at most one sign, or outside −2^63 … 2^63−1.
     """
-    value = int(text) if text.isdigit() and text.isascii() and len(text) <= LONG_DIGITS else _long(text, "long")
+    value = int(text) if len(text) <= LONG_DIGITS and text.isdigit() and text.isascii() else _whole(text, "long")
     if LONG_MIN <= value <= LONG_MAX:
         return value
     raise EvaluationError(text, "long")
 
 
-def _long(text: str, wanted: str) -> int:
+def _whole(text: str, wanted: str) -> int:
+    return _digits(text, wanted) if len(text) <= LONG_TEXT else _long_digits(text, wanted)
+
+
+def _digits(text: str, wanted: str) -> int:
     """Signs, leading zeros, and the decimal digits of other scripts, which Java takes as long as they are one char."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdecimal():
@@ -65,6 +73,9 @@ def _long(text: str, wanted: str) -> int:
         raise EvaluationError(text, wanted)
     value = int(significant)
     return -value if text[0] == "-" else value
+
+
+_long_digits = lru_cache(maxsize=REMEMBERED_TEXTS)(_digits)
 
 
 @cache
@@ -78,6 +89,10 @@ def java_double(text: str) -> float:
 
     :raises EvaluationError: anything else.
     """
+    return _double(text) if len(text) <= LONG_TEXT else _long_double(text)
+
+
+def _double(text: str) -> float:
     if text and not text.strip("0123456789."):  # what nearly all are
         try:
             return float(text)
@@ -96,6 +111,9 @@ def java_double(text: str) -> float:
         return float.fromhex(hexadecimal[1])
     except OverflowError:
         return float("-inf" if trimmed[0] == "-" else "inf")
+
+
+_long_double = lru_cache(maxsize=REMEMBERED_TEXTS)(_double)
 
 
 def compare_doubles(left: float, right: float) -> int:

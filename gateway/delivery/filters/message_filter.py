@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.delivery.filters.record_filter import PropertyFilter
 from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
-from gateway.store.queue_reader import ChooseRecords
 
 if TYPE_CHECKING:
+    from gateway.delivery.filters.record_filter import Work
     from gateway.store.extended_units import AcceptsExtension
+    from gateway.store.queue_reader import ChooseRecords
 
 
 class MessageFilter:
@@ -25,7 +25,7 @@ class MessageFilter:
     :param by_extension: looks at the bit map that was stored with a message, before its record is read.
     """
 
-    __slots__ = ("accepts_code", "accepts_extension", "accepts_properties", "choose_records")
+    __slots__ = ("accepts_code", "accepts_extension", "by_properties")
 
     def __init__(
         self,
@@ -35,10 +35,11 @@ class MessageFilter:
     ) -> None:
         self.accepts_extension = by_extension
         self.accepts_code = by_code
-        self.accepts_properties: PropertyFilter | None = None
-        self.choose_records: ChooseRecords | None = None
-        if by_properties is not None:
-            self.accepts_properties, self.choose_records = by_properties.matches, by_properties.choose
+        self.by_properties = by_properties
+
+    def choose_within(self, work: Work) -> ChooseRecords | None:
+        """Return what chooses stored records, for as long as ``work`` is not used up; None: all are wanted."""
+        return None if self.by_properties is None else self.by_properties.choose_within(work)
 
 
 EVERYTHING = MessageFilter()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.sql92 import ExpressionError
@@ -13,16 +14,30 @@ from wire.codes import ResponseCode
 from wire.errors import WireError
 from wire.message.tags import TagExpression, parse_tag_expression
 
+if TYPE_CHECKING:
+    from gateway.delivery.filters.turns import FilterTurns
 
-def posted_filter(expression: str, expression_type: str | None) -> MessageFilter:
+
+MAX_TAG_CHARACTERS = 65_536
+"""Of a tag expression that a request carries: room for 2,000 tags. Upstream has no limit of its own."""
+MAX_CACHED_CHARACTERS = 1_024
+"""Of a tag expression that is remembered; longer ones are parsed each time."""
+
+
+def posted_filter(expression: str, expression_type: str | None, turns: FilterTurns | None = None) -> MessageFilter:
     """The filter of an expression.
 
+    :param turns: pays for an expression that has to be compiled.
     :raises RequestRefused: SUBSCRIPTION_PARSE_FAILED: it cannot be used.
     """
     try:
         if not is_tag_type(expression_type):
-            return MessageFilter(None, compiled(expression_type, expression))
-        parsed = _parsed_expression(expression)
+            return MessageFilter(None, compiled(expression_type, expression, turns))
+        if len(expression) > MAX_TAG_CHARACTERS:
+            raise ExpressionError(
+                f"the tag expression has {len(expression)} characters, the limit is {MAX_TAG_CHARACTERS}"
+            )
+        parsed = (_remembered if len(expression) <= MAX_CACHED_CHARACTERS else parse_tag_expression)(expression)
     except (WireError, ExpressionError) as error:
         raise RequestRefused(
             ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
@@ -32,5 +47,5 @@ def posted_filter(expression: str, expression_type: str | None) -> MessageFilter
 
 
 @lru_cache(maxsize=1024)
-def _parsed_expression(expression: str) -> TagExpression:
+def _remembered(expression: str) -> TagExpression:
     return parse_tag_expression(expression)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
+from gateway.delivery.filters.java_numbers import LONG_TEXT
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.message.record_fields import find_property, properties_start, property_mark, property_value, value_from
 
@@ -28,32 +29,71 @@ MAX_ENDING_BYTES = 32
 _SIZE_AT = UNIT.offset("size")
 
 
+class Work:
+    """What a filter may still cost before others have their turn.
+
+    :param left: steps; one is an operand that is evaluated, 0.2 µs at most. What is begun is ended, so it may become
+        negative.
+    """
+
+    __slots__ = ("left",)
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+class Effort:
+    """How much the evaluation of an expression costs.
+
+    :param parts: operands and signs.
+    :param searches: CONTAINS and its like, each counted once more for every 16 characters that it searches for.
+    """
+
+    __slots__ = ("parts", "searches")
+
+    def __init__(self, parts: int = 1, searches: int = 0) -> None:
+        self.parts = parts
+        self.searches = searches
+
+    def steps(self, characters: int) -> int:
+        """Return the most steps of an evaluation whose properties have so many characters or bytes together."""
+        each = 1 + min(characters, LONG_TEXT) // 32
+        return self.parts * each + self.searches * (1 + characters // 32) + characters // 16
+
+
 class Condition:
     """What must be true of some properties.
 
     :param matches: whether it is, for a message's properties.
     :param names: of the properties that ``matches`` looks at.
+    :param effort: of one evaluation.
     """
 
-    __slots__ = ("_last", "_marks", "_matches", "_names", "_verdicts", "max_verdicts")
+    __slots__ = ("_last", "_marks", "_names", "_verdicts", "effort", "matches", "max_verdicts")
 
-    def __init__(self, matches: PropertyFilter, names: Collection[str]) -> None:
-        self._matches = matches
+    def __init__(self, matches: PropertyFilter, names: Collection[str], effort: Effort | None = None) -> None:
+        self.matches = matches
+        self.effort = Effort() if effort is None else effort
         self._names = sorted(names)
         self._marks = [property_mark(name) for name in self._names]
         self._verdicts: dict[bytes, bool] = {}
         self._last: tuple[bytes, bool] = (b"", False)  # replaced as one: threads share a filter
         self.max_verdicts = MAX_VERDICTS
 
-    def accepts(self, data: bytes, start: i64, end: i64) -> bool:
+    @property
+    def names(self) -> Sequence[str]:
+        """The properties that are looked at."""
+        return self._names
+
+    def accepts(self, data: bytes, start: i64, end: i64, work: Work) -> bool:
         """Whether it is true of the property string ``data[start:end]``."""
         marks = self._marks
         if len(marks) == 1:
-            return self._accepts_one(data, marks[0], start, end)
+            return self._accepts_one(data, marks[0], start, end, work)
         values = [property_value(data, mark, start, end) for mark in marks]
-        return self._judged(b"\x02".join(values))  # no value holds that
+        return self._judged(b"\x02".join(values), work)  # no value holds that
 
-    def _accepts_one(self, data: bytes, mark: bytes, start: i64, end: i64) -> bool:
+    def _accepts_one(self, data: bytes, mark: bytes, start: i64, end: i64, work: Work) -> bool:
         """The same for a single name.
 
         An ending that begins with the property's last pair decides: what stands before it does not count.
@@ -64,20 +104,21 @@ class Condition:
             return verdict
         at = find_property(data, mark, start, end)
         if at < 0:
-            return self._judged(b"")
-        verdict = self._judged(value_from(data, at, end))
+            return self._judged(b"", work)
+        verdict = self._judged(value_from(data, at, end), work)
         pair: i64 = at - len(mark)
         if pair >= start and end - pair <= MAX_ENDING_BYTES:  # else the first pair, which lacks the mark's first byte
             self._last = (data[pair:end], verdict)
         return verdict
 
-    def _judged(self, values: bytes) -> bool:
+    def _judged(self, values: bytes, work: Work) -> bool:
         verdict = self._verdicts.get(values)
-        return self._evaluated(values) if verdict is None else verdict
+        return self._evaluated(values, work) if verdict is None else verdict
 
-    def _evaluated(self, values: bytes) -> bool:
+    def _evaluated(self, values: bytes, work: Work) -> bool:
+        work.left -= self.effort.steps(len(values))
         texts = zip(self._names, values.split(b"\x02"), strict=False)  # without a name there is one empty text
-        verdict = self._matches({name: str(text, "utf-8", "replace") for name, text in texts if text})
+        verdict = self.matches({name: str(text, "utf-8", "replace") for name, text in texts if text})
         if len(values) <= MAX_REMEMBERED_BYTES:
             if len(self._verdicts) >= self.max_verdicts:
                 self._verdicts.clear()
@@ -88,33 +129,40 @@ class Condition:
 class RecordFilter:
     """Conditions of which every one must be true."""
 
-    __slots__ = ("_conditions",)
+    __slots__ = ("_conditions", "_finding")
 
     def __init__(self, conditions: Sequence[Condition]) -> None:
         self._conditions = list(conditions)
+        names = [name for each in conditions for name in each.names]
+        self._finding = len(names) + sum(map(len, names)) // 16
         for each in conditions:
             each.max_verdicts = max(MAX_VERDICTS // len(conditions), 1)
 
-    def choose(self, data: bytes, start: i64, units: bytes) -> list[int]:
-        """Which of the records that have these units pass, by their numbers; ``data`` lies at ``start`` in the log.
+    def choose(self, data: bytes, start: i64, units: bytes, work: Work, least: i64) -> tuple[list[int], int]:
+        """Which of the records that have these units pass, by their numbers, and how many were looked into.
 
-        A damaged one does: whoever reads on finds the damage and says so, instead of passing over the message.
+        ``data`` lies at ``start`` in the log. Where ``work`` is used up, no further record is looked into; ``least``
+        are in any case. A damaged record passes: whoever reads on finds the damage and says so, instead of passing
+        over the message.
         """
         chosen: list[int] = []
         unit_bytes: i64 = UNIT_BYTES
         size_at: i64 = _SIZE_AT
+        finding: i64 = self._finding
+        least_bytes = least * unit_bytes
         at: i64 = 0
-        while at < len(units):
+        while at < len(units) and (work.left > 0 or at < least_bytes):
             record = read_i64_be(units, at) - start
             end = record + i64(read_i32_be(units, at + size_at))
             properties = properties_start(data, record, end)
-            if properties < 0 or self._accepts(data, properties, end):
+            work.left -= finding * (1 + ((end - properties) >> 7))
+            if properties < 0 or self._accepts(data, properties, end, work):
                 chosen.append(at // unit_bytes)
             at += unit_bytes
-        return chosen
+        return chosen, at // unit_bytes
 
-    def _accepts(self, data: bytes, start: i64, end: i64) -> bool:
+    def _accepts(self, data: bytes, start: i64, end: i64, work: Work) -> bool:
         for each in self._conditions:  # noqa: SIM110 (a generator costs more than most conditions)
-            if not each.accepts(data, start, end):
+            if not each.accepts(data, start, end, work):
                 return False
         return True

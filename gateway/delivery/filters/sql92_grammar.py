@@ -35,8 +35,10 @@ from gateway.delivery.filters.sql92_tree import (
     search,
 )
 
-MAX_EXPRESSION_CHARACTERS = 65_536
-"""Of one expression. Upstream has no limit of its own."""
+MAX_EXPRESSION_CHARACTERS = 16_384
+"""Of one expression: room for IN with 400 UUIDs or 1,000 numbers of twelve digits. Upstream has no limit of its own."""
+MAX_OPERANDS = 2_048
+"""Properties, literals, signs and brackets of one expression, what stands behind IN left out: 1,000 comparisons."""
 
 _NAMED = {"TRUE": TRUE, "FALSE": FALSE, "NULL": NULL}
 _EQUALITIES = frozenset(("=", "<>", "IS"))
@@ -65,11 +67,12 @@ def parse_expression(text: str) -> Part:
 class _Parser:
     """Five calls deep for each bracket: Python's stack is enough for what ``MAX_DEPTH`` allows."""
 
-    __slots__ = ("_depth", "_tokens")
+    __slots__ = ("_depth", "_operands", "_tokens")
 
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._depth = 0
+        self._operands = 0
 
     def expression(self) -> Part:
         """Operands joined by OR, each of operands joined by AND."""
@@ -110,6 +113,7 @@ class _Parser:
     def _predicate(self, left: Part, *, is_not: bool) -> Part:
         tokens = self._tokens
         if tokens.mark in _SEARCHES:
+            self._count()
             return search(tokens.take(), left, self._string(), negated=is_not)
         if tokens.take_mark("BETWEEN"):
             low = self._unary()
@@ -129,7 +133,9 @@ class _Parser:
         tokens = self._tokens
         signs: list[str] = []
         while tokens.mark in _SIGNS:
+            self._count()
             signs.append(tokens.take())
+        self._count()
         part = self._bracket() if tokens.mark == "(" else self._value()
         for sign in reversed(signs):
             if sign == "-":
@@ -137,6 +143,11 @@ class _Parser:
             elif sign == "NOT":
                 part = negated(part)
         return part
+
+    def _count(self) -> None:
+        self._operands += 1
+        if self._operands > MAX_OPERANDS:
+            raise ExpressionError(f"the expression has more than {MAX_OPERANDS} operands (properties, literals, signs)")
 
     def _value(self) -> Part:
         tokens = self._tokens

@@ -6,6 +6,7 @@ Values are Java's: Integer, Long, Double, String, Boolean and null. A property i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import Enum
 from typing import TypeAlias
 
@@ -159,21 +160,33 @@ FALSE = Constant(Kind.BOOLEAN, False)
 NULL = Constant(Kind.NULL, None)
 
 
-def names(part: Part) -> frozenset[str]:
-    """The properties that are looked at."""
-    found: set[str] = set()
+def every(part: Part) -> Iterator[Part]:
+    """Yield a part and all parts in it."""
     waiting = [part]
     while waiting:
         each = waiting.pop()
-        if isinstance(each, Property):
-            found.add(each.name)
-        elif isinstance(each, Junction):
+        yield each
+        if isinstance(each, Junction):
             waiting.extend(each.operands)
         elif isinstance(each, Comparison):
             waiting += (each.left, each.right)
-        elif not isinstance(each, Constant):
+        elif not isinstance(each, Property | Constant):
             waiting.append(each.operand)
-    return frozenset(found)
+
+
+def names(part: Part) -> frozenset[str]:
+    """The properties that are looked at."""
+    return frozenset(each.name for each in every(part) if isinstance(each, Property))
+
+
+def size(part: Part) -> int:
+    """Count the parts."""
+    return sum(1 for _ in every(part))
+
+
+def searches(part: Part) -> int:
+    """Count the searches in texts, each once more for every 16 characters of what is searched for."""
+    return sum(1 + len(each.text) // 16 for each in every(part) if isinstance(each, Search))
 
 
 def requirements(part: Part) -> list[Part]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.group_bits import GroupBitMaps
 from gateway.delivery.filters.sql92 import EXPRESSION_TYPE_SQL92, ExpressionError, Sql92Filter, sql92_filter
+from gateway.delivery.filters.sql92_grammar import MAX_EXPRESSION_CHARACTERS
+from gateway.delivery.filters.sql92_tree import MAX_SHOWN_CHARACTERS, shown
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.errors import RequestRefused
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.store.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 
@@ -26,20 +29,26 @@ log = EventLog("filters")
 
 MAX_SUBSCRIBED_FILTERS = 10_000
 """Filters of groups kept at once; beyond it the oldest goes, to be compiled anew when it is pulled with."""
-MAX_HEARTBEAT_CHARACTERS = 65_536
-"""Expressions compiled at once for a heartbeat; those beyond are compiled by their first pull."""
+MAX_SUBSCRIBED_CHARACTERS = 1_048_576
+"""Characters of their expressions, the same: 100 for each. A compiled one takes up to 150 bytes a character."""
+MAX_HEARTBEAT_CHARACTERS = 32_768
+"""New expressions compiled for one heartbeat, all its groups together; those beyond are compiled by their first
+pull. 100 expressions of 300 characters are compiled at once."""
+LEAST_CHARACTERS = 100
+"""An expression counts as at least so many."""
 
 
-def compiled(expression_type: str | None, expression: str | None) -> Sql92Filter:
+def compiled(expression_type: str | None, expression: str | None, turns: FilterTurns | None = None) -> Sql92Filter:
     """The filter of an expression that is not of tags.
 
+    :param turns: pays for an expression that has to be compiled.
     :raises ExpressionError: there is no such type, or the expression is not of it.
     """
     if expression_type != EXPRESSION_TYPE_SQL92:
-        raise ExpressionError(f"there are no expressions of type {expression_type}, only TAG and SQL92")
+        raise ExpressionError(f"there are no expressions of type {shown(str(expression_type))}, only TAG and SQL92")
     if not expression:
         raise ExpressionError(f"Expression can't be null! {expression_type}")
-    return sql92_filter(expression)
+    return sql92_filter(expression, turns)
 
 
 def check_expression_type(expression_type: str | None) -> None:
@@ -50,7 +59,8 @@ def check_expression_type(expression_type: str | None) -> None:
     if not is_tag_type(expression_type):
         raise RequestRefused(
             ResponseCode.SYSTEM_ERROR,
-            f"The broker does not support consumer to filter message by {expression_type} (enablePropertyFilter=false)",
+            "The broker does not support consumer to filter message by "
+            f"{shown(str(expression_type))} (enablePropertyFilter=false)",
         )
 
 
@@ -67,32 +77,61 @@ class _Subscribed:
     accepts: Sql92Filter | None = None
     refused: Expression | None = None
     refusal: str = ""
+    characters: int = 0
+    """As counted last."""
+
+    def count_characters(self) -> int:
+        """Count the characters of both expressions; return how many are new."""
+        before = self.characters
+        self.characters = sum(
+            max(len(each[1]), LEAST_CHARACTERS) for each in (self.expression, self.refused) if each is not None
+        )
+        return self.characters - before
 
 
 class SubscribedFilters:
     """The filters by group and topic.
 
     :param bit_maps: told of every expression in use, when bit maps are made (``enableCalcFilterBitMap``).
-    :param limit: how many are kept.
+    :param turns: pays for what is compiled.
+    :param limit: how many are kept; ``characters`` of all their expressions together.
     """
 
-    def __init__(self, bit_maps: GroupBitMaps | None = None, *, limit: int = MAX_SUBSCRIBED_FILTERS) -> None:
+    def __init__(
+        self,
+        bit_maps: GroupBitMaps | None = None,
+        turns: FilterTurns | None = None,
+        *,
+        limit: int = MAX_SUBSCRIBED_FILTERS,
+        characters: int = MAX_SUBSCRIBED_CHARACTERS,
+    ) -> None:
         self._bit_maps = bit_maps
+        self._turns = turns
         self._limit = limit
+        self._characters = characters
+        self._held = 0
         self._filters: dict[tuple[str, str], _Subscribed] = {}
 
     def __len__(self) -> int:
         return len(self._filters)
 
-    def register(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
-        """Compile what a heartbeat brought; what is wrong is logged, and told to those who pull with it."""
-        left = MAX_HEARTBEAT_CHARACTERS
+    def register(
+        self, group: str, subscriptions: Iterable[SubscriptionData], left: int = MAX_HEARTBEAT_CHARACTERS
+    ) -> int:
+        """Compile what a heartbeat brought; what is wrong is logged, and told to those who pull with it.
+
+        :param left: characters that may still be compiled for this heartbeat.
+        :returns: how many are left.
+        """
         for subscription in subscriptions:
-            if not is_tag_type(subscription.expression_type):
-                left -= len(subscription.sub_string)
-                if left < 0:
-                    return
-                self._subscribed(group, subscription)
+            if is_tag_type(subscription.expression_type):
+                continue
+            if not self._is_known(group, subscription):
+                left -= max(len(subscription.sub_string), LEAST_CHARACTERS)
+                if left < 0 or (self._turns is not None and self._turns.is_busy):
+                    return 0
+            self._subscribed(group, subscription)
+        return left
 
     def find(self, group: str, subscription: SubscriptionData, asked_version: int) -> Sql92Filter:
         """The filter for a pull that knows the subscription's version ``asked_version`` (ms).
@@ -122,6 +161,11 @@ class SubscribedFilters:
             return None
         return self._bit_maps.accepts(group, topic, known.expression[1])
 
+    def _is_known(self, group: str, subscription: SubscriptionData) -> bool:
+        """Whether the expression was compiled, or refused, the last time."""
+        known = self._filters.get((group, subscription.topic))
+        return known is not None and _expression(subscription) in (known.expression, known.refused)
+
     def _subscribed(self, group: str, subscription: SubscriptionData) -> _Subscribed:
         """What is known of the expression, which is compiled unless it was the last time.
 
@@ -130,10 +174,8 @@ class SubscribedFilters:
         key = group, subscription.topic
         known = self._filters.get(key)
         if known is None:
-            if len(self._filters) >= self._limit:
-                del self._filters[next(iter(self._filters))]
             known = self._filters[key] = _Subscribed()
-        expression = subscription.expression_type, subscription.sub_string
+        expression = _expression(subscription)
         if expression not in (known.expression, known.refused):
             self._compile(known, expression, group, subscription)
         elif expression == known.expression:
@@ -144,7 +186,7 @@ class SubscribedFilters:
 
     def _compile(self, known: _Subscribed, expression: Expression, group: str, subscription: SubscriptionData) -> None:
         try:
-            known.accepts = compiled(*expression)
+            known.accepts = compiled(subscription.expression_type, subscription.sub_string, self._turns)
         except ExpressionError as error:
             known.refused, known.refusal = expression, str(error)
             log.warning("filter expression refused", group=group, topic=subscription.topic, reason=known.refusal)
@@ -153,3 +195,25 @@ class SubscribedFilters:
             known.refused = None
             if self._bit_maps is not None:
                 self._bit_maps.register(group, subscription, known.accepts)
+        self._held += known.count_characters()
+        self._drop_oldest(known)
+
+    def _drop_oldest(self, kept: _Subscribed) -> None:
+        """Keep within the limits; whoever pulls with what is dropped has it compiled anew."""
+        while len(self._filters) > self._limit or self._held > self._characters:
+            key = next(iter(self._filters))
+            oldest = self._filters.pop(key)
+            if oldest is kept:
+                self._filters[key] = oldest
+                if len(self._filters) == 1:
+                    return
+            else:
+                self._held -= oldest.characters
+
+
+def _expression(subscription: SubscriptionData) -> Expression:
+    """Return type and text; a mark for a text that is too long to be used and to be kept."""
+    text = subscription.sub_string
+    if len(text) > MAX_EXPRESSION_CHARACTERS:
+        text = f"{len(text)} characters {hash(text)}"
+    return subscription.expression_type[:MAX_SHOWN_CHARACTERS], text

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.pop.pops import Pops
     from gateway.in_thread import InThread
     from gateway.metadata.groups import Groups
@@ -58,6 +59,7 @@ class LiteTopics:
         settings: Settings,
         clock_ms: Milliseconds,
         in_thread: InThread,
+        turns: FilterTurns,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -68,7 +70,7 @@ class LiteTopics:
         self._clock_ms = clock_ms
         self._in_thread = in_thread
         self.subscriptions = LiteSubscriptions()
-        self.held = HeldPops(clock_ms, settings.max_pop_polling_size, settings.pop_polling_size)
+        self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

@@ -16,6 +16,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.message_filter import MessageFilter
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.long_poll import Arrival, Arrivals
 
 TICK_MS = 100
@@ -73,11 +74,15 @@ def longest_wait_ms(poll_time_ms: int, longest_hold_ms: int) -> int:
 class HeldPops:
     """The held requests of one kind.
 
+    :param turns: of filters; a pop whose filter has no steps left is resumed, to look by itself in a later turn.
     :param limit: how many may wait at once; :param queue_limit: for one topic, group and queue.
     :param wakes_all: a message wakes everyone who waits for it, not one of each group.
     """
 
-    def __init__(self, clock: Milliseconds, limit: int, queue_limit: int, *, wakes_all: bool = False) -> None:
+    def __init__(
+        self, clock: Milliseconds, turns: FilterTurns, limit: int, queue_limit: int, *, wakes_all: bool = False
+    ) -> None:
+        self._turns = turns
         self._clock = clock
         self._limit = limit
         self._queue_limit = queue_limit
@@ -168,7 +173,7 @@ class HeldPops:
         is_retry = message.topic != topic
         chosen = False
         for pop in self._waiting[key]:
-            if pop.woken or pop.channel.closed or not (is_retry or _accepts(pop.accepts, message)):
+            if pop.woken or pop.channel.closed or not (is_retry or _accepts(pop.accepts, message, self._turns)):
                 continue
             pop.woken = chosen = True
             ready.append(pop)
@@ -202,7 +207,8 @@ def _topics_of(key: Key) -> tuple[str, str, str]:
     return topic, pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)
 
 
-def _accepts(accepts: MessageFilter, message: Arrival) -> bool:
+def _accepts(accepts: MessageFilter, message: Arrival, turns: FilterTurns) -> bool:
     if accepts.accepts_code is not None and not accepts.accepts_code(message.tags_code):
         return False
-    return accepts.accepts_properties is None or accepts.accepts_properties(message.message.property_map)
+    by_properties = accepts.by_properties
+    return by_properties is None or turns.may_match(by_properties, message.message.property_map)

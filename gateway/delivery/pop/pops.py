@@ -19,6 +19,7 @@ from wire.disk.revive_log import StateRecord
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.in_thread import InThread
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
@@ -50,12 +51,15 @@ class Pops:
         clock_ms: Milliseconds,
         cold_read: ColdRead,
         in_thread: InThread,
+        turns: FilterTurns,
     ) -> None:
         self.check_points = CheckPoints()
         self.orders = OrderTable()
         self.positions = Positions(offsets)
-        self.held = HeldPops(clock_ms, settings.max_pop_polling_size, settings.pop_polling_size)
-        self.notified = HeldPops(clock_ms, settings.max_pop_polling_size, settings.pop_polling_size, wakes_all=True)
+        self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
+        self.notified = HeldPops(
+            clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size, wakes_all=True
+        )
         self.revive_log = ReviveLog(
             store=store,
             offsets=offsets,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateway.delivery.filters.message_filter import MessageFilter
+from gateway.delivery.filters.record_filter import Work
+from gateway.store.queue_reader import ChooseRecords
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -28,20 +29,19 @@ RED, BLUE = "colour = 'red'", "colour = 'blue'"
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the records that filters looked into."""
     found: list[int] = []
-    make = MessageFilter.__init__
+    make = MessageFilter.choose_within
 
-    def counting(self: MessageFilter, *arguments: Any) -> None:
-        make(self, *arguments)
-        choose = self.choose_records
+    def counting(self: MessageFilter, work: Work) -> ChooseRecords | None:
+        choose = make(self, work)
 
-        def counted(data: bytes, start: int, units: bytes) -> list[int]:
+        def counted(data: bytes, start: int, units: bytes, least: int) -> tuple[list[int], int]:
             assert choose is not None
             found.extend(size for _, size, _ in UNIT.iter_unpack(units))
-            return choose(data, start, units)
+            return choose(data, start, units, least)
 
-        self.choose_records = None if choose is None else counted
+        return None if choose is None else counted
 
-    monkeypatch.setattr(MessageFilter, "__init__", counting)
+    monkeypatch.setattr(MessageFilter, "choose_within", counting)
     return found
 
 

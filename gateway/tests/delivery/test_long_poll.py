@@ -6,8 +6,10 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.long_poll import TICK_MS, HeldPull, HeldPulls
 from gateway.tests.delivery.arrivals import Clock, Message, Neighbours, Sent
+from gateway.tests.delivery.reactor_turns import ReactorTurns
 
 
 class Pulls:
@@ -15,7 +17,8 @@ class Pulls:
 
     def __init__(self, limit: int = 100, owner_limit: int | None = None) -> None:
         self.clock = Clock()
-        self.held = HeldPulls(self.clock, limit, owner_limit)
+        self.turns = ReactorTurns()
+        self.held = HeldPulls(self.clock, self.turns, limit, owner_limit)
         self.resumed: list[str] = []
 
     def hold(
@@ -31,7 +34,7 @@ class Pulls:
         owner: str = "one",
     ) -> bool:
         accepts = None if tags is None else tags.__contains__
-        by_colour = None if colour is None else lambda properties: properties.get("colour") == colour
+        by_colour = None if colour is None else sql92_filter(f"colour = '{colour}'")
         pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour, owner)
         return self.held.hold(topic, queue, pull)
 
@@ -232,3 +235,17 @@ def test_no_pull_waits_longer_because_the_clock_is_set_back() -> None:
     assert pulls.resumed == ["short"]
     pulls.advance(4_000)
     assert pulls.resumed == ["short", "long"]
+
+
+def test_a_pull_whose_filter_has_no_steps_left_is_resumed_to_look_by_itself() -> None:
+    pulls = Pulls(limit=500)
+    for number in range(500):
+        pulls.hold(str(number), colour="red")
+    pulls.held.arrived([Message(message=Sent({"colour": "blue" * 8_000}))])
+    first = len(pulls.resumed)
+    assert 0 < first < 500, "until the steps were used up, filters were asked"
+    assert len(pulls.held) == 500 - first
+    pulls.turns.end()
+    pulls.held.arrived([Message(message=Sent({"colour": "red"}))])
+    assert sorted(map(int, pulls.resumed)) == list(range(500)), "each once"
+    assert len(pulls.held) == 0

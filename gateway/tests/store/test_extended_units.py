@@ -68,10 +68,10 @@ def test_a_filter_by_record_sees_what_a_filter_by_tag_lets_through(directory: Pa
     store = opened(directory, SETTINGS)
     seen: list[int] = []
 
-    def looked_at(_: bytes, start: int, units: bytes) -> list[int]:
+    def looked_at(_: bytes, start: int, units: bytes, _least: int) -> tuple[list[int], int]:
         sizes = [size for _, size, _ in UNIT.iter_unpack(units)]
         seen.extend(sizes)
-        return list(range(len(sizes)))
+        return list(range(len(sizes))), len(sizes)
 
     assert numbers(store, choose=looked_at) == ALL_RED
     assert len(seen) == len(ALL_RED)

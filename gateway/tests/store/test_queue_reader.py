@@ -41,9 +41,9 @@ ALL = MIB
 def each(accepts: Callable[[bytes], bool]) -> ChooseRecords:
     """Records are looked into one by one."""
 
-    def choose(data: bytes, start: int, units: bytes) -> list[int]:
+    def choose(data: bytes, start: int, units: bytes, _least: int) -> tuple[list[int], int]:
         places = [(position - start, size) for position, size, _ in UNIT.iter_unpack(units)]
-        return [number for number, (at, size) in enumerate(places) if accepts(data[at : at + size])]
+        return [number for number, (at, size) in enumerate(places) if accepts(data[at : at + size])], len(places)
 
     return choose
 
@@ -432,6 +432,39 @@ def test_a_filtered_read_goes_on_behind_its_last_message_where_units_are_passed_
         offset = result.next_begin_offset
         found += several
     assert found == wanted
+
+
+def sparing(most: int, wanted: Callable[[int], bool]) -> ChooseRecords:
+    """Look into so many records in all, and into one where a read has looked into none."""
+    left = [most]
+
+    def choose(data: bytes, start: int, units: bytes, least: int) -> tuple[list[int], int]:
+        places = [(position - start, size) for position, size, _ in UNIT.iter_unpack(units)]
+        looked = min(max(left[0], least), len(places))
+        left[0] -= looked
+        bodies = [int(parse_record(data[at : at + size]).body) for at, size in places[:looked]]
+        return [number for number, body in enumerate(bodies) if wanted(body)], looked
+
+    return choose
+
+
+@pytest.mark.parametrize("now", [False, True])
+@pytest.mark.parametrize(("most", "count"), [(0, 32), (1, 32), (3, 32), (7, 2), (24, 32), (25, 1), (100, 32)])
+def test_a_filter_that_looks_into_no_more_records_is_gone_on_with_where_it_stopped(
+    store: MessageStore, most: int, count: int, now: bool
+) -> None:
+    read = store.get_messages_now if now else store.get_messages
+    offset, found, reads = 0, [], 0
+    while offset < 25:
+        choose = sparing(most, lambda body: body % 3 == 0)
+        result = read("T", 0, offset, count, ALL, lambda code: code != tags_code("B"), choose)
+        assert result is not None
+        assert result.next_begin_offset > offset
+        offset = result.next_begin_offset
+        found += [int(each.body) for each in parse_records(b"".join(result.parts))]
+        reads += 1
+    assert found == [number for number in range(25) if number % 5 and number % 3 == 0]
+    assert reads >= 20 // max(most, 1)
 
 
 def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,9 @@ class MemoryLog:
         max_count = min(max_count, 3)  # so that readers have to come again
         places = self.queues[topic, queue_id][offset - low : offset - low + max_count]
         records = [self.records[place] for place in places]
-        found = [record for record in records if choose is None or choose(record, 0, build_unit(0, len(record), 0))]
+        found = [
+            record for record in records if choose is None or choose(record, 0, build_unit(0, len(record), 0), 1)[0]
+        ]
         status = GetStatus.FOUND if found else GetStatus.NO_MATCHED_MESSAGE
         joined = [b"".join(found)] if found else []
         return GetResult(status, offset + len(places), low, end, len(found), sum(map(len, found)), joined)

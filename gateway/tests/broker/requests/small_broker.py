@@ -28,6 +28,7 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
 from gateway.settings import BrokerSettings
+from gateway.tests.delivery.reactor_turns import ReactorTurns
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -156,7 +157,7 @@ class SmallBroker:
 
     def _register(self) -> None:
         for requests in (
-            HeartbeatRequests(heartbeats=self.heartbeats, filters=SubscribedFilters()),
+            HeartbeatRequests(heartbeats=self.heartbeats, filters=SubscribedFilters(), turns=ReactorTurns()),
             ConnectedClients(producers=self.producers, consumers=self.consumers),
             OffsetRequests(
                 store=self.store,

@@ -11,6 +11,7 @@ from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.membership.heartbeats import Heartbeats
 from gateway.tests.broker.requests.small_broker import SmallBroker
+from gateway.tests.delivery.reactor_turns import ReactorTurns
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.consumers import CheckClientRequest
@@ -140,7 +141,10 @@ def test_a_check_without_a_subscription_passes(broker: SmallBroker) -> None:
 
 def test_a_sql_subscription_fails_the_check_while_the_filter_is_off() -> None:
     heartbeats = HeartbeatRequests(
-        heartbeats=cast("Heartbeats", None), filters=SubscribedFilters(), property_filter_enabled=False
+        heartbeats=cast("Heartbeats", None),
+        filters=SubscribedFilters(),
+        turns=ReactorTurns(),
+        property_filter_enabled=False,
     )
     conversation = Conversation()
     heartbeats.register(conversation.dispatch)

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.delivery.filters.java_numbers import EvaluationError
-from gateway.delivery.filters.sql92 import ExpressionError, Sql92Filter, _outcome, sql92_filter
+from gateway.delivery.filters.record_filter import Work
+from gateway.delivery.filters.sql92 import ExpressionError, FilterCache, Sql92Filter, compile_filter, sql92_filter
 from gateway.delivery.filters.sql92_closures import closure
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.delivery.filters.sql92_tree import Part, names, requirements
+from gateway.delivery.filters.turns import READ_STEPS
 from gateway.tests.delivery.filters import plain_evaluation
 from gateway.tests.delivery.filters.expressions import expressions, properties, word_heaps
 from wire.disk.consume_queue import build_unit
@@ -89,6 +91,13 @@ def chooses(expression: str, properties_text: bytes) -> bool:
     return choice(sql92_filter(expression), [properties_text]) == [0]
 
 
+def fresh(expression: str) -> Sql92Filter:
+    """Compile an expression anew: what has looked into no record remembers none."""
+    outcome = compile_filter(expression)
+    assert not isinstance(outcome, str), outcome
+    return outcome
+
+
 def choice(wanted: Sql92Filter, texts: list[bytes]) -> list[int]:
     host = pack_host("192.0.2.1", 10911)
     data, units = b"", b""
@@ -97,7 +106,9 @@ def choice(wanted: Sql92Filter, texts: list[bytes]) -> list[int]:
         record = build_record(message, 0, 0, 1)
         units += build_unit(len(data), len(record), 0)
         data += record
-    return wanted.choose(data, 0, units)
+    chosen, looked = wanted.choose_within(Work(READ_STEPS))(data, 0, units, 0)
+    assert looked == len(texts)
+    return chosen
 
 
 _PIECES = st.sampled_from([b"a", b"ab", b"\x01", b"\x02", b"\x02a\x01", b"a\x01", b"1", b"2", b"\x02b\x01", b"\xff"])
@@ -106,12 +117,10 @@ _PIECES = st.sampled_from([b"a", b"ab", b"\x01", b"\x02", b"\x02a\x01", b"a\x01"
 @given(st.lists(st.lists(_PIECES, max_size=10).map(b"".join), max_size=8))
 def test_a_record_is_judged_the_same_whatever_stood_before_it(texts: list[bytes]) -> None:
     for expression in ("a = '1'", "a IS NULL", "a <> '2'", "a = '1' AND b IS NULL", "a = '1' OR b = '1'"):
-        together = choice(sql92_filter(expression), texts)
-        _outcome.cache_clear()
+        together = choice(fresh(expression), texts)
         singly = []
         for number, text in enumerate(texts):
-            _outcome.cache_clear()
-            singly += [number] * chooses(expression, text)
+            singly += [number] * (choice(fresh(expression), [text]) == [0])
         assert together == singly
 
 
@@ -124,10 +133,8 @@ def test_an_ending_seen_before_decides_only_where_it_is_a_pair() -> None:
     ]  # the last: as the length and the text of "a" = 1
     texts = [text for pair in zip(matching, others, strict=True) for text in pair]
     for first in range(len(texts)):
-        _outcome.cache_clear()
         turned = texts[first:] + texts[:first]
-        assert choice(sql92_filter("a = '1'"), turned) == [n for n, text in enumerate(turned) if text in matching]
-    _outcome.cache_clear()
+        assert choice(fresh("a = '1'"), turned) == [n for n, text in enumerate(turned) if text in matching]
     assert choice(sql92_filter("a = '1'"), [b"a\x011", others[2]]) == [0]
 
 
@@ -207,3 +214,24 @@ def test_and_or_and_not_of_null(left: str, right: str) -> None:
 )
 def test_a_part_without_a_value_ends_the_evaluation_when_it_is_reached(expression: str, value: str) -> None:
     assert letter(expression, {}) == value
+
+
+def test_what_was_compiled_is_found_again_until_others_need_its_place() -> None:
+    cache = FilterCache(limit=3, characters=100)
+    for name in "abc":
+        cache.keep(name, f"refused {name}")
+    assert cache.find("a") == "refused a"
+    cache.keep("d", "refused d")
+    assert [cache.find(name) for name in "abcd"] == ["refused a", None, "refused c", "refused d"]
+    cache.keep("e" * 99, "refused e")
+    assert [cache.find(name) for name in "acd"] == [None, None, "refused d"]
+    cache.keep("f" * 101, "refused f")
+    assert len(cache) == 0
+
+
+def test_a_filter_of_several_conditions_needs_all_of_them() -> None:
+    matches = fresh("a = 5 AND b = 6 AND c = 7").matches
+    assert matches({"a": "5", "b": "6", "c": "7"})
+    for name in "abc":
+        assert not matches({"a": "5", "b": "6", "c": "7", name: "8"})
+        assert not matches({"a": "5", "b": "6", "c": "7", name: "no number"})

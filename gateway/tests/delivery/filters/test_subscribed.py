@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from gateway.delivery.filters import subscribed
 from gateway.delivery.filters.sql92 import ExpressionError
-from gateway.delivery.filters.subscribed import SubscribedFilters, check_expression_type, compiled
+from gateway.delivery.filters.subscribed import (
+    MAX_HEARTBEAT_CHARACTERS,
+    SubscribedFilters,
+    check_expression_type,
+    compiled,
+)
 from gateway.errors import RequestRefused
+from gateway.tests.delivery.reactor_turns import ReactorTurns
 from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import ResponseCode
@@ -81,11 +86,58 @@ def test_the_oldest_goes_when_there_are_too_many_and_is_compiled_anew() -> None:
 
 
 def test_a_heartbeat_with_very_much_text_is_not_compiled_at_once() -> None:
-    long = "a = 5" + " " * (subscribed.MAX_HEARTBEAT_CHARACTERS // 2)
     filters = SubscribedFilters()
-    filters.register("g", [replace(GOOD, topic=topic, sub_string=long) for topic in ("a", "b", "c")])
+    wanted = [replace(GOOD, topic=topic, sub_string=f"a = 5 AND {topic} IS NULL" + " " * 15_000) for topic in "wxyz"]
+    left = MAX_HEARTBEAT_CHARACTERS
+    for number, each in enumerate(wanted):
+        left = filters.register(f"g{number}", [each], left)
+    assert len(filters) == 2
+    assert left == 0
+    assert filters.find("g3", wanted[3], 10).matches({"a": "5"})
+    assert filters.register("g0", wanted[:1], 0) == 0, "what is known costs nothing"
+    assert filters.register("g0", wanted[:1], 50) == 50
+    assert len(filters) == 3
+
+
+def test_nothing_is_compiled_for_a_heartbeat_while_others_wait_for_their_turn() -> None:
+    turns = ReactorTurns()
+    filters = SubscribedFilters(None, turns)
+    turns.use_up()
+    filters.register("g", [GOOD])
+    assert len(filters) == 0
+    turns.end()
+    filters.register("g", [GOOD])
     assert len(filters) == 1
-    assert filters.find("g", replace(GOOD, topic="c", sub_string=long), 10).matches({"a": "5"})
+
+
+def test_filters_are_kept_within_a_number_of_characters() -> None:
+    filters = SubscribedFilters(characters=40_000)
+    wanted = [replace(GOOD, topic=topic, sub_string=f"a = 5 AND {topic} IS NULL" + " " * 15_000) for topic in "xyz"]
+    for each in wanted:
+        assert filters.find("g", each, 10).matches({"a": "5"})
+    assert len(filters) == 2
+    assert filters.find("g", replace(wanted[2], sub_string="a ="), 10).matches({"a": "5"}), "the last good one"
+    assert filters.find("g", wanted[0], 10).matches({"a": "5"}), "compiled anew"
+    assert len(filters) == 2
+
+
+def test_a_single_filter_is_kept_whatever_its_size() -> None:
+    filters = SubscribedFilters(characters=10)
+    for topic in "abc":
+        assert filters.find("g", replace(GOOD, topic=topic), 10).matches({"a": "5"})
+        assert len(filters) == 1
+
+
+def test_a_text_too_long_to_be_used_is_refused_and_not_kept() -> None:
+    filters = SubscribedFilters(characters=40_000)
+    wanted = replace(GOOD, sub_string="a = 5" + " " * 1_000_000)
+    for _ in range(2):
+        code, remark = refusal(filters, wanted, 10)
+        assert code == ResponseCode.FILTER_DATA_NOT_EXIST
+        assert "the limit is 16384" in remark
+    longer = replace(GOOD, sub_string="a = 5" + " " * 1_000_001)
+    assert "1000006 characters" in refusal(filters, longer, 10)[1]
+    assert len(filters) == 1
 
 
 @pytest.mark.parametrize(
