@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from gateway.client.namespaces import RETRY_PREFIX
 from wire.errors import BodyError
 from wire.headers.pop import PopMessageResponse
+from wire.text_fields import parse_int
 
 NORMAL: Final = "0"
 RETRY_V1: Final = "1"
@@ -60,10 +61,15 @@ def parse_receipt(text: str) -> Receipt:
 
     :raises BodyError: not eight of them.
     """
-    words = text.split(" ")
+    words = text.split(" ", _WORDS)
     if len(words) != _WORDS:
-        raise BodyError(f"a receipt has {_WORDS} words, {text[:80]!r} has {len(words)}")
-    return Receipt(*words)
+        raise BodyError(
+            f"a receipt has {_WORDS} words, {text[:80]!r} has {'more' if len(words) > _WORDS else len(words)}"
+        )
+    receipt = Receipt(*words)
+    for number in (*receipt[:4], *receipt[6:]):
+        _check_number(number)
+    return receipt
 
 
 class PopReceipts:
@@ -109,12 +115,22 @@ class PopReceipts:
 
 def _starts(text: str | None) -> Iterable[tuple[tuple[str, str], str]]:
     for retry, queue_id, start in _entries(text):
-        yield (retry, queue_id), start
+        yield (retry, queue_id), _check_number(start)
 
 
 def _offsets(text: str | None) -> Iterable[tuple[tuple[str, str], list[str]]]:
     for retry, queue_id, offsets in _entries(text):
-        yield (retry, queue_id), offsets.split(",")
+        yield (retry, queue_id), [_check_number(offset) for offset in offsets.split(",")]
+
+
+def _check_number(word: str) -> str:
+    """The word, when it is a number of 64 bits.
+
+    :raises BodyError: it is none.
+    """
+    if parse_int(word, 64) is None:
+        raise BodyError(f"a receipt has a number here, not {word[:32]!r}")
+    return word
 
 
 def _entries(text: str | None) -> Iterable[tuple[str, str, str]]:

@@ -145,9 +145,10 @@ class Topics(SavedTable[TopicsFile]):
     def ensure(
         self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0, order: bool = False
     ) -> TopicConfig:
-        """The topic as it is, or newly made with as many read as write queues."""
+        """The topic as it is, or newly made with as many read as write queues, ``MAX_QUEUES`` at most."""
         config = self._table.get(topic)
         if config is None:
+            queue_nums = min(queue_nums, MAX_QUEUES)  # a group's file may say any number of retry queues
             config = TopicConfig(
                 topic_name=topic,
                 read_queue_nums=queue_nums,

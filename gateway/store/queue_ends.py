@@ -32,6 +32,8 @@ KnownTopic: TypeAlias = tuple[str, int, list[KnownQueue]]
 _Line: TypeAlias = tuple[int, str, list[KnownTopic], list[str]]
 
 NOT_THERE = -1
+MAX_FILES = 1_000_000
+"""Files of one queue, each of 300,000 messages; a list that says more is not believed."""
 TOPICS_PER_LINE = 500
 """Of a whole list: a line is parsed without a pause, which other threads wait for."""
 _MARK = b"#3 "
@@ -131,11 +133,13 @@ def queue_files_modified(
     for topic, queues in topics:
         for queue in queues:
             first, last = queue[5], queue[6]
-            if first == last:  # nearly all
+            if first == last >= 0:  # nearly all
                 names.append(f"{topic}/{queue[0]}/{offset_name(first) if first else first_name}")
                 counts.append(1)
             else:
-                starts = range(first, last + 1, file_bytes) if first >= 0 else range(0)
+                starts = range(first, last + 1, file_bytes) if first >= 0 and file_bytes > 0 else range(0)
+                if not 0 < len(starts) <= MAX_FILES and first >= 0:
+                    starts = range(-1, 0)  # a file that is not there
                 names += [f"{topic}/{queue[0]}/{offset_name(start)}" for start in starts]
                 counts.append(len(starts))
     changed_ns = files.modified_all(paths.consume_queue, names)

@@ -17,6 +17,8 @@ from wire.disk.unit_collector import QueueName, QueueUnits
 from wire.message.batch import MIN_PART_BYTES
 
 MAX_REMARKS = 20
+MAX_OFFSET = (2**63 - 1) // UNIT_BYTES - 1
+"""The last message of a queue whose unit has a place that a file can have."""
 """Odd messages named one by one."""
 _BRIDGE_UNITS = 50_000
 
@@ -73,7 +75,7 @@ class UnitWriter:
                 return False
             queue.clear()
             expected = 0
-        if first < 0 or (first != expected and _is_stray(first, len(units), expected, following)):
+        if not 0 <= first <= MAX_OFFSET or (first != expected and _is_stray(first, len(units), expected, following)):
             self._pass_over(queue, first, units, f"the next one of the queue is {expected}")
             return True
         if first > expected and (expected > 0 or not from_begin):

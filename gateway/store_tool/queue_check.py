@@ -29,6 +29,8 @@ from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 
 MAX_OPEN_EXTENSION_FILES = 16
+MAX_LOOKED_FOR = 1_000_000
+"""Messages between two neighbours of a queue that are looked for one by one: a damaged offset may name any number."""
 _CHUNK_UNITS = 50_000
 _UNWRITTEN = (0, 0, 0)
 
@@ -226,6 +228,12 @@ class QueueCheck:
     def _judge_missing(self, row: Row) -> None:
         """Offsets that no record claims: either the record is damaged, or it claims another place."""
         for first, end, after, before in row.missing:
+            if end - first > MAX_LOOKED_FOR:
+                what = (
+                    f"messages {first} … {end - 1} are not in the log: so many that an offset is likely to be damaged"
+                )
+                self._add(row, first, Kind.QUEUE, what, count=end - first)
+                continue
             lost = []
             for offset in range(first, end):
                 unit = self._reader.unit(row.topic, row.queue_id, offset)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from gateway.store.entry_kinds import Misfit, misfits
@@ -35,6 +36,8 @@ from wire.disk.index_file import IndexShape
 from wire.errors import RecordError
 from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record, reposition
 
+MAX_MADE_FILES = 10_000
+"""Commit log files that a repair makes between two others: 10 TiB of log."""
 _READ_BYTES = 4 << 20
 
 
@@ -220,6 +223,7 @@ def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[Lo
                 begin = file.start + file.size if begin < 0 else begin
                 gaps.append(LogGap(full, begin, file.start + size, "cut off", followed=False))
     starts = {file.start for file in files}
+    _refuse_far_files(files, size)
     for start in range(directory.log_min, max(starts, default=0), size):
         if start not in starts:
             path = directory.paths.commit_log / offset_name(start)
@@ -229,6 +233,17 @@ def _with_missing_files(plan: RepairPlan, verification: Verification) -> list[Lo
         if gap.file.path not in plan.surplus:
             _refuse_misnamed(gap)
     return sorted(gaps, key=lambda gap: gap.begin)
+
+
+def _refuse_far_files(files: Sequence[DiskFile], size: int) -> None:
+    """:raises CannotRun: there would be more files to make than a repair makes."""
+    for before, file in pairwise(files):
+        missing = (file.start - before.start) // size - 1
+        if missing > MAX_MADE_FILES:
+            raise CannotRun(
+                f"{missing} files are missing before {file.path}, more than a repair makes ({MAX_MADE_FILES}); it has "
+                "the name of another store's file: move it away or give it its name"
+            )
 
 
 def _refuse_misnamed(gap: LogGap) -> None:

@@ -54,7 +54,7 @@ def _bit_set(value: Any) -> bytes:
         if isinstance(value, str):
             return base64.b64decode(value, validate=True)
         return bytes(int(number) & 0xFF for number in value)
-    except (binascii.Error, ValueError, TypeError) as error:
+    except (binascii.Error, ValueError, TypeError, OverflowError) as error:
         raise BodyError(f"BatchAck.b is a bit set, not {value!r:.64}: {error}") from error
 
 

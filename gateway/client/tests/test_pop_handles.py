@@ -58,3 +58,20 @@ def test_the_topic_to_acknowledge_at_is_the_one_it_was_read_from(retry: str, exp
 def test_offsets_that_are_not_understood_are_refused() -> None:
     with pytest.raises(BodyError, match="retry queue offset"):
         PopReceipts(response("0 2", None), "b")
+
+
+@pytest.mark.parametrize("word", ["", "x", "1e9", "-", "9" * 20, "٣", "1_0", "0x1"])
+@pytest.mark.parametrize("place", [0, 1, 2, 3, 6, 7])
+def test_a_receipt_has_numbers_where_they_belong(word: str, place: int) -> None:
+    words = TEXT.split(" ")
+    words[place] = word
+    with pytest.raises(BodyError, match="number"):
+        parse_receipt(" ".join(words))
+
+
+@pytest.mark.parametrize("word", ["x", "1e9", "9" * 20])
+def test_offsets_of_an_answer_are_numbers(word: str) -> None:
+    with pytest.raises(BodyError, match="number"):
+        PopReceipts(response(f"0 2 {word}", "0 2 1"), "b").next_receipt(NORMAL, 2, 1)
+    with pytest.raises(BodyError, match="number"):
+        PopReceipts(response("0 2 1", f"0 2 {word}"), "b").next_receipt(NORMAL, 2, 1)

@@ -259,3 +259,9 @@ def test_whatever_table_is_written_is_read_again(open_topics: Open, configs: lis
         topics.delete(name)
     topics.put_all(configs)
     assert open_topics().table() == topics.table()
+
+
+def test_a_topic_that_is_made_for_something_else_has_no_more_queues_than_a_topic_may(open_topics: Open) -> None:
+    topics = open_topics()
+    assert topics.ensure("%RETRY%vast", 2**31 - 1, 6).read_queue_nums == 65_536
+    assert open_topics().table()["%RETRY%vast"].write_queue_nums == 65_536

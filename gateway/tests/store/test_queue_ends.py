@@ -10,7 +10,7 @@ import pytest
 
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.paths import StorePaths
-from gateway.store.queue_ends import QueueEnds, build_head, build_line, build_list, parse_list
+from gateway.store.queue_ends import QueueEnds, build_head, build_line, build_list, parse_list, queue_files_modified
 from gateway.tests.store.small_store import SMALL, Disk, bodies, message, opened, put, small_store
 from wire.disk.consume_queue import UNIT
 
@@ -141,3 +141,9 @@ def test_a_list_of_many_topics_is_several_lines_of_which_the_last_makes_it_hold(
     data = b"".join(lines)
     assert parse_list(data) == QueueEnds(ends.topics, 9, 200, "run", len(data))
     assert parse_list(b"".join(lines[:-1])).log_end == -1
+
+
+def test_a_queue_of_more_files_than_there_can_be_is_looked_at_itself(tmp_path: Path) -> None:
+    topics = [("T", [(0, 1, 0, 0, 0, 0, 2**62, 7), (1, 1, 0, 0, 0, 0, 200, 7), (2, 0, 0, -1, -1, -1, -1, 7)])]
+    assert queue_files_modified(Disk(), StorePaths(tmp_path), topics, 100) == [-1, -1, 0]
+    assert queue_files_modified(Disk(), StorePaths(tmp_path), topics, 0) == [-1, -1, 0]

@@ -99,3 +99,11 @@ def test_a_number_that_is_taken_stays_with_the_first(tmp_path: Path) -> None:
 def test_a_first_message_out_of_line_does_not_take_the_queue_along(tmp_path: Path) -> None:
     _, units = _written(tmp_path, 1 << 40, 1, 2)
     assert [position for position, size in units if size == SIZE] == [200, 300]
+
+
+@pytest.mark.parametrize("offset", [2**59, 2**62, 2**63 - 1])
+def test_an_offset_that_no_file_can_hold_is_in_no_queue(tmp_path: Path, offset: int) -> None:
+    writer, units = _written(tmp_path, offset)
+    assert units == []
+    assert f"number {offset}" in writer.remarks[0]
+    assert not list((tmp_path / "consumequeue").glob("*/*/*"))

@@ -29,7 +29,7 @@ from gateway.tests.store_tool.small_directory import (
     tree,
     write,
 )
-from wire.message.record import StoredMessage, parse_record
+from wire.message.record import HEADS, StoredMessage, parse_record
 
 SHAPE = damages.SHAPE
 NOT_REPAIRABLE = {"_no_log", "_swapped", "_index_size"}
@@ -445,3 +445,18 @@ def test_a_directory_that_may_not_be_written_is_refused(directory: Path) -> None
         assert run("repair", directory, "--apply").exit_code == 2
     finally:
         directory.chmod(0o700)
+
+
+def test_a_log_file_of_a_name_far_beyond_the_others_is_refused(directory: Path) -> None:
+    last = log_file(directory, -1)
+    size = last.stat().st_size
+    far = last.with_name(f"{size << 40:020d}")
+    far.write_bytes(last.read_bytes())
+    for position, _ in records(directory, -1):
+        write(far, position + HEADS[0].offset("commit_log_offset"), (int(far.name) + position).to_bytes(8, "big"))
+    before = tree(directory)
+    result = run("repair", directory)
+    assert result.exit_code == 2, result.output
+    assert far.name in result.output
+    assert "files are missing before" in result.output
+    assert tree(directory) == before

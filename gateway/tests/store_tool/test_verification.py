@@ -421,3 +421,23 @@ def test_messages_of_a_deleted_topic_need_no_queue(directory: Path) -> None:
     store.close()
     result = run("verify", directory)
     assert result.exit_code == 0, result.output
+
+
+def _last_record(directory: Path, topic: str) -> tuple[Path, int]:
+    """File and position of the last record of a topic."""
+    for number in reversed(range(len(list((directory / "commitlog").iterdir())))):
+        data = log_file(directory, number).read_bytes()
+        for position, _ in reversed(records(directory, number)):
+            if parse_record(data, position).topic == topic:
+                return log_file(directory, number), position
+    raise AssertionError("there is one")
+
+
+@pytest.mark.parametrize("offset", [2**40, 2**62])
+def test_a_queue_offset_far_beyond_the_others_is_one_finding(directory: Path, offset: int) -> None:
+    path, position = _last_record(directory, "stock")
+    write(path, position + HEADS[0].offset("queue_offset"), offset.to_bytes(8, "big"))
+    shutil.rmtree(directory / "consumequeue" / "stock")
+    result = run("verify", directory)
+    assert result.exit_code == 1, result.output
+    assert f"… {offset - 1} are not in the log" in result.stdout

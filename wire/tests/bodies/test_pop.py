@@ -41,7 +41,7 @@ def test_bits_may_be_bytes_as_numbers() -> None:
     assert BatchAck("g", "t", "0", 0, 0, 0, 0, 0, [-128, 1]).offsets() == [7, 8]
 
 
-@pytest.mark.parametrize("bits", ["?", 5, {"a": 1}, ["x"], "A" * 400])
+@pytest.mark.parametrize("bits", ["?", 5, {"a": 1}, ["x"], "A" * 400, [float("inf")], [float("nan")], ["9" * 5_000]])
 def test_bits_that_are_none_or_too_many_are_refused(bits: object) -> None:
     with pytest.raises(BodyError):
         BatchAck("g", "t", "0", 0, 0, 0, 0, 0, bits).offsets()
