@@ -1,6 +1,7 @@
 """Shares of what there is only so much of: no holder gets all of it.
 
-A holder is a connection, a group or a host. One holder gets at most three quarters of the total. The last tenth is for
+A holder is a connection, a group or a host. One holder gets at most three quarters of the total, or less where a limit
+of its own says so. The last tenth is for
 holders that have little, a thousandth of the total at most: whoever comes when greedy ones took their part still gets
 enough to work.
 """
@@ -17,12 +18,13 @@ class Shares(Generic[Holder]):
     """Counts what each holder has of a limited total.
 
     :param total: what all holders have together at most, in any unit.
+    :param share: what one of them has at most; None for three quarters of the total.
     """
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, share: int | None = None) -> None:
         self.total = total
         self.used = 0
-        self._share = total - total // 4
+        self._share = total - total // 4 if share is None else share
         self._open_to_all = total - total // 10
         self._little = max(1, total // 1_000)
         self._held: dict[Holder, int] = {}

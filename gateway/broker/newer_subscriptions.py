@@ -60,9 +60,7 @@ class NewerSubscriptions:
         if answer.code != ResponseCode.SUCCESS:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"it answered {answer.code}: {answer.remark}")
         told = RunningSubscriptions.parse(answer.body)
-        connected = self._consumers.group(group)
-        if connected is not None and client.channel in connected.members:
-            connected.renew(told.subscriptions)
+        self._consumers.renew(group, client, told.subscriptions)
 
     def _failed(self, failure: Failure, group: str) -> None:
         """Its next heartbeat brings them."""

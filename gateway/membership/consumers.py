@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.membership.clients import Client
+from gateway.membership.kept_subscriptions import KeptSubscriptions
+from gateway.shares import Shares
 from gateway.telemetry.logs import EventLog
 from wire.bodies.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from wire.codes import RequestCode, ResponseCode
@@ -26,6 +28,11 @@ MAX_CONSUMER_GROUPS = 100_000
 """Consumer groups connected at the same time."""
 MAX_SUBSCRIPTIONS_PER_GROUP = 5_000
 """Topics that one group subscribes to."""
+
+MAX_CONSUMERS = 500_000
+"""Members of all consumer groups: connections times the groups of each."""
+MAX_GROUPS_PER_CONSUMER = 2_000
+"""Consumer groups of one connection, those that its latest heartbeat left out and that did not run out yet included."""
 
 Notify = Callable[["Channel", str], object]
 """Tells one member that the group (its name) has other members or subscriptions now."""
@@ -48,6 +55,8 @@ class ConsumerGroup:
         "is_broadcasting",
         "members",
         "name",
+        "paid_by",
+        "paid_bytes",
         "subscriptions",
     )
 
@@ -60,6 +69,9 @@ class ConsumerGroup:
         """Of the heartbeat that last brought the subscriptions; None when none brought any."""
         self.members: dict[Channel, Client] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.paid_by: Client | None = None
+        """The member that brought the subscriptions, see ``KeptSubscriptions``."""
+        self.paid_bytes = 0
 
     @property
     def message_model(self) -> str:
@@ -74,23 +86,24 @@ class ConsumerGroup:
         """Each client once, also while a client that reconnected still has its old connection."""
         return list(dict.fromkeys(client.client_id for client in self.members.values()))
 
-    def subscribe(self, wanted: Iterable[SubscriptionData]) -> bool:
-        """Take over the subscriptions of a heartbeat; whether a topic came or went."""
+    def merged(self, wanted: Iterable[SubscriptionData]) -> dict[str, SubscriptionData]:
+        """The subscriptions after a heartbeat: those that it lists, each in the newest version known."""
         before = self.subscriptions
         after: dict[str, SubscriptionData] = {}
         for subscription in wanted:
             known = before.get(subscription.topic)
             newer = known is None or subscription.sub_version > known.sub_version
             after[subscription.topic] = subscription if newer or known is None else known
-        self.subscriptions = after
-        return before.keys() != after.keys()
+        return after
 
-    def renew(self, told: Iterable[SubscriptionData]) -> None:
-        """Take over what a member told besides its heartbeats: newer versions for topics that the group subscribes."""
+    def renewed(self, told: Iterable[SubscriptionData]) -> dict[str, SubscriptionData]:
+        """The subscriptions after what a member told besides its heartbeats: newer versions of those of the group."""
+        after = dict(self.subscriptions)
         for subscription in told:
-            known = self.subscriptions.get(subscription.topic)
+            known = after.get(subscription.topic)
             if known is not None and subscription.sub_version > known.sub_version:
-                self.subscriptions[subscription.topic] = subscription
+                after[subscription.topic] = subscription
+        return after
 
 
 class Consumers:
@@ -98,6 +111,8 @@ class Consumers:
 
     :param groups: says whether a group's members are told of changes (notifyConsumerIdsChangedEnable).
     :param notify: tells one member.
+    :param members: how many members there may be, and groups of one client.
+    :param kept: how much memory subscriptions may take.
     """
 
     def __init__(
@@ -106,10 +121,14 @@ class Consumers:
         groups: Groups,
         notify: Notify = notify_consumer_ids_changed,
         max_groups: int = MAX_CONSUMER_GROUPS,
+        members: Shares[Client] | None = None,
+        kept: KeptSubscriptions | None = None,
     ) -> None:
         self._configs = groups
         self._notify = notify
         self._max_groups = max_groups
+        self._members = members or Shares(MAX_CONSUMERS, MAX_GROUPS_PER_CONSUMER)
+        self._kept = kept or KeptSubscriptions()
         self._groups: dict[str, ConsumerGroup] = {}
 
     def group(self, name: str) -> ConsumerGroup | None:
@@ -160,8 +179,16 @@ class Consumers:
         :raises RequestRefused: a limit is reached.
         """
         _check_subscriptions(data)
-        group = self._groups.get(data.group) or self._new_group(data.group)
-        joined = client.channel not in group.members
+        group = self._groups.get(data.group)
+        joined = group is None or client.channel not in group.members
+        if joined and not self._members.has_room(client):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, self._members.refusal(client, f"consumer groups of client {client.client_id}")
+            )
+        if group is None:
+            group = self._new_group(data.group)
+        if joined:
+            self._members.add(client)
         group.members[client.channel] = client
         client.consumer_groups[group.name] = now_ms
         group.consume_type = data.consume_type
@@ -183,10 +210,21 @@ class Consumers:
         group = self._groups.get(name)
         if group is None or group.members.pop(client.channel, None) is None:
             return
+        self._members.give_back(client)
+        self._kept.left(group, client)
         if group.members:
             self._tell(group)
         else:
             del self._groups[name]
+
+    def renew(self, name: str, client: Client, told: Iterable[SubscriptionData]) -> None:
+        """Take over newer subscriptions that a member told besides its heartbeats.
+
+        :raises RequestRefused: SYSTEM_BUSY, they are beyond the share of the client.
+        """
+        group = self._groups.get(name)
+        if group is not None and client.channel in group.members:
+            self._kept.keep(group, client, group.renewed(told))
 
     def leave(self, client: Client) -> None:
         """Take a client that is gone out of all its groups."""
@@ -208,8 +246,12 @@ class Consumers:
         return group
 
     def _subscribe(self, group: ConsumerGroup, client: Client, data: ConsumerData) -> bool:
-        before = set(group.subscriptions)
-        changed = group.subscribe(data.subscriptions)
+        known, after = group.subscriptions, group.merged(data.subscriptions)
+        if after == known:
+            return False
+        self._kept.keep(group, client, after)
+        before = set(known)
+        changed = before != after.keys()
         if changed and before:
             log.info(
                 "subscriptions of a group changed",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
 from gateway.membership.clients import Client
+from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
@@ -17,33 +18,43 @@ if TYPE_CHECKING:
 
 MAX_PRODUCER_GROUPS = 100_000
 """Producer groups connected at the same time."""
+MAX_PRODUCERS = 500_000
+"""Members of all producer groups: connections times the groups of each."""
+MAX_GROUPS_PER_PRODUCER = 2_000
+"""Producer groups of one connection, those that its latest heartbeat left out and that did not run out yet included."""
 
 
 class Producers:
     """All producer groups with their members.
 
     :param max_groups: one more group is refused.
+    :param members: how many members there may be, and groups of one client.
     """
 
-    def __init__(self, *, max_groups: int = MAX_PRODUCER_GROUPS) -> None:
+    def __init__(self, *, max_groups: int = MAX_PRODUCER_GROUPS, members: Shares[Client] | None = None) -> None:
         self._max_groups = max_groups
+        self._members: Shares[Client] = members or Shares(MAX_PRODUCERS, MAX_GROUPS_PER_PRODUCER)
+        self._names: dict[str, str] = {}
         self._groups: dict[str, dict[Channel, Client]] = {}
         self._turns: dict[str, int] = {}
 
     def register(self, group: str, client: Client, now_ms: int) -> None:
         """A heartbeat names the client as a producer of the group.
 
-        :raises RequestRefused: SYSTEM_BUSY, too many groups are connected.
+        :raises RequestRefused: SYSTEM_BUSY, too many groups are connected, or the client is in too many.
         """
         members = self._groups.get(group)
-        if members is None:
-            if len(self._groups) >= self._max_groups:
+        if members is None or client.channel not in members:
+            if not self._members.has_room(client):
                 raise RequestRefused(
-                    ResponseCode.SYSTEM_BUSY, f"{self._max_groups} producer groups are connected, the limit"
+                    ResponseCode.SYSTEM_BUSY,
+                    self._members.refusal(client, f"producer groups of client {client.client_id}"),
                 )
-            members = self._groups[group] = {}
+            if members is None:
+                members = self._new_group(group)
+            self._members.add(client)
         members[client.channel] = client
-        client.producer_groups[group] = now_ms
+        client.producer_groups[self._names[group]] = now_ms
 
     def unregister(self, group: str, client: Client) -> None:
         """The client is no producer of the group any more; nothing happens when it was none."""
@@ -51,10 +62,20 @@ class Producers:
         members = self._groups.get(group)
         if members is None:
             return
-        members.pop(client.channel, None)
+        if members.pop(client.channel, None) is not None:
+            self._members.give_back(client)
         if not members:
-            del self._groups[group]
+            del self._groups[group], self._names[group]
             self._turns.pop(group, None)
+
+    def _new_group(self, group: str) -> dict[Channel, Client]:
+        if len(self._groups) >= self._max_groups:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, f"{self._max_groups} producer groups are connected, the limit"
+            )
+        self._names[group] = group  # the one copy of the name that all members share
+        members = self._groups[group] = {}
+        return members
 
     def leave(self, client: Client) -> None:
         """Take a client that is gone out of all its groups."""

@@ -193,17 +193,17 @@ class Repeats:
         self._clock_ms = clock_ms
         self._interval_ms = interval_ms
         self._max_keys = max_keys
-        self._seen: dict[Hashable, tuple[int, int]] = {}
+        self._seen: dict[int, tuple[int, int]] = {}  # by the hash of the key: a name of a client may be long
 
     def due(self, key: Hashable) -> int | None:
         """How many were held back since the last one let through, or None to hold this one back."""
-        now_ms = self._clock_ms()
-        last_ms, left_out = self._seen.get(key, (now_ms - self._interval_ms, 0))
+        now_ms, seen = self._clock_ms(), hash(key)
+        last_ms, left_out = self._seen.get(seen, (now_ms - self._interval_ms, 0))
         if 0 <= now_ms - last_ms < self._interval_ms:
-            self._seen[key] = (last_ms, left_out + 1)
+            self._seen[seen] = (last_ms, left_out + 1)
             return None
-        self._seen.pop(key, None)
+        self._seen.pop(seen, None)
         if len(self._seen) >= self._max_keys:
             del self._seen[next(iter(self._seen))]
-        self._seen[key] = (now_ms, 0)
+        self._seen[seen] = (now_ms, 0)
         return left_out

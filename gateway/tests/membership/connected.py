@@ -5,13 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from gateway.membership.clients import Client
 from gateway.membership.consumers import Consumers
 from gateway.membership.heartbeats import Heartbeats
+from gateway.membership.kept_subscriptions import KeptSubscriptions
 from gateway.membership.producers import Producers
 from gateway.metadata.groups import Groups
 from gateway.metadata.topics import Topics
 from gateway.remoting.channel import Channel
 from gateway.settings import BrokerSettings
+from gateway.shares import Shares
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -24,13 +27,22 @@ VERSION = 513
 class Members:
     """Everything that a heartbeat touches, at a time moved by hand."""
 
-    def __init__(self, directory: Path, *, max_groups: int = 1000, **changed: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        max_groups: int = 1000,
+        producers: Shares[Client] | None = None,
+        consumers: Shares[Client] | None = None,
+        kept: KeptSubscriptions | None = None,
+        **changed: Any,
+    ) -> None:
         self.now_ms = 1_000_000
         settings = BrokerSettings(broker_name="broker-a", **changed)
         self.topics = Topics(path=directory / "topics.json", settings=settings, clock_ms=self.clock)
         self.groups = Groups(path=directory / "groups.json", settings=settings, clock_ms=self.clock)
-        self.producers = Producers(max_groups=max_groups)
-        self.consumers = Consumers(groups=self.groups, max_groups=max_groups)
+        self.producers = Producers(max_groups=max_groups, members=producers)
+        self.consumers = Consumers(groups=self.groups, max_groups=max_groups, members=consumers, kept=kept)
         self.heartbeats = Heartbeats(
             producers=self.producers,
             consumers=self.consumers,

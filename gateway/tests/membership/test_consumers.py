@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
 from gateway.membership.consumers import MAX_SUBSCRIPTIONS_PER_GROUP, ConsumerGroup
+from gateway.membership.kept_subscriptions import KeptSubscriptions
+from gateway.shares import Shares
 from gateway.tests.membership.connected import Member, Members, consumer
 from gateway.tests.membership.subscriptions import subscription
-from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 
 
@@ -148,12 +150,78 @@ def test_the_limits_hold(tmp_path: Path) -> None:
         client.consumes("a", *topics)
 
 
+def test_a_greedy_client_is_in_so_many_groups_and_an_honest_one_gets_through(tmp_path: Path) -> None:
+    members = Members(tmp_path, consumers=Shares(1_000, 20))
+    greedy = members.client("greedy")
+    for number in range(20):
+        greedy.consumes(f"g{number}", "t")
+    with pytest.raises(RequestRefused, match="consumer groups of client greedy: 20, of all: 20"):
+        greedy.consumes("more", "t")
+    assert members.consumers.group("more") is None
+    greedy.consumes("g0", "t")
+    members.client("honest").consumes("more", "t")
+    greedy.peer.leave()
+    members.client("later").consumes("g0", "t")
+    assert members.consumers.names() == ["g0", "more"]
+
+
+def test_subscriptions_of_one_client_take_so_much_memory_and_an_honest_one_gets_through(tmp_path: Path) -> None:
+    members = Members(tmp_path, kept=KeptSubscriptions(total=100_000, share=40_000))
+    greedy = members.client("greedy")
+    greedy.consumes("a", *(f"t{number}" for number in range(40)))
+    with pytest.raises(RequestRefused, match="bytes of subscriptions, 18840 more for group b"):
+        greedy.consumes("b", *(f"t{number}" for number in range(25)))
+    assert members.consumers.group("b") is not None
+    assert members.consumers.subscription("b", "t0") is None
+    members.client("honest").consumes("b", "t0")
+    assert members.consumers.subscription("b", "t0") is not None
+    greedy.consumes("a", "t0")
+    greedy.consumes("c", *(f"t{number}" for number in range(25)))
+
+
+def test_a_group_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:
+    members = Members(tmp_path, kept=KeptSubscriptions(total=100_000, share=10_000))
+    client = members.client("c1")
+    client.consumes("a", "t")
+    with pytest.raises(RequestRefused, match="bytes of subscriptions"):
+        client.consumes("a", *(f"t{number}" for number in range(20)), sub_version=2)
+    assert members.consumers.subscription("a", "t") is not None
+    assert members.consumers.subscription("a", "t1") is None
+
+
+def test_members_of_a_group_share_its_subscriptions_and_pay_one_after_the_other(tmp_path: Path) -> None:
+    kept = KeptSubscriptions()
+    members = Members(tmp_path, kept=kept)
+    clients = [members.client(f"c{number}") for number in range(5)]
+    topics = [f"t{number}" for number in range(10)]
+    clients[0].consumes("g", *topics)
+    alone = kept.used
+    assert 7_500 < alone < 10_000
+    for client in clients:
+        client.consumes("g", *topics)
+    assert kept.used == alone
+    clients[1].consumes("g", *topics, sub_version=2)
+    for client in clients[:4]:
+        client.peer.leave()
+        assert kept.used == alone
+    clients[4].peer.leave()
+    assert kept.used == 0
+
+
+def test_long_tags_and_expressions_count(tmp_path: Path) -> None:
+    kept = KeptSubscriptions()
+    members = Members(tmp_path, kept=kept)
+    wanted = SubscriptionData("t", sub_string="x" * 10_000, tags_set=frozenset({"y" * 5_000}))
+    members.client("c1").beats(HeartbeatData("c1", consumers=(ConsumerData("g", subscriptions=(wanted,)),)))
+    assert 15_000 < kept.used < 17_000
+
+
 @given(st.lists(st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5), max_size=4), min_size=1, max_size=8))
 def test_of_each_topic_listed_last_the_newest_version_holds(heartbeats: list[dict[str, int]]) -> None:
     group = ConsumerGroup("g")
     model: dict[str, int] = {}
     for listed in heartbeats:
-        changed = group.subscribe([subscription(topic, version) for topic, version in listed.items()])
-        assert changed == (listed.keys() != model.keys())
+        group.subscriptions = group.merged([subscription(topic, version) for topic, version in listed.items()])
+        assert group.subscriptions.keys() == listed.keys()
         model = {topic: max(version, model.get(topic, version)) for topic, version in listed.items()}
     assert {topic: known.sub_version for topic, known in group.subscriptions.items()} == model

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import RequestRefused
+from gateway.shares import Shares
 from gateway.tests.membership.connected import Members
 
 
@@ -57,3 +58,24 @@ def test_the_limit_of_groups_holds(tmp_path: Path) -> None:
     client = members.client("c1")
     with pytest.raises(RequestRefused, match="2 producer groups are connected, the limit"):
         client.produces("a", "b", "c")
+
+
+def test_a_greedy_client_is_in_so_many_groups_and_an_honest_one_gets_through(tmp_path: Path) -> None:
+    members = Members(tmp_path, producers=Shares(1_000, 20))
+    greedy = members.client("greedy")
+    greedy.produces(*(f"g{number}" for number in range(20)))
+    with pytest.raises(RequestRefused, match="producer groups of client greedy: 20, of all: 20"):
+        greedy.produces("more")
+    assert "more" not in members.producers.groups()
+    greedy.produces("g0")
+    members.client("honest").produces("more", "g0")
+    greedy.peer.leave()
+    assert members.producers.groups() == ["g0", "more"]
+
+
+def test_members_of_a_group_share_its_name(members: Members) -> None:
+    clients = [members.client(f"c{number}") for number in range(3)]
+    for client in clients:
+        client.produces("".join(["group", "-", "1"]))
+    names = {id(next(iter(client.producer_groups))) for client in members.heartbeats.clients}
+    assert len(names) == 1

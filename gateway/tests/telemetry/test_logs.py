@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -138,3 +139,12 @@ def test_the_oldest_key_is_forgotten_when_there_are_too_many() -> None:
     assert repeats.due("c") is None
     assert repeats.due("b") is None
     assert repeats.due("a") == 0
+
+
+def test_a_repeated_event_does_not_keep_the_text_of_its_key() -> None:
+    text = "x" * 100
+    before = sys.getrefcount(text)
+    repeats = Repeats(lambda: 0)
+    assert repeats.due((text, "client")) == 0
+    assert sys.getrefcount(text) == before
+    assert repeats.due((text, "client")) is None
