@@ -55,8 +55,6 @@ class ConsumerGroup:
         "is_broadcasting",
         "members",
         "name",
-        "paid_by",
-        "paid_bytes",
         "subscriptions",
     )
 
@@ -69,9 +67,6 @@ class ConsumerGroup:
         """Of the heartbeat that last brought the subscriptions; None when none brought any."""
         self.members: dict[Channel, Client] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
-        self.paid_by: Client | None = None
-        """The member that brought the subscriptions, see ``KeptSubscriptions``."""
-        self.paid_bytes = 0
 
     @property
     def message_model(self) -> str:
@@ -211,7 +206,7 @@ class Consumers:
         if group is None or group.members.pop(client.channel, None) is None:
             return
         self._members.give_back(client)
-        self._kept.left(group, client)
+        self._kept.left(name, client, group.members.values())
         if group.members:
             self._tell(group)
         else:
@@ -224,7 +219,9 @@ class Consumers:
         """
         group = self._groups.get(name)
         if group is not None and client.channel in group.members:
-            self._kept.keep(group, client, group.renewed(told))
+            after = group.renewed(told)
+            self._kept.bring(name, client, after.values())
+            group.subscriptions = after
 
     def leave(self, client: Client) -> None:
         """Take a client that is gone out of all its groups."""
@@ -249,7 +246,8 @@ class Consumers:
         known, after = group.subscriptions, group.merged(data.subscriptions)
         if after == known:
             return False
-        self._kept.keep(group, client, after)
+        self._kept.bring(group.name, client, after.values())
+        group.subscriptions = after
         before = set(known)
         changed = before != after.keys()
         if changed and before:

@@ -6,7 +6,7 @@ When it leaves, another member does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from gateway.errors import RequestRefused
@@ -15,7 +15,6 @@ from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from gateway.membership.clients import Client
-    from gateway.membership.consumers import ConsumerGroup
     from wire.bodies.heartbeat import SubscriptionData
 
 MAX_SUBSCRIPTION_BYTES = 256 << 20
@@ -28,7 +27,7 @@ _TAG_BYTES: Final = 300
 
 
 class KeptSubscriptions:
-    """Which client pays how much.
+    """Which client pays how much for which group.
 
     :param total: bytes for all clients.
     :param share: bytes for one.
@@ -36,39 +35,41 @@ class KeptSubscriptions:
 
     def __init__(self, *, total: int = MAX_SUBSCRIPTION_BYTES, share: int = MAX_CLIENT_SUBSCRIPTION_BYTES) -> None:
         self._shares: Shares[Client] = Shares(total, share)
+        self._paid: dict[str, tuple[Client, int]] = {}
 
     @property
     def used(self) -> int:
         """Bytes of all groups, estimated."""
         return self._shares.used
 
-    def keep(self, group: ConsumerGroup, client: Client, subscriptions: Mapping[str, SubscriptionData]) -> None:
-        """Give a group these subscriptions, which the client brought.
+    def bring(self, group: str, client: Client, subscriptions: Iterable[SubscriptionData]) -> None:
+        """A client brought all subscriptions of a group anew, and pays for them.
 
-        :raises RequestRefused: SYSTEM_BUSY, they are beyond its share; the group keeps those that it has.
+        :raises RequestRefused: SYSTEM_BUSY, they are beyond its share; who paid before still does.
         """
-        size = sum(map(_kept_bytes, subscriptions.values()))
-        self._release(group)
-        if size and not self._shares.take(client, size):
-            remark = self._shares.refusal(client, f"bytes of subscriptions, {size} more for group {group.name}")
-            if group.paid_by is not None and group.paid_bytes:
-                self._shares.add(group.paid_by, group.paid_bytes)
-            raise RequestRefused(ResponseCode.SYSTEM_BUSY, remark)
-        group.subscriptions = dict(subscriptions)
-        group.paid_by, group.paid_bytes = client, size
+        size = sum(map(_kept_bytes, subscriptions))
+        payer, former = self._paid.get(group, (client, 0))
+        more = size - (former if payer is client else 0)
+        if more > 0 and not self._shares.has_room(client, more):
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY,
+                self._shares.refusal(client, f"bytes of subscriptions, {size} of them for group {group}"),
+            )
+        self._pay(group, client, size)
 
-    def left(self, group: ConsumerGroup, client: Client) -> None:
-        """A client is no member of the group any more; one that is pays from now on."""
-        if group.paid_by is not client:
-            return
-        self._release(group)
-        group.paid_by = next(iter(group.members.values()), None)
-        if group.paid_by is not None and group.paid_bytes:
-            self._shares.add(group.paid_by, group.paid_bytes)
+    def left(self, group: str, client: Client, members: Iterable[Client]) -> None:
+        """A client is no member of the group any more; if it paid, one of those that are pays from now on."""
+        payer, size = self._paid.get(group, (None, 0))
+        if payer is client:
+            self._pay(group, next(iter(members), None), size)
 
-    def _release(self, group: ConsumerGroup) -> None:
-        if group.paid_by is not None and group.paid_bytes:
-            self._shares.give_back(group.paid_by, group.paid_bytes)
+    def _pay(self, group: str, client: Client | None, size: int) -> None:
+        payer, former = self._paid.pop(group, (None, 0))
+        if payer is not None:
+            self._shares.give_back(payer, former)
+        if client is not None and size:
+            self._shares.add(client, size)
+            self._paid[group] = client, size
 
 
 def _kept_bytes(subscription: SubscriptionData) -> int:

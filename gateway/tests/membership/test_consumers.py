@@ -169,7 +169,7 @@ def test_subscriptions_of_one_client_take_so_much_memory_and_an_honest_one_gets_
     members = Members(tmp_path, kept=KeptSubscriptions(total=100_000, share=40_000))
     greedy = members.client("greedy")
     greedy.consumes("a", *(f"t{number}" for number in range(40)))
-    with pytest.raises(RequestRefused, match="bytes of subscriptions, 18840 more for group b"):
+    with pytest.raises(RequestRefused, match="bytes of subscriptions, 18840 of them for group b"):
         greedy.consumes("b", *(f"t{number}" for number in range(25)))
     assert members.consumers.group("b") is not None
     assert members.consumers.subscription("b", "t0") is None
