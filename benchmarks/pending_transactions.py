@@ -26,6 +26,7 @@ from twisted.internet.testing import StringTransport
 
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.in_thread import in_this_thread
+from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
@@ -246,12 +247,14 @@ def commit_cost(broker: Broker, places: list[PutResult]) -> float:
         )
         for place in places
     ]
+    settings, group = Settings(), FlushGroup(broker.clock)
     channel = Channel(
         StringTransport(),  # type: ignore[no-untyped-call]
         1,
-        flush_group=FlushGroup(broker.clock),
+        flush_group=group,
+        room=AnswerRoom(broker.clock, group, settings.unsent_bytes_total),
         reactor=broker.clock,
-        settings=Settings(),
+        settings=settings,
     )
 
     def work() -> int:

@@ -43,6 +43,8 @@ STOP_MARGIN_S = 5.0
 STANDARD_INPUT = 0
 LOOK_AT_TURNS_EVERY_S = 1.0
 """Nothing of it happens before the first of these seconds is over: nobody who waits for a start needs it."""
+LOOK_AT_MEMORY_EVERY_S = 1.0
+"""A look takes some ten microseconds."""
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
@@ -169,6 +171,20 @@ def adapt_turns(reactor: Any) -> None:
     reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
 
 
+def give_back_memory(reactor: Any) -> None:
+    """Look for free memory from time to time, see ``spare_memory``."""
+    from gateway.cli.spare_memory import spare_memory  # ctypes takes five milliseconds
+
+    memory = spare_memory()
+
+    def look() -> None:
+        if memory is not None:
+            memory.look()
+            reactor.callLater(LOOK_AT_MEMORY_EVERY_S, look)
+
+    look()
+
+
 def run(
     role: Role,
     loaded: Loaded,
@@ -228,6 +244,7 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
         listen_to_signals(reactor, lifetime)
         ensureDeferred(lifetime.run()).addBoth(end)
         reactor.callLater(LOOK_AT_TURNS_EVERY_S, adapt_turns, reactor)
+        reactor.callLater(LOOK_AT_TURNS_EVERY_S, give_back_memory, reactor)
 
     reactor.callWhenRunning(begin)
     reactor.run()

@@ -8,13 +8,15 @@ Unsent bytes push back in two steps: first the peer is no longer read, then it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITransport
 
+from gateway.remoting.answer_room import LARGE_ANSWER_BYTES, AnswerRoom
 from gateway.remoting.flush_group import FlushGroup
-from gateway.remoting.output import output_for, send_without_delay
+from gateway.remoting.output import GONE, NO_OUTPUT, output_for, send_without_delay
 from gateway.remoting.pending import ChannelClosed, PendingCalls, TooManyCalls
 from gateway.remoting.reactor import TimeSource
 from gateway.settings import Address, RemotingSettings
@@ -30,6 +32,8 @@ PAUSE_SHARE = 32
 """A peer with this share of ``gateway.unsentBytesLimit`` unsent (1 MiB of 32) is not read meanwhile."""
 MAX_PENDING_CALLS = 64
 """Calls to one peer that wait for an answer (``serverAsyncSemaphoreValue``)."""
+MAX_WAITING_REQUESTS = 10_000
+"""Requests of one peer that wait until it has read; as many pulls of one connection may be held."""
 CLOSE_GRACE_S = 5.0
 """A closed connection may still flush for this long; a peer that does not read must not keep it for ever."""
 MAPPED_IPV4_PREFIX = "::ffff:"
@@ -58,8 +62,11 @@ class Channel:
         "_pending_bytes",
         "_reactor",
         "_reading_paused",
+        "_room",
         "_settings",
+        "_takes_much",
         "_transport",
+        "_waiting",
         "_when_room",
         "active",
         "closed",
@@ -77,6 +84,7 @@ class Channel:
         channel_id: int,
         *,
         flush_group: FlushGroup,
+        room: AnswerRoom,
         reactor: TimeSource,
         settings: RemotingSettings,
     ) -> None:
@@ -90,6 +98,7 @@ class Channel:
         self.idle_since_s = 0.0
         self._transport = transport
         self._flush_group = flush_group
+        self._room = room
         self._reactor = reactor
         self._settings = settings
         self._pause_bytes = settings.unsent_bytes_limit // PAUSE_SHARE
@@ -99,6 +108,8 @@ class Channel:
         self._marked = False
         self._reading_paused = False
         self._when_room: Callable[[], None] | None = None
+        self._waiting: list[Callable[[], None]] = []
+        self._takes_much = True  # until it is known
         self._pending: PendingCalls | None = None
         self._close_callbacks: list[Callable[[Channel], None]] = []
         send_without_delay(transport)
@@ -122,6 +133,35 @@ class Channel:
         """Whether the peer has to read first, before more is made for it."""
         return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
 
+    @property
+    def must_wait(self) -> bool:
+        """Whether a request of this peer with a large answer has to wait, see ``when_room``; for any thread.
+
+        Peers whose last answer was small, as most consumers' are, do not wait behind those who ask for much.
+        """
+        room = self._room
+        if room.is_short and (self._takes_much or room.is_crowded):
+            return True
+        return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
+
+    def when_room(self, begin: Callable[[], None]) -> bool:
+        """Call ``begin`` later, when this peer has read enough and the server has room for its answer.
+
+        ``begin`` looks at ``must_wait`` again. It is not called when the channel closes before.
+
+        :return: False when too many requests wait already; the request is to be refused.
+        """
+        if self.closed:
+            return True
+        if self.is_full and len(self._waiting) < MAX_WAITING_REQUESTS:
+            self._waiting.append(begin)
+            return True
+        return not self.is_full and self._room.wait(partial(self._begin, begin))
+
+    def _begin(self, begin: Callable[[], None]) -> None:
+        if not self.closed:
+            begin()
+
     # Sending
 
     def send(self, command: RemotingCommand) -> None:
@@ -130,7 +170,10 @@ class Channel:
         :raises LocalError: the command cannot be framed; nothing of it was gathered.
         """
         if not self.closed:
-            self.send_frame(build_frame(command))
+            frame = build_frame(command)
+            if len(frame) > LARGE_ANSWER_BYTES:
+                self._room.begun(len(frame))
+            self.send_frame(frame)
 
     def send_frame(self, frame: bytes) -> None:
         """Gather a frame that is already built."""
@@ -146,8 +189,12 @@ class Channel:
         """Gather a frame that is already built; its parts are joined when they are written."""
         if self.closed:
             return
+        size = sum(map(len, parts))
         self._parts.extend(parts)
-        self._pending_bytes += sum(map(len, parts))
+        self._pending_bytes += size
+        self._takes_much = size > LARGE_ANSWER_BYTES
+        if self._takes_much:
+            self._room.begun(size)
         if not self._marked:
             self._marked = True
             self._flush_group.mark(self)
@@ -216,6 +263,10 @@ class Channel:
         if self._parts:
             self._transport.write(b"".join(self._parts))
         self._grace = self._reactor.callLater(CLOSE_GRACE_S, self._abort_transport)
+        if unsent_bytes := self.unsent_bytes:
+            self._room.holds(self, unsent_bytes)  # until the transport is gone
+            if self.closed:  # there was no room for them
+                return
         self._closed(reason)
         self._transport.loseConnection()
 
@@ -224,14 +275,32 @@ class Channel:
         if self.closed:
             return
         log.warning("channel dropped", remote=self.remote_text, reason=reason, unsent_bytes=self.unsent_bytes)
+        self._room.holds(self, 0)
         self._closed(reason)
         self._abort_transport()
 
+    def drop(self, reason: str) -> None:
+        """Close at once, also while the last bytes of a closed channel are on their way."""
+        if self.closed:
+            self._room.holds(self, 0)
+            self._abort_transport()
+        else:
+            self.abort(reason)
+
     def connection_lost(self, reason: str) -> None:
-        """The transport is gone (told by the protocol)."""
+        """The transport is gone (told by the protocol).
+
+        Nothing of it is kept: transport, protocol, output and channel know each other, and a circle of them, with the
+        bytes that were not sent, would stay until the garbage collector looks at everything.
+        """
         if self._grace is not None and self._grace.active():
             self._grace.cancel()
+        self._grace = None
+        self._room.holds(self, 0)
         self._closed(reason)
+        self._output.end()
+        self._output = NO_OUTPUT
+        self._transport = GONE
 
     def _abort_transport(self) -> None:
         abort = getattr(self._transport, "abortConnection", self._transport.loseConnection)
@@ -244,6 +313,7 @@ class Channel:
         self._parts.clear()
         self._pending_bytes = 0
         self._when_room = None
+        self._waiting.clear()
         if self._pending is not None:
             self._pending.fail_all(f"the connection to {self.remote_text} is gone: {reason}")
         callbacks, self._close_callbacks = self._close_callbacks, []
@@ -262,6 +332,8 @@ class Channel:
             self._write_parts()
         if self._output.blocked:
             self._push_back()
+        if self._waiting and not self.is_full:
+            self._let_waiting_begin()
 
     def _write_parts(self) -> None:
         parts = self._parts
@@ -274,9 +346,11 @@ class Channel:
         unsent_bytes = self.unsent_bytes
         if unsent_bytes > self._settings.unsent_bytes_limit:
             self.abort("the peer does not read its answers")
-        elif unsent_bytes > self._pause_bytes and not self._reading_paused:
+            return
+        if unsent_bytes > self._pause_bytes and not self._reading_paused:
             self._reading_paused = True
             cast(IPushProducer, self._transport).pauseProducing()
+        self._room.holds(self, unsent_bytes)
 
     def _drained(self) -> None:
         if self.closed:
@@ -284,6 +358,11 @@ class Channel:
         self.active = True
         if self._parts:
             self._write_parts()
+        self._room.holds(self, self.unsent_bytes)
+        if self.closed:  # there was no room for it
+            return
+        if self._waiting and not self.is_full:
+            self._let_waiting_begin()
         while self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
             when_room, self._when_room = self._when_room, None
             if when_room is None:
@@ -293,6 +372,12 @@ class Channel:
                 when_room()  # may fill the channel again, or close it
                 if self.closed:
                     return
+
+    def _let_waiting_begin(self) -> None:
+        """Hand what waits for this peer to the server, which has it wait for the others."""
+        waiting, self._waiting = self._waiting, []
+        for begin in waiting:
+            self._room.wait(partial(self._begin, begin))
 
     def _pending_calls(self) -> PendingCalls:
         # Made late: most of a thousand idle connections are never asked anything.

@@ -7,6 +7,7 @@ time, in which calls fail at once. Upstream: ``NettyRemotingClient``.
 from __future__ import annotations
 
 from os import strerror
+from typing import Any, cast
 
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, maybeDeferred
@@ -15,6 +16,7 @@ from twisted.internet.interfaces import IAddress, IConnector
 from twisted.internet.protocol import ClientFactory
 from twisted.python.failure import Failure
 
+from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
@@ -57,6 +59,7 @@ class RemotingClient(Service):
         self._settings = settings
         self._flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self._incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
+        self._room = AnswerRoom(reactor, self._flush_group, settings.unsent_bytes_total)
         self._peers: dict[Address, _Peer] = {}
         self._last_channel_id = 0
 
@@ -102,6 +105,7 @@ class RemotingClient(Service):
             protocol.transport,
             self._last_channel_id,
             flush_group=self._flush_group,
+            room=self._room,
             reactor=self._reactor,
             settings=self._settings,
         )
@@ -170,6 +174,10 @@ class _Peer(ClientFactory):
         waiting, self._waiting = self._waiting, []
         for deferred in waiting:
             deferred.errback(ConnectFailed(self._last_fault))
+
+    def clientConnectionLost(self, connector: IConnector, reason: Failure) -> None:  # noqa: ARG002, N802
+        """The connection is over: connector and transport know each other, and would stay in memory."""
+        cast(Any, connector).transport = None
 
     def _connect(self) -> None:
         self._connector = self._reactor.connectTCP(self._address.host, self._address.port, self, CONNECT_TIMEOUT_S)

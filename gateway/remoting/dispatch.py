@@ -18,6 +18,7 @@ from twisted.internet.defer import ensureDeferred
 from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
+from gateway.remoting.answer_room import LARGE_ANSWERS
 from gateway.remoting.channel import Channel
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode, request_code_name
@@ -125,7 +126,7 @@ class Dispatch:
     def answers_directly(self, code: RequestCode, method: DirectMethod) -> None:
         """``method(request)`` answers this code itself, now or later."""
         self._check_free(code)
-        self._direct[code] = method
+        self._direct[code] = partial(self._begin, method) if code in LARGE_ANSWERS else method
 
     def loads(self, codes: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
         """When the first of these codes is asked for, ``load`` makes what answers all of them.
@@ -160,10 +161,25 @@ class Dispatch:
             try:
                 if method is not None:
                     method(request)
+                elif command.code in LARGE_ANSWERS:
+                    self._begin(self._carry_out, request)
                 else:
                     self._carry_out(request)
             except Exception as error:  # noqa: BLE001 - the one place where any failure becomes an answer
                 self._refuse(request, error)
+
+    def _begin(self, method: DirectMethod, request: Request) -> None:
+        """Carry out a request with a large answer, when there is room for it."""
+        if request.channel.must_wait:
+            wait_for_room(request, partial(self._begin_again, method, request))
+        else:
+            method(request)
+
+    def _begin_again(self, method: DirectMethod, request: Request) -> None:
+        try:
+            self._begin(method, request)
+        except Exception as error:  # noqa: BLE001 - as in ``commands``
+            self._refuse(request, error)
 
     def _carry_out(self, request: Request) -> None:
         code = request.command.code
@@ -212,6 +228,18 @@ class Dispatch:
     def _check_free(self, code: RequestCode) -> None:
         if code in self._direct or code in self._cold or code in self._late:
             raise ValueError(f"{code.name} already has a method")
+
+
+def wait_for_room(request: Request, begin: Callable[[], None]) -> None:
+    """Call ``begin``, which must not raise, when ``must_wait`` of the request's channel may have become false.
+
+    :raises RequestRefused: SYSTEM_BUSY, too many requests wait already; stock clients come again in 3 s.
+    """
+    if not request.channel.when_room(begin):
+        raise RequestRefused(
+            ResponseCode.SYSTEM_BUSY,
+            "too many requests wait until clients have read their answers (gateway.unsentBytesTotal); try again later",
+        )
 
 
 async def _outcome(awaitable: Awaitable[Answer | None]) -> Answer | None:

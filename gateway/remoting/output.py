@@ -42,6 +42,48 @@ class Output:
         """Let go of the transport, so that it may close once its buffer is empty."""
         raise NotImplementedError
 
+    def end(self) -> None:
+        """Forget everything: the transport is gone."""
+        self._on_drained = _nothing
+        self.blocked = False
+        self.unsent_bytes = 0
+
+
+class NoOutput(Output):
+    """The output of a channel whose transport is gone."""
+
+    __slots__ = ()
+
+    def write(self, data: bytes) -> None:
+        """Nobody is there."""
+
+    def release(self) -> None:
+        """Nothing is held."""
+
+
+class _Gone:
+    """Stands for a transport that is gone, so that its channel does not keep the real one."""
+
+    def write(self, data: bytes) -> None:
+        """Nobody is there."""
+
+    def pauseProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Nothing is read."""
+
+    def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
+        """Nothing is read."""
+
+    def loseConnection(self) -> None:  # noqa: N802 (Twisted's name)
+        """It is lost."""
+
+
+def _nothing() -> None:
+    """Nobody waits any more."""
+
+
+NO_OUTPUT: Final = NoOutput(_nothing)
+GONE: Final = cast(ITransport, _Gone())
+
 
 class DirectTransport(Protocol):
     """The members of ``twisted.internet.tcp.Connection`` that direct sending uses."""
@@ -111,6 +153,11 @@ class SocketOutput(Output):
         """Let go of the transport; what it already has it still sends."""
         if self.blocked:
             self._transport.unregisterProducer()
+
+    def end(self) -> None:
+        """Forget everything: the transport is gone."""
+        super().end()
+        self._rest = b""
 
     def resumeProducing(self) -> None:  # noqa: N802 (Twisted's name)
         """The transport's buffer is empty: hand over the rest, or be done with it."""

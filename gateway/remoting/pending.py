@@ -84,13 +84,21 @@ class PendingCalls:
         while self._calls:
             _, (answer, timer) = self._calls.popitem()
             timer.cancel()
-            answer.errback(ChannelClosed(reason))
+            _fail(answer, ChannelClosed(reason))
 
     def _timed_out(self, opaque: int, timeout_s: float) -> None:
         answer, _ = self._calls.pop(opaque)
-        answer.errback(CallTimeout(f"no answer within {timeout_s:g} s"))
+        _fail(answer, CallTimeout(f"no answer within {timeout_s:g} s"))
 
     def _forget(self, opaque: int) -> None:
         call = self._calls.pop(opaque, None)
         if call is not None:
             call[1].cancel()
+
+
+def _fail(answer: Deferred[RemotingCommand], error: CallFailed) -> None:
+    """Tell who waits. The error does not keep the stack of this moment: Twisted's frames in it know the error, and such
+    a circle holds the transport that is just being lost.
+    """
+    answer.errback(error)
+    error.__traceback__ = None

@@ -19,6 +19,7 @@ from twisted.internet.protocol import Factory, connectionDone
 from twisted.python.failure import Failure
 
 from gateway.errors import GatewayError
+from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
@@ -54,6 +55,7 @@ class RemotingServer(Service):
         self.flush_group = FlushGroup(reactor) if flush_group is None else flush_group
         self.channels: dict[int, Channel] = {}
         self.incomplete_frames = IncompleteFrames(settings.incomplete_frame_bytes_limit)
+        self.room = AnswerRoom(reactor, self.flush_group, settings.unsent_bytes_total)
         self._reactor = reactor
         self._dispatch = dispatch
         self._addresses = tuple(addresses)
@@ -107,6 +109,7 @@ class RemotingServer(Service):
             protocol.transport,
             self._last_channel_id,
             flush_group=self.flush_group,
+            room=self.room,
             reactor=self._reactor,
             settings=self._settings,
         )

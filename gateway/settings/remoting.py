@@ -69,6 +69,15 @@ class RemotingSettings:
         maximum=2_147_483_647,
         limit=True,
     )
+    unsent_bytes_total: int = setting(
+        268_435_456,
+        "gateway.unsentBytesTotal",
+        "Answers waiting for all clients together. From three quarters of it on, requests with large answers wait, and "
+        "connections that do not read are closed; beyond it the one that holds the most is closed.",
+        unit="bytes",
+        minimum=16_777_216,
+        maximum=1_099_511_627_776,
+    )
     call_timeout_ms: int = setting(
         3_000,
         "gateway.callTimeoutMs",

@@ -22,6 +22,7 @@ from gateway.delivery.filters.turns import READ_STEPS, FilterTurns
 from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
 from gateway.metadata.names import TRANSACTION_GROUP
+from gateway.remoting.dispatch import wait_for_room
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
@@ -229,7 +230,7 @@ class PullMessage:
         self, request: Request, header: PullMessageRequest, accepts: MessageFilter, work: Work
     ) -> GetResult | None:
         """In a thread."""
-        if request.channel.closed:  # it may have waited for a thread for a while
+        if request.channel.closed or request.channel.must_wait:  # it may have waited for a thread for a while
             return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         count, size = self._most(header, self._limits.max_count_cold, self._limits.max_bytes_cold)
@@ -256,6 +257,8 @@ class PullMessage:
             self._failed(request, header, result)
         elif result is not None:
             self._answer_or_hold(request, header, accepts, may_hold, result)
+        elif not request.channel.closed:  # others have begun large answers meanwhile
+            self._resume(request, header, accepts, may_hold)
 
     def _failed(self, request: Request, header: PullMessageRequest, error: BaseException) -> None:
         log.error("read failed", topic=header.topic, queue=header.queue_id, error=repr(error))
@@ -282,16 +285,20 @@ class PullMessage:
             return False
 
         # A function within this one would be, compiled, a circle that only the garbage collection takes apart.
-        resume = partial(self._resume, request, header, accepts)
+        resume = partial(self._resume, request, header, accepts, may_hold=False)
         deadline_ms = self._clock() + hold_ms
         held = HeldPull(
             header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.by_properties, request.channel
         )
         return self._held.hold(header.topic, header.queue_id, held)
 
-    def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter) -> None:
-        read = partial(self._in_turn, request, partial(self._read, request, header, accepts, False))
-        if self._turns.is_busy and accepts.by_properties is not None:
+    def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
+        """Go on with a pull that waited, when there is room for its answer and time for its filter."""
+        read = partial(self._in_turn, request, partial(self._read, request, header, accepts, may_hold))
+        if request.channel.must_wait:
+            again = partial(self._resume, request, header, accepts, may_hold)
+            self._in_turn(request, partial(wait_for_room, request, again))
+        elif self._turns.is_busy and accepts.by_properties is not None:
             self._in_turn(request, partial(self._turns.later, request.channel, read))
         else:
             read()

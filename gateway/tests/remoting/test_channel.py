@@ -6,6 +6,7 @@ import pytest
 from twisted.internet.address import IPv4Address, IPv6Address, UNIXAddress
 from twisted.internet.testing import MemoryReactorClock
 
+from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import CLOSE_GRACE_S, MAX_PENDING_CALLS, PAUSE_SHARE, Channel
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.pending import CallTimeout, ChannelClosed, TooManyCalls
@@ -27,14 +28,13 @@ PAUSE_BYTES = UNSENT_LIMIT // PAUSE_SHARE
 
 
 def channel_between(host: object, peer: object) -> Channel:
-    reactor = memory_reactor()
-    return Channel(
-        MemoryTransport(host, peer),
-        1,
-        flush_group=FlushGroup(reactor),
-        reactor=reactor,
-        settings=RemotingSettings(),
-    )
+    return channel_over(MemoryTransport(host, peer), memory_reactor())
+
+
+def channel_over(transport: MemoryTransport, reactor: MemoryReactorClock) -> Channel:
+    group, settings = FlushGroup(reactor), RemotingSettings()
+    room = AnswerRoom(reactor, group, settings.unsent_bytes_total)
+    return Channel(transport, 1, flush_group=group, room=room, reactor=reactor, settings=settings)
 
 
 def test_a_channel_knows_both_ends_also_packed() -> None:
@@ -230,8 +230,7 @@ class Stuck(MemoryTransport):
 
 def stuck_channel() -> tuple[MemoryReactorClock, Stuck, Channel]:
     reactor, transport = memory_reactor(), Stuck()
-    channel = Channel(transport, 1, flush_group=FlushGroup(reactor), reactor=reactor, settings=RemotingSettings())
-    return reactor, transport, channel
+    return reactor, transport, channel_over(transport, reactor)
 
 
 def test_a_closed_peer_that_does_not_read_is_aborted_after_a_grace_time() -> None:

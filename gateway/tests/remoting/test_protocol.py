@@ -12,7 +12,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG
 from wire.frame import build_frame
 
-CODE = RequestCode.GET_BROKER_CLUSTER_INFO
+CODE = RequestCode.GET_CONSUMER_LIST_BY_GROUP
 
 
 def echoing() -> Dispatch:

@@ -12,6 +12,7 @@ from twisted.internet.task import Clock
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
@@ -68,7 +69,10 @@ class Stranger:
     def __init__(self, clock: Clock) -> None:
         self._flush_group = FlushGroup(clock)
         self._transport = MemoryTransport(IPv4Address("TCP", "127.0.0.1", 10911), IPv4Address("TCP", "127.0.0.2", 1))
-        self.channel = Channel(self._transport, 1, flush_group=self._flush_group, reactor=clock, settings=SETTINGS)
+        room = AnswerRoom(clock, self._flush_group, SETTINGS.unsent_bytes_total)
+        self.channel = Channel(
+            self._transport, 1, flush_group=self._flush_group, room=room, reactor=clock, settings=SETTINGS
+        )
         self._connection = Connection()
         self._answers: list[RemotingCommand] = []
 

@@ -617,3 +617,72 @@ def test_a_pull_that_is_woken_for_messages_out_of_memory_is_answered_too(tmp_pat
     assert broker.send(producer, body=b"b").code == ResponseCode.SUCCESS
     broker.turn()
     assert [bodies(answer) for answer in client.received()] == [[b"b"]]
+
+
+# -- peers that do not read -------------------------------------------------------------------------------------
+
+
+def full(client: Peer) -> None:
+    """Have it leave more unread than a peer may before more is made for it."""
+    client.transport.full()
+    client.channel.send(RemotingCommand(0, body=bytes(2 << 20)))
+
+
+def after_the_unread(client: Peer) -> list[RemotingCommand]:
+    return client.received()[1:]
+
+
+def test_a_pull_of_a_peer_that_does_not_read_is_not_begun_before_it_has_read(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    full(client)
+    assert broker.ask_all(client, PULL, pulling()) == []
+    assert broker.parts.traffic.found_pulls == 0
+    client.transport.empty()
+    broker.turn()
+    assert [bodies(answer) for answer in after_the_unread(client)] == [[b"a"]]
+
+
+def test_a_held_pull_that_is_woken_waits_for_its_peer_too(broker: WholeBroker) -> None:
+    client, producer = filled(broker, "a"), broker.connect()
+    for _ in range(3):
+        assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND)) == []
+    full(client)
+    assert broker.send(producer, body=b"b").code == ResponseCode.SUCCESS
+    assert broker.parts.traffic.found_pulls == 0
+    client.transport.empty()
+    broker.turn()
+    assert [bodies(answer) for answer in after_the_unread(client)] == [[b"b"]] * 3
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_cold_read_whose_turn_has_come_waits_for_its_peer_too(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store")
+    client = filled(broker, "a")
+    threads = Threads(broker)
+    assert broker.ask_all(client, PULL, pulling()) == []
+    full(client)
+    broker.turn()
+    threads.end_one()
+    broker.turn()
+    assert (threads.waiting, broker.parts.traffic.found_pulls) == ([], 0)
+    client.transport.empty()
+    broker.turn()
+    threads.end_one()
+    broker.turn()
+    assert [bodies(answer) for answer in after_the_unread(client)] == [[b"a"]]
+
+
+@pytest.mark.usefixtures("nothing_in_memory")
+def test_a_pull_that_has_waited_for_its_peer_may_be_refused_as_busy(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", cold_read_threads=1, cold_reads_limit=1)
+    client, other = filled(broker, "a"), broker.connect()
+    threads = Threads(broker)
+    assert broker.ask_all(client, PULL, pulling()) == []
+    full(client)
+    broker.turn()
+    threads.end_one()
+    for _ in range(2):
+        assert broker.ask_all(other, PULL, pulling()) == []
+    client.transport.empty()
+    broker.turn()
+    assert [answer.code for answer in after_the_unread(client)] == [ResponseCode.SYSTEM_BUSY]

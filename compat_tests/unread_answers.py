@@ -1,0 +1,274 @@
+"""Peers that ask for large answers and read none, round after round, against a real server process.
+
+    python -m compat_tests.unread_answers --rounds 10 --peers 60
+
+A round connects ``--peers`` peers; each asks ``--pulls`` times for a message of 4 MB, reads nothing, and leaves after
+some seconds. An honest producer sends all the while, and an honest consumer pulls. The program prints, for each round,
+the resident memory of the server above its memory before the first round, and how long the honest clients waited.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from gateway.client.testing.server import GatewayServer
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.frame import build_frame
+
+MIB: Final = 1 << 20
+TOPIC: Final = "unread"
+GROUP: Final = "attack"
+LARGE_BYTES: Final = 4_000_000
+LARGE_MESSAGES: Final = 8
+SETTLE_S: Final = 3.0
+"""Time that the server has after the peers left, before its memory is looked at."""
+HONEST_EVERY_S: Final = 0.01
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one round showed. Memory is above that of the idle server."""
+
+    peak_bytes: int
+    after_bytes: int
+    closed_peers: int
+    longest_send_s: float
+    longest_pull_s: float
+
+
+def pause(seconds: float) -> None:
+    """Let the server do what it does in this time."""
+    threading.Event().wait(seconds)
+
+
+class Caller:
+    """A client that asks one thing after the other and reads its answers."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._socket = socket.create_connection(address, timeout=60)
+        self._frames = Connection()
+        self._opaque = 0
+
+    def ask(self, code: int, fields: dict[str, str], body: bytes = b"") -> RemotingCommand:
+        """Send one request and wait for its answer."""
+        self._opaque += 1
+        self._socket.sendall(build_frame(RemotingCommand(code, opaque=self._opaque, ext_fields=fields, body=body)))
+        while True:
+            data = self._socket.recv(MIB)
+            if not data:
+                raise ConnectionError("the server closed the connection")
+            if answers := self._frames.receive_data(data):
+                return answers[0]
+
+    def close(self) -> None:
+        """Leave."""
+        self._socket.close()
+
+
+class Honest(threading.Thread):
+    """Asks again and again, and remembers the longest wait."""
+
+    def __init__(self, address: tuple[str, int], code: int, fields: dict[str, str], body: bytes) -> None:
+        super().__init__(daemon=True)
+        self._caller = Caller(address)
+        self._request = (code, fields, body)
+        self._ended = threading.Event()
+        self.longest_s = 0.0
+        self.wrong: list[RemotingCommand] = []
+
+    def run(self) -> None:
+        """Ask until the end."""
+        while not self._ended.wait(HONEST_EVERY_S):
+            began_s = time.monotonic()
+            answer = self._caller.ask(*self._request)
+            self.longest_s = max(self.longest_s, time.monotonic() - began_s)
+            if answer.code != ResponseCode.SUCCESS:
+                self.wrong.append(answer)
+
+    def take_longest_s(self) -> float:
+        """Return the longest wait since the last call."""
+        longest_s, self.longest_s = self.longest_s, 0.0
+        return longest_s
+
+    def end(self) -> None:
+        """Stop asking and leave."""
+        self._ended.set()
+        self.join()
+        self._caller.close()
+
+
+def send_fields(topic: str) -> dict[str, str]:
+    """Return the header of a send."""
+    return {
+        "producerGroup": GROUP,
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "defaultTopicQueueNums": "1",
+        "queueId": "0",
+        "sysFlag": "0",
+        "bornTimestamp": "1",
+        "flag": "0",
+        "properties": "",
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+    }
+
+
+def pull_fields(topic: str, offset: int) -> dict[str, str]:
+    """Return the header of a pull that carries its own subscription."""
+    return {
+        "consumerGroup": GROUP,
+        "topic": topic,
+        "queueId": "0",
+        "queueOffset": str(offset),
+        "maxMsgNums": "32",
+        "sysFlag": "4",
+        "commitOffset": "0",
+        "suspendTimeoutMillis": "0",
+        "subscription": "*",
+        "subVersion": "0",
+        "expressionType": "TAG",
+    }
+
+
+def resident_bytes(process_id: int) -> int:
+    """Return the resident memory of a process without pages of files: those belong to the system."""
+    lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+class Watch(threading.Thread):
+    """Remembers the largest memory of a process."""
+
+    def __init__(self, process_id: int) -> None:
+        super().__init__(daemon=True)
+        self._process_id = process_id
+        self._ended = threading.Event()
+        self.peak_bytes = 0
+
+    def run(self) -> None:
+        """Look 50 times a second."""
+        while not self._ended.wait(0.02):
+            self.peak_bytes = max(self.peak_bytes, resident_bytes(self._process_id))
+
+    def end(self) -> None:
+        """Stop looking."""
+        self._ended.set()
+        self.join()
+
+
+def prepare(address: tuple[str, int]) -> None:
+    """Send what is pulled: messages of 4 MB, and a small one for the honest consumer."""
+    caller = Caller(address)
+    group = {"groupName": GROUP, "consumeEnable": True, "retryQueueNums": 1, "retryMaxTimes": 16}
+    for code, fields, body in (
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, json.dumps(group).encode()),
+        *((RequestCode.SEND_MESSAGE, send_fields(TOPIC), bytes(LARGE_BYTES)) for _ in range(LARGE_MESSAGES)),
+        (RequestCode.SEND_MESSAGE, send_fields(f"{TOPIC}_honest"), b"small"),
+    ):
+        answer = caller.ask(code, dict(fields), body)
+        if answer.code != ResponseCode.SUCCESS:
+            raise RuntimeError(f"{RequestCode(code).name} was refused: {answer.remark}")
+    caller.close()
+
+
+def attack(address: tuple[str, int], peers: int, pulls: int, hold_s: float) -> int:
+    """Connect, ask, read nothing, leave; return how many peers the server had closed by then."""
+    asked = b"".join(
+        build_frame(
+            RemotingCommand(
+                RequestCode.PULL_MESSAGE, opaque=number, ext_fields=pull_fields(TOPIC, number % LARGE_MESSAGES)
+            )
+        )
+        for number in range(pulls)
+    )
+    with ExitStack() as opened:
+        connections = [opened.enter_context(socket.create_connection(address, timeout=60)) for _ in range(peers)]
+        for connection in connections:
+            connection.sendall(asked)
+        pause(hold_s)
+        closed = sum(map(is_reset, connections))
+        for connection in connections:  # without a reset the system goes on sending what it has taken
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    return closed
+
+
+def is_reset(connection: socket.socket) -> bool:
+    """Return whether the other side has ended this connection."""
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
+
+
+def run(rounds: int, peers: int, pulls: int, hold_s: float) -> tuple[int, list[Round]]:
+    """Return the memory of the idle server and what each round showed.
+
+    :param hold_s: how long the peers stay after they have asked.
+    """
+    shown: list[Round] = []
+    with GatewayServer(settings={"mappedFileSizeCommitLog": "67108864"}) as server:
+        host, _, port = server.broker.partition(":")
+        address = (host, int(port))
+        prepare(address)
+        pause(SETTLE_S)
+        idle_bytes = resident_bytes(server.pid)
+        producer = Honest(address, RequestCode.SEND_MESSAGE, send_fields(f"{TOPIC}_beside"), b"x" * 100)
+        consumer = Honest(address, RequestCode.PULL_MESSAGE, pull_fields(f"{TOPIC}_honest", 0), b"")
+        producer.start()
+        consumer.start()
+        pause(1)
+        for _ in range(rounds):
+            watch = Watch(server.pid)
+            watch.start()
+            closed = attack(address, peers, pulls, hold_s)
+            pause(SETTLE_S)
+            watch.end()
+            shown.append(
+                Round(
+                    watch.peak_bytes - idle_bytes,
+                    resident_bytes(server.pid) - idle_bytes,
+                    closed,
+                    producer.take_longest_s(),
+                    consumer.take_longest_s(),
+                )
+            )
+            print(described(len(shown), shown[-1]), flush=True)
+        producer.end()
+        consumer.end()
+        if producer.wrong or consumer.wrong:
+            raise RuntimeError(f"an honest client was refused: {(producer.wrong + consumer.wrong)[0].remark}")
+    return idle_bytes, shown
+
+
+def described(number: int, seen: Round) -> str:
+    """Return a line about one round."""
+    return (
+        f"round {number}: at most {seen.peak_bytes / MIB:+.0f} MiB, {seen.after_bytes / MIB:+.1f} MiB after it, "
+        f"{seen.closed_peers} peers closed; longest send {seen.longest_send_s:.2f} s, pull {seen.longest_pull_s:.2f} s"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the rounds and print what they show."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--peers", type=int, default=60)
+    parser.add_argument("--pulls", type=int, default=8, help="requests of each peer")
+    parser.add_argument("--hold", type=float, default=3.0, help="seconds that the peers stay")
+    given = parser.parse_args(arguments)
+    idle_bytes, _ = run(given.rounds, given.peers, given.pulls, given.hold)
+    print(f"idle: {idle_bytes / MIB:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,214 @@
+"""Room for answers: the bytes that all connections of one server have not taken yet, and who has to wait for them.
+
+One connection may leave ``gateway.unsentBytesLimit`` unread; many such connections could still take all memory. When
+little room is left, requests with large answers wait before anything is read for them, and connections that do not read
+are closed, the largest first. Beyond the limit itself the largest connection is closed at once. Honest readers wait for
+a moment at most, and everything with a small answer (sends, heartbeats, outcomes) goes on.
+
+Apart from that, not more than some megabytes are begun in one turn of the reactor: a thousand requests for large
+answers, which arrive together, share the turns with everybody else. Upstream has no such limits.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from gateway.remoting.flush_group import FlushGroup
+from gateway.remoting.reactor import TimeSource
+from wire.codes import RequestCode
+
+TURN_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of large answers begun in one turn of the reactor; to read and write them takes some 10 ms."""
+CROWDED_BYTES: Final = 4 * TURN_BYTES
+"""The same for peers whose last answer was small: they do not wait behind those who ask for much."""
+LARGE_ANSWER_BYTES: Final = 64 * 1024
+"""Smaller answers are not counted for a turn."""
+LOOK_EVERY_S: Final = 0.1
+"""Seconds between two looks at who could be closed, while requests wait."""
+STALLED_S: Final = 0.25
+"""Seconds after which a connection that is full (see ``Channel.is_full``) may be closed so that others have room."""
+STALE_S: Final = 5.0
+"""The same for a connection that holds less; a slow line takes 256 KiB in that time."""
+MAX_WAITING: Final = 100_000
+"""Requests that wait for room; the next one is refused as busy. Five for each of ``gateway.maxConnections``."""
+
+LARGE_ANSWERS: Final = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.POP_LITE_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.QUERY_MESSAGE,
+        RequestCode.VIEW_MESSAGE_BY_ID,
+        RequestCode.QUERY_CONSUME_QUEUE,
+        RequestCode.GET_ALL_TOPIC_CONFIG,
+        RequestCode.GET_TOPIC_STATS_INFO,
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        RequestCode.GET_ALL_CONSUMER_OFFSET,
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+        RequestCode.GET_ALL_PRODUCER_INFO,
+        RequestCode.GET_CONSUMER_CONNECTION_LIST,
+        RequestCode.GET_PRODUCER_CONNECTION_LIST,
+        RequestCode.GET_CONSUME_STATS,
+        RequestCode.GET_BROKER_CONSUME_STATS,
+        RequestCode.GET_TIMER_METRICS,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+        RequestCode.GET_TOPICS_BY_CLUSTER,
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
+        RequestCode.GET_UNIT_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_KV_CONFIG,
+        RequestCode.GET_KVLIST_BY_NAMESPACE,
+    }
+)
+"""Requests that wait for room before they are carried out: their answers grow with messages or with tables."""
+
+
+class Holder(Protocol):
+    """A connection, as far as its unread answers are concerned; it is told apart by identity."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the peer has to read before more is made for it."""
+
+    def drop(self, reason: str) -> None:
+        """Close at once and hold nothing any more, which ``AnswerRoom.holds`` is told."""
+
+
+class AnswerRoom:
+    """The unread bytes of the connections that have some; all others are not in here.
+
+    ``is_short`` while requests with large answers have to wait, ``is_crowded`` while that is true for every peer.
+    A plain class: each pull looks at it.
+
+    :param limit_bytes: unread bytes of all connections; ``is_short`` from three quarters of it on.
+    """
+
+    __slots__ = (
+        "_begun_bytes",
+        "_flush_group",
+        "_held",
+        "_is_looking",
+        "_is_next_turn_asked",
+        "_limit_bytes",
+        "_reactor",
+        "_waiting",
+        "is_crowded",
+        "is_short",
+        "total_bytes",
+    )
+
+    def __init__(self, reactor: TimeSource, flush_group: FlushGroup, limit_bytes: int) -> None:
+        self.total_bytes = 0
+        self.is_short = False
+        self.is_crowded = False
+        self._reactor = reactor
+        self._flush_group = flush_group
+        self._limit_bytes = limit_bytes
+        self._held: dict[Holder, tuple[int, float]] = {}
+        self._begun_bytes = 0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_next_turn_asked = False
+        self._is_looking = False
+
+    def begun(self, answer_bytes: int) -> None:
+        """Count a large answer, which was made just now."""
+        self._begun_bytes += answer_bytes
+        if self._begun_bytes > TURN_BYTES:
+            self.is_short = True
+            self.is_crowded = self._begun_bytes > CROWDED_BYTES
+            self._ask_next_turn()
+
+    def holds(self, holder: Holder, held_bytes: int) -> None:
+        """A connection has this many unread bytes since now; 0 when it has taken all or is closed."""
+        held = self._held
+        before = held.pop(holder, None)
+        if before is not None:
+            self.total_bytes -= before[0]
+        if held_bytes:
+            held[holder] = (held_bytes, self._reactor.seconds())
+            self.total_bytes += held_bytes
+        while self.total_bytes > self._limit_bytes:
+            self._drop(max(held, key=lambda one: held[one][0]))
+        self._judge()
+
+    def wait(self, begin: Callable[[], None]) -> bool:
+        """Call ``begin`` when there is room, in the order of these calls; False when too many wait already."""
+        if len(self._waiting) >= MAX_WAITING:
+            return False
+        self._waiting.append(begin)
+        if self._is_short_of_bytes():
+            self._look_later()
+        else:
+            self._ask_next_turn()
+        return True
+
+    def _is_short_of_bytes(self) -> bool:
+        return self.total_bytes > self._limit_bytes // 4 * 3
+
+    def _judge(self) -> None:
+        self.is_short = self._is_short_of_bytes() or self._begun_bytes > TURN_BYTES
+        if self._waiting and not self.is_short:
+            self._ask_next_turn()
+
+    def _ask_next_turn(self) -> None:
+        if not self._is_next_turn_asked:
+            self._is_next_turn_asked = True
+            self._reactor.callLater(0, self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._is_next_turn_asked = False
+        self._begun_bytes = 0
+        self.is_crowded = False
+        self._judge()
+        self._flush_group.carry_out(self._let_in)
+
+    def _let_in(self) -> None:
+        """Begin what waits, for as long as there is room; those that wait again now are not looked at twice."""
+        for _ in range(len(self._waiting)):
+            if self.is_short or not self._waiting:
+                break
+            self._waiting.popleft()()
+        if self._waiting and self._is_short_of_bytes():
+            self._look_later()
+
+    def _look_later(self) -> None:
+        if not self._is_looking:
+            self._is_looking = True
+            self._reactor.callLater(LOOK_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        """Make room: close who holds the most of those that do not read, one after the other."""
+        self._is_looking = False
+        if not self._waiting:
+            return
+        now_s = self._reactor.seconds()
+        stalled = [
+            (held_bytes, holder)
+            for holder, (held_bytes, since_s) in self._held.items()
+            if now_s - since_s >= (STALLED_S if holder.is_full else STALE_S)
+        ]
+        stalled.sort(key=_held_bytes)
+        while stalled and self._is_short_of_bytes():
+            _, holder = stalled.pop()
+            if holder in self._held:
+                self._drop(holder)
+        if self._is_short_of_bytes():
+            self._look_later()
+
+    def _drop(self, holder: Holder) -> None:
+        held_bytes = self._held[holder][0]
+        holder.drop(
+            f"gateway.unsentBytesTotal: all connections together have not read {self.total_bytes} bytes of their "
+            f"answers, {self._limit_bytes} at most, and this one has not read {held_bytes} bytes"
+        )
+
+
+def _held_bytes(one: tuple[int, Holder]) -> int:
+    return one[0]
