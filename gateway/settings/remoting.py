@@ -77,6 +77,7 @@ class RemotingSettings:
         unit="bytes",
         minimum=16_777_216,
         maximum=1_099_511_627_776,
+        limit=True,
     )
     call_timeout_ms: int = setting(
         3_000,
