@@ -116,11 +116,15 @@ def test_a_query_says_what_kind_of_key_it_has(queried: Queried, fields: dict[str
     assert queried.store.queries[0][5] is kind
 
 
-def test_large_messages_do_not_make_an_answer_larger_than_a_frame(queried: Queried) -> None:
-    queried.store.records = dict.fromkeys(range(10), b"x" * (MAX_ANSWER_BYTES // 2))
-    assert len(queried.query().body) == MAX_ANSWER_BYTES
-    queried.store.records = {0: b"x" * (MAX_ANSWER_BYTES + 1)}
-    assert len(queried.query().body) == MAX_ANSWER_BYTES + 1
+@pytest.mark.parametrize(
+    ("sizes", "answer_bytes"),
+    [([MAX_ANSWER_BYTES // 2] * 10, MAX_ANSWER_BYTES), ([MAX_ANSWER_BYTES + 1], MAX_ANSWER_BYTES + 1)],
+)
+def test_large_messages_do_not_make_an_answer_larger_than_a_frame(
+    queried: Queried, sizes: list[int], answer_bytes: int
+) -> None:
+    queried.store.records = {offset: b"x" * size for offset, size in enumerate(sizes)}
+    assert len(queried.query().body) == answer_bytes
 
 
 def test_messages_that_retention_removed_meanwhile_are_left_out(queried: Queried) -> None:
