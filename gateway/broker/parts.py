@@ -35,6 +35,7 @@ from gateway.errors import GatewayError, RequestRefused
 from gateway.in_thread import InThread
 from gateway.membership.consumers import Consumers, notify_consumer_ids_changed
 from gateway.membership.heartbeats import Heartbeats
+from gateway.membership.notices import MemberNotices
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
@@ -42,6 +43,7 @@ from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, 
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
 from gateway.metadata.topics import Topics
+from gateway.remoting.turns import Turns
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.schedule.delay_service import DelayService
@@ -71,7 +73,6 @@ if TYPE_CHECKING:
 
     from gateway.broker.requests.assignments import QueuesOf
     from gateway.clock import Milliseconds
-    from gateway.remoting.channel import Channel
     from gateway.store.files import FileLayer
     from gateway.store.put_result import PutOutcome
 
@@ -158,7 +159,18 @@ class BrokerParts:
         self.modes = RequestModes(path=config / "messageRequestMode.json", in_thread=in_thread)
         self.delay_offsets = DelayOffsets(config / "delayOffset.json", in_thread)
         self.producers = Producers()
-        self.consumers = Consumers(groups=self.groups, notify=self._tell_member)
+        self.turns = Turns(reactor)
+        # Upstream tells before it answers the heartbeat that changed the group. The member then shares out the queues
+        # while its heartbeat still waits for the answer, and the heartbeat that should follow, with its subscriptions'
+        # new versions, is left out: one at a time. Its pulls are refused until the next one, up to 30 s later.
+        notices = MemberNotices(
+            notify=notify_consumer_ids_changed,
+            clock_ms=clock,
+            soon=soon,
+            later=self._later,
+            in_turns=self.turns.run,
+        )
+        self.consumers = Consumers(groups=self.groups, tell=notices.tell)
         self.locks = QueueLocks(clock)
         self.filters = SubscribedFilters(self.bit_maps, self.filter_turns)
         self.heartbeats = Heartbeats(
@@ -449,15 +461,6 @@ class BrokerParts:
     def _later(self, delay_ms: int, function: Callable[[], None]) -> Callable[[], None]:
         call = self._reactor.callLater(delay_ms / 1000, function)
         return lambda: call.cancel() if call.active() else None
-
-    def _tell_member(self, channel: Channel, group: str) -> None:
-        """Tell of changed members when the heartbeat that changed them has been answered.
-
-        Upstream tells first. The member then shares out the queues while its heartbeat still waits for the answer,
-        and the heartbeat that should follow, with its subscriptions' new versions, is left out: one at a time.
-        Its pulls are refused until the next one, up to 30 s later.
-        """
-        self.soon(lambda: notify_consumer_ids_changed(channel, group))
 
     # -- small values ---------------------------------------------------------------------------------------
 

@@ -56,6 +56,8 @@ class ConsumerGroup:
         "members",
         "name",
         "subscriptions",
+        "told_ms",
+        "waits_to_tell",
     )
 
     def __init__(self, name: str) -> None:
@@ -67,6 +69,9 @@ class ConsumerGroup:
         """Of the heartbeat that last brought the subscriptions; None when none brought any."""
         self.members: dict[Channel, Client] = {}
         self.subscriptions: dict[str, SubscriptionData] = {}
+        self.told_ms = 0
+        """When its members were last told of a change, in epoch milliseconds."""
+        self.waits_to_tell = False
 
     @property
     def message_model(self) -> str:
@@ -101,11 +106,18 @@ class ConsumerGroup:
         return after
 
 
+def tell_at_once(group: ConsumerGroup) -> None:
+    """Tell all members of a group that it changed."""
+    for channel in list(group.members):
+        if not channel.closed:
+            notify_consumer_ids_changed(channel, group.name)
+
+
 class Consumers:
     """All connected consumer groups.
 
     :param groups: says whether a group's members are told of changes (notifyConsumerIdsChangedEnable).
-    :param notify: tells one member.
+    :param tell: tells the members of a group that changed, now or later.
     :param members: how many members there may be, and groups of one client.
     :param kept: how much memory subscriptions may take.
     """
@@ -114,13 +126,13 @@ class Consumers:
         self,
         *,
         groups: Groups,
-        notify: Notify = notify_consumer_ids_changed,
+        tell: Callable[[ConsumerGroup], object] = tell_at_once,
         max_groups: int = MAX_CONSUMER_GROUPS,
         members: Shares[Client] | None = None,
         kept: KeptSubscriptions | None = None,
     ) -> None:
         self._configs = groups
-        self._notify = notify
+        self._tell_members = tell
         self._max_groups = max_groups
         self._members = members or Shares(MAX_CONSUMERS, MAX_GROUPS_PER_CONSUMER)
         self._kept = kept or KeptSubscriptions()
@@ -267,9 +279,7 @@ class Consumers:
         config = self._configs.get(group.name)
         if config is not None and not config.notify_consumer_ids_changed_enable:
             return
-        for channel in list(group.members):
-            if not channel.closed:
-                self._notify(channel, group.name)
+        self._tell_members(group)
 
 
 def _check_subscriptions(data: ConsumerData) -> None:

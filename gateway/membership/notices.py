@@ -1,0 +1,92 @@
+"""When the members of a consumer group are told that the group changed, so that a thousand that join are not told a
+thousand times each.
+
+A change is told at the end of the turn, all changes of one turn at once. Then the group pauses for a time that its size
+decides, and what changes meanwhile is told at the end of the pause. Notices of large groups go out over several turns.
+Upstream tells every member of every change; members that hear of none share out the queues every 20 s anyway.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+
+if TYPE_CHECKING:
+    from gateway.clock import Milliseconds
+    from gateway.membership.consumers import ConsumerGroup, Notify
+
+PROMPT_MEMBERS: Final = 50
+"""Members of a group that is told of every change at once: that many notices cost as much as one heartbeat."""
+MEMBERS_PER_MS: Final = 2
+"""Members of a larger group for each millisecond of its pause: a group of 1,000 is told twice a second at most."""
+LONGEST_PAUSE_MS: Final = 2_000
+
+
+class MemberNotices:
+    """Tells the members of groups that changed.
+
+    :param notify: tells one member.
+    :param soon: runs a function at the end of the turn, after the answers of the requests in it.
+    :param later: runs a function after so many milliseconds.
+    :param in_turns: begins work that is done piece by piece.
+    """
+
+    def __init__(
+        self,
+        *,
+        notify: Notify,
+        clock_ms: Milliseconds,
+        soon: Callable[[Callable[[], None]], None],
+        later: Callable[[int, Callable[[], None]], object],
+        in_turns: Callable[[Work[None]], object],
+    ) -> None:
+        self._notify = notify
+        self._clock_ms = clock_ms
+        self._soon = soon
+        self._later = later
+        self._in_turns = in_turns
+        self._changed: deque[ConsumerGroup] = deque()
+        self._telling = False
+
+    def tell(self, group: ConsumerGroup) -> None:
+        """A group changed: tell its members, now or when its pause is over."""
+        if group.waits_to_tell:
+            return
+        group.waits_to_tell = True
+        pause_ms = _pause_ms(len(group.members))
+        rest_ms = min(group.told_ms + pause_ms - self._clock_ms(), pause_ms)
+        if rest_ms > 0:
+            self._later(rest_ms, partial(self._tell_soon, group))
+        else:
+            self._tell_soon(group)
+
+    def _tell_soon(self, group: ConsumerGroup) -> None:
+        self._changed.append(group)
+        if not self._telling:
+            self._telling = True
+            self._soon(self._begin)
+
+    def _begin(self) -> None:
+        self._in_turns(self._tell_all())
+
+    def _tell_all(self) -> Work[None]:
+        told = 0
+        while self._changed:
+            group = self._changed.popleft()
+            group.waits_to_tell = False
+            group.told_ms = self._clock_ms()
+            for channel in list(group.members):
+                if not channel.closed:
+                    self._notify(channel, group.name)
+                told += 1
+                if told % ENTRIES_PER_TURN == 0:
+                    yield
+        self._telling = False
+
+
+def _pause_ms(members: int) -> int:
+    return 0 if members <= PROMPT_MEMBERS else min(members // MEMBERS_PER_MS, LONGEST_PAUSE_MS)
