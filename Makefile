@@ -1,7 +1,7 @@
 # The commands of this project; `make` alone lists them.
 #
 # PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
-# ARGS     further arguments of `make run`, `crash`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
+# ARGS     further arguments of `make run`, `crash`, `stress`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
 
 PYTHON ?=
 VENV := .venv
@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate compat-machine compat-images check crash soak transactions bench bench-quick demo lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress soak crash-accelerated stress-accelerated soak-accelerated transactions bench bench-quick demo lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -23,7 +23,9 @@ help:
 	@echo "make test-compat the tests with stock Java clients in containers"
 	@echo "make check       formatting, lint, types, import contracts, unit tests"
 	@echo "make crash       cut the power at 50,000 places of the store's writes and look at what is left"
+	@echo "make stress      threads on one store for an hour, then a look at every unit and index entry"
 	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
+	@echo "make crash-accelerated, stress-accelerated, soak-accelerated  the same of the compiled packages"
 	@echo "make accelerate  compile what runs for every message; run, bench and the tests then use it (1-2 minutes)"
 	@echo "make transactions  200,000 transactions while the gateway and the producers are killed"
 	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway: some hours"
@@ -71,11 +73,12 @@ $(ACCELERATED)/.built: $(SOURCES) pyproject.toml hatch_build.py | setup-test
 	@.ci/install-compiler $(BIN)/python
 	@echo "compiling into $(ACCELERATED)"
 	@rm -rf build/wheel $(ACCELERATED)
+	@mkdir -p build && touch build/accelerating
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m zipfile -e build/wheel/*.whl $(ACCELERATED)
 	@for shared in pyproject.toml README.md docs; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
 	@$(BIN)/python -m compileall -q $(ACCELERATED)
-	@touch $@
+	@touch -r build/accelerating $@  # what is edited meanwhile is not in it
 
 # What was compiled, while it is newer than every source: it stands before the editable install on the path.
 IF_ACCELERATED = $(if $(shell test -e $(ACCELERATED)/.built && find $(ACCELERATED)/.built $(SOURCES) -newer \
@@ -101,8 +104,11 @@ test-unit: setup-test
 test-spark: setup-spark
 	@$(BIN)/pytest gateway/tests/spark compat_tests/spark
 
-test-accelerated: accelerate
+# Tests are not in the wheel.
+accelerated-tests: accelerate
 	@find wire gateway -type d -name tests -exec cp -r --parents {} $(ACCELERATED) \;
+
+test-accelerated: accelerated-tests
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider \
 		--ignore gateway/client --ignore gateway/tests/cli --ignore gateway/tests/store_tool \
 		--ignore gateway/tests/spark wire gateway
@@ -135,8 +141,21 @@ check: setup-test
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)
 
+stress: setup-test
+	@$(BIN)/python -m gateway.tests.stress --minutes 60 $(ARGS)
+
 soak: setup-test compat-machine
 	@$(BIN)/python -m compat_tests.soak --minutes 10 $(ARGS)
+
+# The compiled packages have to be what is loaded: `--compiled` refuses anything else.
+crash-accelerated: accelerated-tests
+	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/python -m gateway.tests.crash --compiled --images 50000 $(ARGS)
+
+stress-accelerated: accelerated-tests
+	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/python -m gateway.tests.stress --compiled --minutes 60 $(ARGS)
+
+soak-accelerated: accelerate compat-machine
+	@PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(ACCELERATED):$(CURDIR) $(BIN)/python -m compat_tests.soak --compiled --minutes 10 $(ARGS)
 
 transactions: setup-test compat-machine
 	@$(BIN)/python -m compat_tests.transactions_load $(ARGS)

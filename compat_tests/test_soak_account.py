@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from compat_tests.soak.account import Account, Entry
+from compat_tests.soak.command import main
 from compat_tests.soak.failing_files import FailingFiles, Fired, Order
 from compat_tests.soak.findings import SENTENCES_PER_KIND, Findings, Wrong
 from compat_tests.soak.plan import Fault, Plan
 from compat_tests.soak.streams import commits
+from wire.compiled import IS_COMPILED
 
 # Three messages in queue 0, two in queue 1: number, queue, offset.
 STORED: tuple[Entry, ...] = ((0, 0, 0), (2, 0, 1), (4, 0, 2), (1, 1, 0), (3, 1, 1))
@@ -302,3 +304,9 @@ def test_a_disk_that_turned_read_only_refuses_every_change(tmp_path: Path) -> No
             change()
     assert files.pread(fd, 1, 0) == b""
     files.close(fd)
+
+
+@pytest.mark.skipif(IS_COMPILED, reason="it is compiled")
+def test_a_soak_that_is_meant_to_be_compiled_does_not_run_interpreted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--compiled"]) == 2
+    assert "not compiled" in capsys.readouterr().err

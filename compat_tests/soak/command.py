@@ -10,16 +10,19 @@ import argparse
 import itertools
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from compat_tests import environment
 from compat_tests.java_client import CLIENT_VERSIONS, java_client
+from compat_tests.peers import gateway_command
 from compat_tests.soak.plan import Fault
 from compat_tests.soak.small_disk import NotPossible
 from compat_tests.soak.soak import Wanted, soak
 from compat_tests.soak.table import lines
+from wire.compiled import IS_COMPILED
 
 DEFAULT_MINUTES = 10.0
 QUICK_STOP_S = 4.0
@@ -40,6 +43,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--client", choices=CLIENT_VERSIONS, default=CLIENT_VERSIONS[-1], help="rocketmq-client")
     parser.add_argument("--quick", action="store_true", help=f"pause the broker for {QUICK_STOP_S:g} s instead of 30 s")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of the broker")
+    parser.add_argument("--compiled", action="store_true", help="refuse to run unless the gateway is compiled")
     parser.add_argument("--directory", type=Path, default=Path("var/soak"), help="where stores are made")
     return parser.parse_args(arguments)
 
@@ -47,6 +51,9 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a soak; the exit code."""
     options = parse(arguments)
+    if options.compiled and not _is_compiled():
+        print("the gateway is not compiled: use `make soak-accelerated`", file=sys.stderr)
+        return 2
     wanted = Wanted(
         seed=options.seed,
         faults=options.faults,
@@ -73,6 +80,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         shutil.rmtree(wanted.directory)
         return 0
     return 1
+
+
+def _is_compiled() -> bool:
+    """Whether both what the command starts and what this process would load is compiled."""
+    version = subprocess.run([*gateway_command(), "version"], capture_output=True, text=True, check=True).stdout
+    return IS_COMPILED and "compiled" in version
 
 
 def _new_directory(parent: Path, seed: int) -> Path:

@@ -184,7 +184,8 @@ class ConsumeQueue:
             file = None
         if file is None:  # the topic is being deleted, or whoever deleted the file hears of it from the next write
             return None
-        self._shared.files.pwrite(file.fd, b"".join([units for _, units in held]), first - start)
+        with file as fd:
+            self._shared.files.pwrite(fd, b"".join([units for _, units in held]), first - start)
         del self._held[: len(held)]
         return start
 
@@ -210,8 +211,8 @@ class ConsumeQueue:
         while units:
             start = position - position % file_bytes
             part = units[: start + file_bytes - position]
-            file = self._file(start) or self._make_file(start, position)
-            self._shared.files.pwrite(file.fd, part, position - start)
+            with self._file_to_write(start, position) as fd:
+                self._shared.files.pwrite(fd, part, position - start)
             touched.append(start)
             position += len(part)
             units = units[len(part) :]
@@ -231,31 +232,42 @@ class ConsumeQueue:
         if file is None:
             raise FileNotFoundError(ENOENT, "No such consume queue file", str(self.path(start)))
         self._known_unit = self._last_end = None
-        self._shared.files.pwrite(file.fd, unit, position - start)
+        with file as fd:
+            self._shared.files.pwrite(fd, unit, position - start)
         return start
 
     def _file(self, start: int) -> OpenFile | None:
-        """The open file, opened when it is known; None when it has to be made."""
-        file = self._shared.open_files.get((self, start))
+        """The file, lent for a ``with`` statement, opened when it is known; None when it has to be made."""
+        open_files, key = self._shared.open_files, (self, start)
+        file = open_files.lend(key)
         if file is None and start in self.starts:
-            file = self._shared.open_files.open((self, start), self.path(start))
+            file = open_files.open(key, self.path(start))
+            if start not in self.starts:  # deleted meanwhile: kept, it would take its room on the disk
+                open_files.forget(key)
         return file
 
-    def _make_file(self, start: int, first_position: int) -> OpenFile:
-        files = self._shared.files
+    def _file_to_write(self, start: int, first_position: int) -> OpenFile:
+        file = self._file(start)
+        if file is None:
+            self._make_file(start, first_position)
+            file = self._file(start)
+            assert file is not None, "it was just made"
+        return file
+
+    def _make_file(self, start: int, first_position: int) -> None:
+        files, open_files, key = self._shared.files, self._shared.open_files, (self, start)
         files.make_directory(self.directory)
-        file = self._shared.open_files.open((self, start), self.path(start), create=True)
         try:
-            files.truncate(file.fd, 0)  # a file may stand there that is none of the queue
-            files.truncate(file.fd, self._shared.file_bytes)
-            if not self.starts and first_position > start:
-                files.pwrite(file.fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
+            with open_files.open(key, self.path(start), create=True) as fd:
+                files.truncate(fd, 0)  # a file may stand there that is none of the queue
+                files.truncate(fd, self._shared.file_bytes)
+                if not self.starts and first_position > start:
+                    files.pwrite(fd, FILLER * ((first_position - start) // UNIT_BYTES), 0)
         except OSError:
             self._shared.open_files.forget((self, start))  # half made: the next attempt makes it anew
             raise
         self.starts = [*self.starts, start]
         self._known_unit = None
-        return file
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -274,7 +286,10 @@ class ConsumeQueue:
             file = self._file(start)
         except FileNotFoundError:  # retention was quicker
             return b""
-        return b"" if file is None else self._shared.files.pread(file.fd, wanted - len(held), position) + held
+        if file is None:
+            return b""
+        with file as fd:
+            return self._shared.files.pread(fd, wanted - len(held), position) + held
 
     def read_units_now(self, offset: int, count: int) -> bytes | None:
         """As ``read_units`` of what is in memory; None when opening the file or reading it would wait for the disk."""
@@ -284,8 +299,11 @@ class ConsumeQueue:
         held = self._held_units(start + position, start + position + wanted)
         if len(held) == wanted:
             return held
-        file = self._shared.open_files.get((self, start))
-        units = None if file is None else self._shared.files.pread_now(file.fd, wanted - len(held), position)
+        file = self._shared.open_files.lend((self, start))
+        if file is None:
+            return None
+        with file as fd:
+            units = self._shared.files.pread_now(fd, wanted - len(held), position)
         return None if units is None else units + held
 
     def _span(self, offset: int, count: int) -> tuple[int, int, int]:
@@ -472,7 +490,10 @@ class ConsumeQueue:
             return UNIT.unpack_from(held)
         start = position - position % self._shared.file_bytes
         file = self._file(start)
-        data = b"" if file is None else self._shared.files.pread(file.fd, UNIT_BYTES, position - start)
+        if file is None:
+            return 0, 0, 0
+        with file as fd:
+            data = self._shared.files.pread(fd, UNIT_BYTES, position - start)
         return UNIT.unpack_from(data.ljust(UNIT_BYTES, b"\x00"))
 
     def _erase_from(self, position: int) -> None:
@@ -482,8 +503,13 @@ class ConsumeQueue:
             if start > position or (start == position and start != self.starts[0]):
                 self.remove_file(start)
             else:
-                file = self._file(start)
-                if file is not None and erase(self._shared.files, file.fd, position - start, self._shared.file_bytes):
+                self._erase_in(start, position - start)
+
+    def _erase_in(self, start: int, position: int) -> None:
+        file = self._file(start)
+        if file is not None:
+            with file as fd:
+                if erase(self._shared.files, fd, position, self._shared.file_bytes):
                     self._shared.erased.append((self, start))
 
     def remove_file(self, start: int) -> None:
@@ -536,8 +562,9 @@ class ConsumeQueue:
     def _empty_file(self, start: int) -> None:
         file = self._file(start)
         assert file is not None, "it is listed"
-        self._shared.files.truncate(file.fd, 0)
-        self._shared.files.truncate(file.fd, self._shared.file_bytes)
+        with file as fd:
+            self._shared.files.truncate(fd, 0)
+            self._shared.files.truncate(fd, self._shared.file_bytes)
         self._shared.erased.append((self, start))
 
     def begin_at(self, offset: int) -> int:

@@ -74,17 +74,18 @@ class IndexSnapshot:
         :param lock: of the file's changes; held for slices.
         """
         file = self.file
-        files, fd, end = file.files, file.open().fd, self.first_entry + self.entry_count
-        for first in range(self.first_entry, end, SLICE_ENTRIES):
-            with lock:
-                entries = file.pending_entries(first, min(first + SLICE_ENTRIES, end))
-            files.pwrite(fd, entries, file.shape.entry_position(first))
-        files.pwrite(fd, self.head.build(), 0)
-        files.fdatasync(fd)
-        file.name_durably()
-        if self.pages:
-            file.write_frozen(self.pages, lock)
+        files, end = file.files, self.first_entry + self.entry_count
+        with file.lend() as fd:
+            for first in range(self.first_entry, end, SLICE_ENTRIES):
+                with lock:
+                    entries = file.pending_entries(first, min(first + SLICE_ENTRIES, end))
+                files.pwrite(fd, entries, file.shape.entry_position(first))
+            files.pwrite(fd, self.head.build(), 0)
             files.fdatasync(fd)
+            file.name_durably()
+            if self.pages:
+                file.write_frozen(self.pages, lock)
+                files.fdatasync(fd)
 
 
 class IndexFile:
@@ -150,7 +151,8 @@ class IndexFile:
         """Create the file at its full size, as a hole; its name becomes durable with its first entries."""
         self.files.make_directory(self.path.parent)
         file = OpenFile(self.files, self.files.open(self.path, create=True))
-        self.files.truncate(file.fd, self.shape.file_bytes)
+        with file.lend() as fd:
+            self.files.truncate(fd, self.shape.file_bytes)
         self._is_named = False
         self._open = file
         self._pages = self._empty_pages()
@@ -161,11 +163,12 @@ class IndexFile:
             self.files.fsync_directory(self.path.parent)
             self._is_named = True
 
-    def open(self) -> OpenFile:
-        """The descriptor."""
-        if self._open is None:
-            self._open = OpenFile(self.files, self.files.open(self.path))
-        return self._open
+    def lend(self) -> OpenFile:
+        """The file, opened when it is not, and lent for a ``with`` statement."""
+        file = self._open
+        if file is None:
+            file = self._open = OpenFile(self.files, self.files.open(self.path))
+        return file.lend()
 
     @property
     def is_full(self) -> bool:
@@ -190,17 +193,17 @@ class IndexFile:
         Numbers that lead to no entry count as empty slots: Apache's broker would follow them in a circle.
         """
         pages = self._empty_pages()
-        fd, first = self.open().fd, self.shape.slot_position(0)
+        first, end = self.shape.slot_position(0), self.shape.slot_position(self.shape.slots)
         forgotten, self._forgotten = self._forgotten, b""
-        end = self.shape.slot_position(self.shape.slots)
-        for data_start, data_end in self.files.data_ranges(fd, first, end):
-            start = data_start - (data_start - first) % PAGE_BYTES  # whole pages
-            stop = min(data_end + -(data_end - first) % PAGE_BYTES, end)
-            while start < stop:
-                count = min(LOAD_BYTES, stop - start)
-                slots = _swapped(self.files.pread(fd, count, start))
-                self._load_pages(pages, (start - first) // PAGE_BYTES, slots, forgotten)
-                start += count
+        with self.lend() as fd:
+            for data_start, data_end in self.files.data_ranges(fd, first, end):
+                start = data_start - (data_start - first) % PAGE_BYTES  # whole pages
+                stop = min(data_end + -(data_end - first) % PAGE_BYTES, end)
+                while start < stop:
+                    count = min(LOAD_BYTES, stop - start)
+                    slots = _swapped(self.files.pread(fd, count, start))
+                    self._load_pages(pages, (start - first) // PAGE_BYTES, slots, forgotten)
+                    start += count
         self._pages = pages
 
     def _load_pages(self, pages: vec[vec[i32]], number: int, slots: array[int], forgotten: bytes) -> None:
@@ -223,12 +226,12 @@ class IndexFile:
 
         Entries may be torn, which looks like entries of offset 0: they stay, unused, as no slot leads to them.
         """
-        fd, end = self.open().fd, self.next_entry
+        end = self.next_entry
         forgotten = b""
         while self.next_entry > FIRST_ENTRY:
             first = max(self.next_entry - BLOCK_ENTRIES, FIRST_ENTRY)
             count = (self.next_entry - first) * ENTRY_BYTES
-            block = self.files.pread(fd, count, self.shape.entry_position(first)).ljust(count, b"\x00")
+            block = self._read(count, self.shape.entry_position(first)).ljust(count, b"\x00")
             kept = [n for n, entry in enumerate(ENTRY.iter_unpack(block), 1) if entry[1] <= last_offset]
             forgotten = block[(kept[-1] if kept else 0) * ENTRY_BYTES :] + forgotten
             self.next_entry = first + (kept[-1] if kept else 0)
@@ -246,12 +249,12 @@ class IndexFile:
         Slots before the header: a crash in between then finds the same entries to be forgotten. With a header that
         had forgotten them already, slots that still lead to them would lose the older entries of their chains.
         """
-        fd = self.open().fd
-        if self.dirty:
-            self.write_frozen(self.freeze_pages(), nullcontext())
+        with self.lend() as fd:
+            if self.dirty:
+                self.write_frozen(self.freeze_pages(), nullcontext())
+                self.files.fdatasync(fd)
+            self.files.pwrite(fd, self.head().build(), 0)
             self.files.fdatasync(fd)
-        self.files.pwrite(fd, self.head().build(), 0)
-        self.files.fdatasync(fd)
 
     def _before_roll_back(self, slot: int, forgotten: bytes) -> int:
         """The newest entry of a chain that was not forgotten; a slot on disk leads to entries on disk."""
@@ -354,11 +357,12 @@ class IndexFile:
 
     def write_frozen(self, pages: Sequence[int], lock: AbstractContextManager[object]) -> None:
         """Write pages as they were frozen, and let them go; not synced. The lock is held for slices."""
-        frozen, fd = self._frozen, self.open().fd
-        for run in _runs(pages):
-            with lock:
-                slots = b"".join([frozen.pop(number) or self._page(number) for number in run])
-            self.files.pwrite(fd, _swapped(slots).tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
+        frozen = self._frozen
+        with self.lend() as fd:
+            for run in _runs(pages):
+                with lock:
+                    slots = b"".join([frozen.pop(number) or self._page(number) for number in run])
+                self.files.pwrite(fd, _swapped(slots).tobytes(), self.shape.slot_position(run[0] * PAGE_SLOTS))
 
     def thaw_pages(self, numbers: Sequence[int]) -> None:
         """Frozen pages were not all written: they are changed pages again."""
@@ -391,7 +395,7 @@ class IndexFile:
             entry = self._newest_entry(slot)
             limit = self.next_entry
         if entry is None:
-            data = self.files.pread(self.open().fd, SLOT_BYTES, self.shape.slot_position(slot))
+            data = self._read(SLOT_BYTES, self.shape.slot_position(slot))
             entry = int.from_bytes(data, "big", signed=True)
         block, block_first = b"", 0
         while FIRST_ENTRY <= entry < limit:
@@ -424,8 +428,11 @@ class IndexFile:
         """The entries up to one, from which chains lead to older ones; and the number of the first."""
         first = max(last + 1 - BLOCK_ENTRIES, NO_ENTRY)
         count = (last + 1 - first) * ENTRY_BYTES
-        data = self.files.pread(self.open().fd, count, self.shape.entry_position(first))
-        return first, data.ljust(count, b"\x00")
+        return first, self._read(count, self.shape.entry_position(first)).ljust(count, b"\x00")
+
+    def _read(self, count: int, position: int) -> bytes:
+        with self.lend() as fd:
+            return self.files.pread(fd, count, position)
 
 
 def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | None:
@@ -434,9 +441,10 @@ def read_head(files: FileLayer, path: Path, shape: IndexShape) -> IndexFile | No
     :raises LayoutError: the header cannot be.
     """
     file = IndexFile(files, path, shape)
-    if files.size(file.open().fd) != shape.file_bytes:
-        return None
-    file.take(IndexHead.parse(files.pread(file.open().fd, HEAD_BYTES, 0)))
+    with file.lend() as fd:
+        if files.size(fd) != shape.file_bytes:
+            return None
+        file.take(IndexHead.parse(files.pread(fd, HEAD_BYTES, 0)))
     return file
 
 

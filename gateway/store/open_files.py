@@ -1,7 +1,8 @@
 """A bounded set of open files: 80 000 consume queues are served with a few hundred descriptors.
 
-The file used longest ago is given back when room is needed. Whoever still holds an ``OpenFile`` keeps its descriptor:
-it is closed with the last reference, in whichever thread that is.
+The file used longest ago is given back when room is needed. A descriptor is only ever lent: ``with file as fd`` counts
+a use, and a file that was let go is closed by whoever ends the last one. How long a variable lives says nothing here:
+compiled code drops a local after its last use, which may be before the call that was given its descriptor.
 """
 
 from __future__ import annotations
@@ -12,23 +13,78 @@ from pathlib import Path
 from threading import Lock
 
 from gateway.store.files import FileLayer
+from gateway.telemetry.logs import EventLog
+
+log = EventLog("store")
 
 
 class OpenFile:
-    """An open descriptor that closes itself."""
+    """One descriptor, lent to any thread; closed when it was let go and nobody uses it.
 
-    __slots__ = ("_files", "fd")
+    Uses are counted by a list: adding to one and taking from it are indivisible, and take less than a lock. The order
+    counts: a use is added before ``_is_kept`` is looked at, and that is changed before the uses are looked at.
+
+    :param fd: an open descriptor, from now on owned by the object.
+    """
+
+    __slots__ = ("_fd", "_files", "_is_kept", "_unclosed", "_uses")
 
     def __init__(self, files: FileLayer, fd: int) -> None:
         self._files = files
-        self.fd = fd
+        self._fd = fd
+        self._uses: list[None] = []
+        self._unclosed = [fd]
+        self._is_kept = True
+
+    def lend_kept(self) -> OpenFile | None:
+        """Count a use, which ends with the ``with`` statement that the file is for; None when it was let go."""
+        self._uses.append(None)
+        if self._is_kept:
+            return self
+        self.__exit__(None, None, None)
+        return None
+
+    def lend(self) -> OpenFile:
+        """As ``lend_kept``, for an owner that did not let it go."""
+        self._uses.append(None)
+        assert self._is_kept, "its owner let it go"
+        return self
+
+    def __enter__(self) -> int:
+        """The descriptor, open until the end of the ``with`` statement."""
+        return self._fd
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._uses.pop()
+        if not self._is_kept:
+            self._close_unused()
+
+    def let_go(self) -> None:
+        """Lend it no more, and close it as soon as nobody uses it."""
+        self._is_kept = False
+        self._close_unused()
+
+    def _close_unused(self) -> None:
+        """Close it when nobody uses it; when several threads find that at once, one does."""
+        if self._uses:
+            return
+        try:
+            fd = self._unclosed.pop()
+        except IndexError:
+            return
+        try:
+            self._files.close(fd)
+        except OSError as error:  # nothing that was written depends on it: a sync opens the file for itself
+            log.error("a file of the store could not be closed", fd=fd, error=str(error))
 
     def __del__(self) -> None:
-        self._files.close(self.fd)
+        # Nobody can be using it: whoever does still has to leave its ``with`` statement.
+        self._uses.clear()
+        self._close_unused()
 
 
 class OpenFiles:
-    """Open files by key, at most ``limit`` of them; any thread may ask."""
+    """Open files by key, at most ``limit`` of them besides those in use; any thread may ask."""
 
     __slots__ = ("_by_key", "_files", "_limit", "_lock")
 
@@ -41,31 +97,45 @@ class OpenFiles:
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def get(self, key: Hashable) -> OpenFile | None:
-        """The file when it is open."""
+    def lend(self, key: Hashable) -> OpenFile | None:
+        """The file, lent for a ``with`` statement, when it is open."""
         file = self._by_key.get(key)
-        if file is not None:
+        lent = None if file is None else file.lend_kept()
+        if lent is not None:
             try:
                 self._by_key.move_to_end(key)
             except KeyError:
-                return file  # another thread has just let it go
-        return file
+                return lent  # another thread has just let it go
+        return lent
 
     def open(self, key: Hashable, path: Path, *, create: bool = False) -> OpenFile:
-        """Open and keep a file, and let the oldest go when there are too many."""
+        """Open and keep a file, lent for a ``with`` statement, and let the oldest go when there are too many."""
         file = OpenFile(self._files, self._files.open(path, create=create))
+        lent = file.lend()
+        gone = []
         with self._lock:
-            self._by_key[key] = file
+            before = self._by_key.get(key)
+            if before is not None:  # another thread was quicker; a file made anew takes the place of what was there
+                gone.append(before if create else file)
+            if before is None or create:
+                self._by_key[key] = file
             while len(self._by_key) > self._limit:
-                self._by_key.popitem(last=False)
-        return file
+                gone.append(self._by_key.popitem(last=False)[1])
+        for other in gone:  # without the lock: closing may take a while
+            other.let_go()
+        return lent
 
     def forget(self, key: Hashable) -> None:
         """Let a file go, for instance because it is deleted."""
         with self._lock:
-            self._by_key.pop(key, None)
+            file = self._by_key.pop(key, None)
+        if file is not None:
+            file.let_go()
 
     def clear(self) -> None:
         """Let all files go."""
         with self._lock:
+            files = list(self._by_key.values())
             self._by_key.clear()
+        for file in files:
+            file.let_go()

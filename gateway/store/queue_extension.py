@@ -62,7 +62,8 @@ class QueueExtension:
             return b""
         if file is None or start is None:
             return b""
-        return self._files.pread(file.fd, min(count, start + self._file_bytes - position), position - start)
+        with file as fd:
+            return self._files.pread(fd, min(count, start + self._file_bytes - position), position - start)
 
     def read_now(self, position: int, count: int) -> bytes | None:
         """As ``read`` of what is in memory; None when it would wait for the disk."""
@@ -71,10 +72,11 @@ class QueueExtension:
         start = self._start_at(self._starts, position)
         if start is None:
             return b""
-        file = self._open_files.get((self, start))
+        file = self._open_files.lend((self, start))
         if file is None:
             return None
-        return self._files.pread_now(file.fd, min(count, start + self._file_bytes - position), position - start)
+        with file as fd:
+            return self._files.pread_now(fd, min(count, start + self._file_bytes - position), position - start)
 
     def unit(self, position: int) -> ExtensionUnit | None:
         """The unit at a place; None when none is there, or a damaged one. Blocks."""
@@ -112,7 +114,14 @@ class QueueExtension:
         return starts[number - 1]
 
     def _open(self, start: int) -> OpenFile:
-        return self._open_files.get((self, start)) or self._open_files.open((self, start), self.path(start))
+        """A file that is there, lent for a ``with`` statement."""
+        key = (self, start)
+        file = self._open_files.lend(key)
+        if file is None:
+            file = self._open_files.open(key, self.path(start))
+            if start not in (self._starts or ()):  # deleted meanwhile: kept, it would take its room on the disk
+                self._open_files.forget(key)
+        return file
 
     # --- writing -------------------------------------------------------------------------------------------------
 
@@ -152,23 +161,24 @@ class QueueExtension:
 
     def _put(self, position: int, data: bytes, touched: dict[int, None]) -> None:
         start = position - position % self._file_bytes
-        file = self._open(start) if start in self._known_starts() else self._make(start)
-        self._files.pwrite(file.fd, data, position - start)
+        if start not in self._known_starts():
+            self._make(start)
+        with self._open(start) as fd:
+            self._files.pwrite(fd, data, position - start)
         touched[start] = None
 
-    def _make(self, start: int) -> OpenFile:
+    def _make(self, start: int) -> None:
         files = self._files
         files.make_directory(self._directory)
-        file = self._open_files.open((self, start), self.path(start), create=True)
         try:
-            files.truncate(file.fd, 0)  # what stands there is none of the extension
-            files.truncate(file.fd, self._file_bytes)
+            with self._open_files.open((self, start), self.path(start), create=True) as fd:
+                files.truncate(fd, 0)  # what stands there is none of the extension
+                files.truncate(fd, self._file_bytes)
         except OSError:
             self._open_files.forget((self, start))
             raise
         with self._lock:
             self._starts = [*(self._starts or ()), start]
-        return file
 
     def _find_end(self, queue: ExtendedQueue, touched: dict[int, None]) -> int:
         """Where to go on; what lies behind it goes."""
@@ -185,8 +195,10 @@ class QueueExtension:
         for start in reversed(starts):
             if start >= end:
                 self._remove(start)
-            elif start + size > end and erase(self._files, self._open(start).fd, end - start, size):
-                touched[start] = None
+            elif start + size > end:
+                with self._open(start) as fd:
+                    if erase(self._files, fd, end - start, size):
+                        touched[start] = None
         return end
 
     def _remove(self, start: int) -> None:

@@ -1,17 +1,17 @@
-"""What the modules that `make accelerate` compiles must not do."""
+"""What the modules that `make accelerate` compiles must not do, as it would be something else than interpreted.
+
+Why: docs/decisions/0023-compiled-is-not-interpreted.md.
+"""
 
 from __future__ import annotations
 
 import ast
-import tomllib
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-MODULES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-    "hooks"
-]["custom"]["modules"]
+from gateway.tests.compiled import MODULES, ROOT, interpreted
+from wire.compiled import IS_COMPILED
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -29,3 +29,87 @@ def test_no_function_within_a_function(module: str) -> None:
         if node is not function and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not inner
+
+
+def test_either_all_of_them_are_compiled_or_none_is() -> None:
+    assert interpreted() == ([] if IS_COMPILED else [path.removesuffix(".py").replace("/", ".") for path in MODULES])
+
+
+RECURSIVE = {
+    "wire/digits.py": {"write_decimal"},  # once for each digit of 64 bits
+    "gateway/store/queue_reader.py": {"read"},  # once, with fewer messages: those before a damaged one
+}
+"""Functions that call themselves, and why they end soon."""
+
+
+def nodes_of(module: str) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse((ROOT / module).read_text()))
+
+
+def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
+    """What is within a function, or a part of one, but not in lambdas and generator expressions of it."""
+    for node in ast.iter_child_nodes(function):
+        if not isinstance(node, ast.Lambda | ast.GeneratorExp):
+            yield node
+            yield from own_nodes(node)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_generator_waits_where_something_has_to_be_done_afterwards(module: str) -> None:
+    """Compiled, a generator that is dropped half-way never gets to its ``finally``, nor to the end of a ``with``."""
+    waits = {
+        node.lineno
+        for node in nodes_of(module)
+        if isinstance(node, ast.With) or (isinstance(node, ast.Try) and node.finalbody)
+        for inner in own_nodes(node)
+        if isinstance(inner, ast.Yield | ast.YieldFrom)
+    }
+    assert not waits
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_function_calls_itself(module: str) -> None:
+    """Compiled, nobody counts how deep it goes: the process ends with a segmentation fault."""
+    tree = ast.parse((ROOT / module).read_text())
+    methods = [(method, "self") for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for method in node.body]
+    found = {
+        function.name
+        for function, owner in [*[(node, "") for node in tree.body], *methods]
+        if isinstance(function, ast.FunctionDef)
+        for node in own_nodes(function)
+        if isinstance(node, ast.Call) and called(node.func, owner) == function.name
+    }
+    assert found == RECURSIVE.get(module, set())
+
+
+def called(function: ast.expr, owner: str) -> str | None:
+    """The name of a method of the owner, or of a plain function where there is none."""
+    if owner:
+        is_own = isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name)
+        return function.attr if is_own and function.value.id == owner else None  # type: ignore[attr-defined]
+    return function.id if isinstance(function, ast.Name) else None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_nothing_depends_on_when_an_object_goes(module: str) -> None:
+    """Compiled, a local goes after its last use, which may be before the call that was given something of it."""
+    finalisers = [
+        node.lineno for node in nodes_of(module) if isinstance(node, ast.FunctionDef) and node.name == "__del__"
+    ]
+    names = {node.id for node in nodes_of(module) if isinstance(node, ast.Name)}
+    assert len(finalisers) == (module == "gateway/store/open_files.py"), "which only closes what nobody can use"
+    assert "weakref" not in names
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_no_class_makes_a_default_of_an_attribute_for_all_objects(module: str) -> None:
+    """Compiled, the expression is evaluated for each of them."""
+    calls = {
+        value.lineno
+        for node in nodes_of(module)
+        if isinstance(node, ast.ClassDef)
+        for value in [statement.value for statement in node.body if isinstance(statement, ast.Assign | ast.AnnAssign)]
+        if isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp)
+        or (isinstance(value, ast.Call) and called(value.func, "") != "field")
+    }
+    assert not calls

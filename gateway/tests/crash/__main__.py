@@ -8,8 +8,10 @@ import time
 
 import click
 
+from gateway.tests.compiled import refuse_interpreted
 from gateway.tests.crash.exploration import Exploration, Finding, Progress
 from gateway.tests.crash.workload import WORKLOADS
+from wire.compiled import IS_COMPILED
 
 
 @click.command()
@@ -20,8 +22,13 @@ from gateway.tests.crash.workload import WORKLOADS
     "--workload", "names", multiple=True, type=click.Choice(list(WORKLOADS)), help="Only this one; repeatable."
 )
 @click.option("--sample", type=int, help="Judge only about so many images of each workload and seed.")
-def main(seed: int, images: int, rounds: int, names: tuple[str, ...], sample: int | None) -> None:
+@click.option("--compiled", "must_be_compiled", is_flag=True, help="Refuse to run interpreted.")
+def main(
+    seed: int, images: int, rounds: int, names: tuple[str, ...], sample: int | None, must_be_compiled: bool
+) -> None:
     """Cut the power of a broker at every write and see what is left."""
+    if must_be_compiled:
+        refuse_interpreted()
     logging.disable(logging.CRITICAL)  # every recovery of a torn log has something to tell
     started = time.monotonic()
     done = Progress()
@@ -35,7 +42,8 @@ def main(seed: int, images: int, rounds: int, names: tuple[str, ...], sample: in
     seconds = time.monotonic() - started
     click.echo(
         f"\n{done.images:,} images ({done.again:,} of them cut during or after a recovery) at {done.changes:,} changes "
-        f"of {done.lives:,} lives, seeds {seed} … {seed + number - 1}: every promise kept "
+        f"of {done.lives:,} lives, seeds {seed} … {seed + number - 1}, {'compiled' if IS_COMPILED else 'interpreted'}: "
+        "every promise kept "
         f"({seconds:.0f} s, {done.images / seconds * 60:,.0f} a minute)"
     )
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from gateway.tests.crash.__main__ import main
 from gateway.tests.crash.exploration import Exploration
 from gateway.tests.crash.workload import WORKLOADS
+from wire.compiled import IS_COMPILED
 
 IMAGES = 20
 """Of each workload: the ordinary test run shall not wait long."""
@@ -50,3 +51,8 @@ def test_the_command_tells_how_many_images_there_were() -> None:
     result = CliRunner().invoke(main, ["--workload", "tables", "--rounds", "1", "--seed", "5", "--sample", "20"])
     assert result.exit_code == 0, result.output
     assert "every promise kept" in result.output
+
+
+def test_a_run_that_is_meant_to_be_compiled_is_refused_when_it_is_not() -> None:
+    result = CliRunner().invoke(main, ["--compiled", "--workload", "tables", "--rounds", "1", "--sample", "5"])
+    assert (result.exit_code, "not compiled" in result.output) == ((0, False) if IS_COMPILED else (1, True))

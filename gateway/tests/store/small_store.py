@@ -93,7 +93,10 @@ def later_by(clock: TaskClock) -> Later:
 
 
 class Disk(RealFiles):
-    """Real files, with faults: ``fault`` is asked before every change and may raise; ``open_fds`` are counted."""
+    """Real files, with faults: ``fault`` is asked before every change and may raise; ``open_fds`` are counted.
+
+    ``on_open`` is called while a file is being opened.
+    """
 
     def __init__(self, fault: Callable[[str, Path], None] | None = None) -> None:
         self.fault = fault
@@ -101,6 +104,7 @@ class Disk(RealFiles):
         self.calls: list[tuple[str, Path]] = []
         self.open_fds: dict[int, Path] = {}
         self.most_open = 0
+        self.on_open: Callable[[Path], None] | None = None
 
     def fail(self, operation: str, part: str, number: int = errno.EIO) -> None:
         """From now on an operation on paths that contain ``part`` fails."""
@@ -120,6 +124,8 @@ class Disk(RealFiles):
         if create:
             self._ask("create", path)
         fd = super().open(path, create=create)
+        if self.on_open is not None:
+            self.on_open(path)
         self.open_fds[fd] = path
         self.most_open = max(self.most_open, len(self.open_fds))
         return fd

@@ -66,7 +66,7 @@ def test_a_file_is_prepared_to_its_end_and_no_further(files: Files, file: Mapped
         file.prepare(FILE_BYTES - 10)
         file.prepare(FILE_BYTES)
     assert files.written == [(FILE_BYTES - 10, FILE_BYTES)]
-    assert files.size(file.open()) == FILE_BYTES
+    assert file.path.stat().st_size == FILE_BYTES
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

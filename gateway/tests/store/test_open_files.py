@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from threading import Thread
 
@@ -18,24 +20,97 @@ def test_the_file_used_longest_ago_is_closed_when_there_are_too_many(tmp_path: P
     disk = Disk()
     files = OpenFiles(disk, 2)
     for name in "ab":
-        files.open(name, tmp_path / name, create=True)
-    assert files.get("a") is not None
-    files.open("c", tmp_path / "c", create=True)
-    assert [files.get(name) is not None for name in "abc"] == [True, False, True]
+        with files.open(name, tmp_path / name, create=True):
+            pass
+    assert is_open(files, "a")
+    with files.open("c", tmp_path / "c", create=True):
+        pass
+    assert [is_open(files, name) for name in "abc"] == [True, False, True]
     assert sorted(path.name for path in disk.open_fds.values()) == ["a", "c"]
 
 
-def test_whoever_holds_a_file_keeps_its_descriptor(tmp_path: Path) -> None:
+def is_open(files: OpenFiles, key: str) -> bool:
+    """And it is used, which makes it the last one to go."""
+    file = files.lend(key)
+    if file is None:
+        return False
+    with file:
+        return True
+
+
+def test_a_lent_file_stays_open_until_the_last_use_ends(tmp_path: Path) -> None:
     disk = Disk()
     files = OpenFiles(disk, 1)
-    held = files.open("a", tmp_path / "a", create=True)
-    disk.pwrite(held.fd, b"x", 0)
-    files.open("b", tmp_path / "b", create=True)
-    files.forget("b")
-    files.clear()
-    assert disk.pread(held.fd, 1, 0) == b"x"
-    del held
+    with files.open("a", tmp_path / "a", create=True) as fd:
+        again = files.lend("a")
+        assert again is not None
+        disk.pwrite(fd, b"x", 0)
+        with files.open("b", tmp_path / "b", create=True):
+            files.forget("b")
+        files.clear()
+        assert disk.pread(fd, 1, 0) == b"x"
+        assert files.lend("a") is None, "it was let go"
+    with again as fd:
+        assert disk.pread(fd, 1, 0) == b"x"
     assert (len(files), disk.open_fds) == (0, {})
+
+
+def test_an_error_in_a_use_ends_it(tmp_path: Path) -> None:
+    disk = Disk()
+    files = OpenFiles(disk, 1)
+    file = files.open("a", tmp_path / "a", create=True)
+    files.clear()
+    with pytest.raises(OSError, match="No space"), file:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert disk.open_fds == {}
+
+
+def test_of_two_who_open_a_file_at_once_the_first_one_keeps_it(tmp_path: Path) -> None:
+    disk = Disk()
+    files = OpenFiles(disk, 2)
+    with files.open("a", tmp_path / "a", create=True) as first:
+        with files.open("a", tmp_path / "a") as second:
+            assert first != second
+        assert list(disk.open_fds) == [first]
+    file = files.lend("a")
+    assert file is not None
+    with file as kept:
+        assert kept == first
+
+
+def test_a_file_made_anew_takes_the_place_of_what_was_there(tmp_path: Path) -> None:
+    disk = Disk()
+    files = OpenFiles(disk, 2)
+    with files.open("a", tmp_path / "a", create=True) as first:
+        (tmp_path / "a").unlink()
+        with files.open("a", tmp_path / "a", create=True) as second:
+            assert set(disk.open_fds) == {first, second}
+    assert list(disk.open_fds) == [second]
+
+
+def test_a_file_that_cannot_be_closed_keeps_nobody_from_working(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(Disk):
+        def close(self, fd: int) -> None:
+            super().close(fd)
+            raise OSError("of another use")
+
+    files = OpenFiles(Failing(), 1)
+    for name in "ab":
+        with files.open(name, tmp_path / name, create=True):
+            pass
+    files.clear()
+    assert [record.message for record in caplog.records] == ["a file of the store could not be closed"] * 2
+
+
+def test_a_file_that_nobody_let_go_is_closed_with_its_owner(tmp_path: Path) -> None:
+    disk = Disk()
+    files = OpenFiles(disk, 1)
+    with files.open("a", tmp_path / "a", create=True):
+        pass
+    del files
+    assert disk.open_fds == {}
 
 
 def test_a_file_that_is_missing_is_an_error_and_takes_no_place(tmp_path: Path) -> None:
@@ -91,9 +166,9 @@ def test_many_threads_share_the_files_without_a_descriptor_closed_under_them(tmp
     def read(seed: int) -> None:
         for step in range(400):
             number = (seed * 7 + step * step) % 10
-            file = files.get(number) or files.open(number, tmp_path / str(number))
-            if disk.pread(file.fd, 1, 0) != b"%d" % number:
-                wrong.append(number)
+            with files.lend(number) or files.open(number, tmp_path / str(number)) as fd:
+                if disk.pread(fd, 1, 0) != b"%d" % number:
+                    wrong.append(number)
 
     threads = [Thread(target=read, args=(seed,)) for seed in range(4)]
     for thread in threads:

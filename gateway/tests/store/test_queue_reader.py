@@ -215,7 +215,7 @@ def test_retention_in_the_middle_of_a_read_does_not_skip_messages_that_exist(tmp
         if not taken:
             taken.append(code)
             removed = remove_first(store._log.files)
-            removed.__del__()  # nobody had opened it
+            removed._file = None  # nobody had opened it
         return True
 
     queue = store._queues.make("T", 0)

@@ -1,0 +1,31 @@
+"""Whether what is loaded is compiled: a long run that was meant to be must not be an interpreted one."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).parents[2]
+MODULES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
+    "hooks"
+]["custom"]["modules"]
+"""Paths of the modules that `make accelerate` compiles."""
+
+
+def interpreted() -> list[str]:
+    """Those of them that are loaded from their source."""
+    names = [path.removesuffix(".py").replace("/", ".") for path in MODULES]
+    return [name for name in names if str(import_module(name).__file__).endswith(".py")]
+
+
+def refuse_interpreted() -> None:
+    """Refuse to go on unless all of them are compiled.
+
+    :raises click.ClickException: naming one that is not.
+    """
+    found = interpreted()
+    if found:
+        raise click.ClickException(f"{len(found)} of {len(MODULES)} modules are not compiled, {found[0]} for one")
