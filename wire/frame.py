@@ -38,6 +38,10 @@ from wire.layout_kinds import Int8ub, Int16sb, Int32sb, Int32ub, Struct
 # ``NettyDecoder.FRAME_MAX_LENGTH`` of every stock client, length field included: never change.
 MAX_FRAME_BYTES: Final = 16_777_216
 MAX_HEADER_BYTES: Final = 0xFF_FFFF
+LARGE_HEADER_BYTES: Final = 1_048_576
+"""The fields of a longer header are counted before it is read."""
+MAX_LARGE_HEADER_FIELDS: Final = 131_072
+"""Fields of a header that is longer, colons of a JSON header: a seventh of a second. Declared headers have up to 30."""
 _FIRST_UNKNOWN_MARK: Final = (SerializeType.ROCKETMQ + 1) << 24
 
 FRAME_HEAD: Final = FixedLayout(
@@ -130,6 +134,8 @@ def parse_marked_frame(buffer: bytes, mark: int, start: int, end: int, whole: Wh
         check_header_mark(mark, 4 + end - start)
     header = buffer[start:body_start]
     body = buffer[body_start:end]
+    if body_start - start > LARGE_HEADER_BYTES:
+        _check_large_header(header, mark)
     reader = whole.get(header[:WHOLE_START_BYTES])
     if reader is not None:
         command = reader.read(header, body)
@@ -147,6 +153,12 @@ def check_header_mark(mark: int, frame_bytes: int) -> None:
         raise FrameError(f"serialize type {mark >> 24} is unknown: 0 (JSON) and 1 (ROCKETMQ) are defined")
     if (mark & MAX_HEADER_BYTES) + 4 > frame_bytes:
         raise FrameError(f"header of {mark & MAX_HEADER_BYTES} bytes is longer than its frame of {frame_bytes} bytes")
+
+
+def _check_large_header(header: bytes, mark: int) -> None:
+    """Refuse a header with so many fields that other peers wait for it; those of a binary one are counted later."""
+    if mark <= MAX_HEADER_BYTES and header.count(b":") > MAX_LARGE_HEADER_FIELDS:
+        raise HeaderError(f"JSON header of {len(header)} bytes has more than {MAX_LARGE_HEADER_FIELDS} fields")
 
 
 def build_frame(command: RemotingCommand) -> bytes:
@@ -289,8 +301,12 @@ def _parse_ext_block(header: bytes, start: int, end: int) -> dict[str, str]:
     """The entries of the block; one with an empty key or value counts as null and is left out, as in Java."""
     fields: dict[str, str] = {}
     offset = start
+    count = 0
     try:
         while offset < end:
+            count += 1
+            if count > MAX_LARGE_HEADER_FIELDS:
+                raise HeaderError(f"ext block of {end - start} bytes has more than {MAX_LARGE_HEADER_FIELDS} fields")
             key_start = offset + 2
             key_end = key_start + _KEY_LENGTH.unpack_from(header, offset)[0]
             value_start = key_end + 4

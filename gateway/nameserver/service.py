@@ -17,6 +17,7 @@ from gateway.in_thread import InThread
 from gateway.nameserver.addresses import BrokerAddress, as_seen
 from gateway.nameserver.direct import DirectRegistration
 from gateway.nameserver.kv_config import KvConfig
+from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.requests.brokers import BrokerRequests, log_lost
 from gateway.nameserver.requests.configuration import ConfigurationRequests
 from gateway.nameserver.requests.routes import RouteRequests
@@ -95,6 +96,7 @@ class NameServer(Service):
             BrokerRequests(
                 routes=self.routes,
                 kv_config=self.kv_config,
+                reader=RegistrationReader(self._turns),
                 settings=settings,
                 clock_ms=self._clock_ms,
                 read_address=read_address,

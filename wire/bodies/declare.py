@@ -247,8 +247,9 @@ def _convert_in_steps(known: _Field, body: str, item: Any) -> Steps[Any]:
         return _convert(known.read, body, known.member, item)
     parts: list[Any] = []
     for piece in _pieces(item):
+        if parts:
+            yield
         parts.append(_convert(known.read, body, known.member, piece))
-        yield
     return known.join(parts)
 
 

@@ -34,6 +34,7 @@ MAPPINGS_SINCE_VERSION = 413
 
 _COMPRESSION_LEVEL = 9
 _INFLATED_PER_STEP = 1_048_576
+_PLAIN_BYTES_PER_STEP = 65_536
 _PART_BYTES_PER_STEP = 65_536
 _int32 = struct.Struct(">i")
 
@@ -79,7 +80,8 @@ class RegisterBrokerBody(msgspec.Struct, frozen=True):
         if compressed:
             return (yield from _parse_compressed(raw, version))
         value = parse_json(raw)
-        yield
+        if len(raw) > _PLAIN_BYTES_PER_STEP:
+            yield
         plain = yield from _PlainBody.from_json_in_steps(value)
         return cls(
             data_version=plain.topics.data_version,
@@ -165,7 +167,7 @@ class _Parts:
         found: list[T] = []
         since = self._at
         for at in range(count):
-            if at % ENTRIES_PER_STEP == 0 or self._at - since > _PART_BYTES_PER_STEP:
+            if (at + 1) % ENTRIES_PER_STEP == 0 or self._at - since > _PART_BYTES_PER_STEP:
                 since = self._at
                 yield
             found.append(read(self.part()))
@@ -177,18 +179,19 @@ def _inflate(raw: Readable) -> Steps[bytes]:
     pieces: list[bytes] = []
     size, left = 0, bytes(raw)
     try:
-        while left and not inflater.eof:
+        while not inflater.eof:
+            if pieces:
+                yield
             piece = inflater.decompress(left, _INFLATED_PER_STEP)
             left = inflater.unconsumed_tail
+            if not piece and not inflater.eof:
+                raise BodyError("compressed registration is cut off within the zlib stream")
             size += len(piece)
             if size > MAX_INFLATED_BYTES:
                 raise BodyError(f"compressed registration is larger than {MAX_INFLATED_BYTES} bytes")
             pieces.append(piece)
-            yield
     except zlib.error as error:
         raise BodyError(f"compressed registration is no zlib stream: {error}") from error
-    if not inflater.eof:
-        raise BodyError("compressed registration is cut off within the zlib stream")
     return b"".join(pieces)
 
 

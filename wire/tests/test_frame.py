@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from wire.codes import LanguageCode, SerializeType
 from wire.command import RemotingCommand
 from wire.errors import FrameError, HeaderError, LocalError
-from wire.frame import MAX_FRAME_BYTES, build_frame, build_frame_head, parse_frame
+from wire.frame import (
+    LARGE_HEADER_BYTES,
+    MAX_FRAME_BYTES,
+    MAX_LARGE_HEADER_FIELDS,
+    build_frame,
+    build_frame_head,
+    parse_frame,
+)
 from wire.json_header import NO_OPAQUE
 
 # Made by ``RemotingCommand.encode`` of 4.9.8: code 105, topic=tt, opaque 7, version 0.
@@ -288,6 +295,20 @@ def test_a_frame_may_reach_the_limit_and_not_pass_it() -> None:
     assert len(build_frame_head(command, room)) + room == MAX_FRAME_BYTES
     with pytest.raises(LocalError, match="exceeds 16777216"):
         build_frame_head(command, room + 1)
+
+
+def many_fields(count: int, serialize_type: int) -> bytes:
+    """A frame of a megabyte with so many fields."""
+    fields = {str(at): "v" for at in range(count - 1)} | {"long": "x" * LARGE_HEADER_BYTES}
+    return build_frame(RemotingCommand(0, ext_fields=fields, serialize_type=serialize_type))[4:]
+
+
+@pytest.mark.parametrize("serialize_type", [SerializeType.JSON, SerializeType.ROCKETMQ])
+def test_a_long_header_has_only_so_many_fields(serialize_type: int) -> None:
+    most = MAX_LARGE_HEADER_FIELDS - (7 if serialize_type == SerializeType.JSON else 0)  # members around the fields
+    assert len(read(many_fields(most, serialize_type)).ext_fields) == most
+    with pytest.raises(HeaderError, match=f"has more than {MAX_LARGE_HEADER_FIELDS} fields"):
+        read(many_fields(most + 1, serialize_type))
 
 
 @settings(deadline=None)

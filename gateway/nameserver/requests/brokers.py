@@ -15,6 +15,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import topic_name_fault
 from gateway.nameserver.addresses import BrokerAddress, seen_from
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
+from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.route_table import (
     DEFAULT_BROKER_TIMEOUT_MS,
     LiveBroker,
@@ -27,7 +28,6 @@ from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog, Repeats
 from wire.bodies.kv_table import KVTable
-from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import BrokerMemberGroup
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -57,6 +57,7 @@ class BrokerRequests:
     """Answers REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT
     (904) and GET_BROKER_MEMBER_GROUP (901).
 
+    :param reader: reads what brokers register with.
     :param read_address: what the table keeps for the address that a broker gives.
     """
 
@@ -65,12 +66,14 @@ class BrokerRequests:
         *,
         routes: RouteTable,
         kv_config: KvConfig,
+        reader: RegistrationReader,
         settings: NameServerSettings,
         clock_ms: Milliseconds,
         read_address: Callable[[str], BrokerAddress] = str,
     ) -> None:
         self._routes = routes
         self._kv_config = kv_config
+        self._reader = reader
         self._settings = settings
         self._clock_ms = clock_ms
         self._address = read_address
@@ -86,8 +89,8 @@ class BrokerRequests:
         dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat)
         dispatch.answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group)
 
-    def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
-        """Take in a broker and its topics."""
+    async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer | None:
+        """Take in a broker and its topics; nothing of one that closed its connection while it was read."""
         _check_names(header)
         body = request.command.body
         if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
@@ -97,7 +100,9 @@ class BrokerRequests:
         topics: Mapping[str, TopicConfig] = {}
         version = self._repeated(address, digest)
         if version is None:
-            told = RegisterBrokerBody.parse(body, header.compressed, request.command.version)
+            told = await self._reader.read(address, body, compressed=header.compressed, version=request.command.version)
+            if request.channel.closed:
+                return None
             topics, version = self._valid_topics(told.topic_config_table, header), told.data_version
             self._remember(address, digest, version)
         registration = Registration(
@@ -166,7 +171,9 @@ class BrokerRequests:
 
     def unregister_broker(self, request: Request, header: UnRegisterBrokerRequest) -> Answer:  # noqa: ARG002
         """Forget a broker; an unknown one is fine."""
-        known = self._routes.unregister(header.broker_name, header.broker_id, self._address(header.broker_addr))
+        address = self._address(header.broker_addr)
+        self._reader.forget(address)
+        known = self._routes.unregister(header.broker_name, header.broker_id, address)
         if known:
             log.info("broker unregistered", broker=header.broker_name, address=header.broker_addr)
         return Answer()

@@ -56,9 +56,13 @@ def register(
     counter: int = 1,
     version: int = 513,
     compressed: bool = False,
+    server: RunningNameServer | None = None,
     **fields: Any,
 ) -> RemotingCommand:
-    """Register ``broker-a`` (or what ``fields`` say) with these topics, as an Apache broker does."""
+    """Register ``broker-a`` (or what ``fields`` say) with these topics, as an Apache broker does.
+
+    :param server: needed for many topics: lets its turns pass until it has read them.
+    """
     body = RegisterBrokerBody(
         data_version=DataVersion(counter=counter),
         topic_config_table=topics(*names) if table is None else table,
@@ -73,4 +77,9 @@ def register(
         "body_crc32": zlib.crc32(body) & 0x7FFFFFFF,
     }
     values.update(fields)
-    return peer.ask(RequestCode.REGISTER_BROKER, RegisterBrokerRequest(**values), body, version=version)
+    answers = peer.ask_all(RequestCode.REGISTER_BROKER, RegisterBrokerRequest(**values), body, version=version)
+    while server is not None and not answers:
+        server.advance(0)
+        answers = peer.received()
+    (answer,) = answers
+    return answer

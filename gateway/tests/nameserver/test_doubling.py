@@ -52,7 +52,9 @@ class World:
 
     def register(self, table: dict[str, TopicConfig], name: str, address: str, counter: int = 1) -> None:
         """Let a broker tell of its topics."""
-        answer = register(self.brokers, table=table, counter=counter, broker_name=name, broker_addr=address)
+        answer = register(
+            self.brokers, table=table, counter=counter, server=self.server, broker_name=name, broker_addr=address
+        )
         assert answer.code == ResponseCode.SUCCESS, answer.remark
 
     def ask(self, code: int, header: Header | None = None, body: bytes = b"") -> RemotingCommand:

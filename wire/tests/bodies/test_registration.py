@@ -129,7 +129,7 @@ def test_many_topics_are_read_in_many_steps(compressed: bool) -> None:
     topics = {f"topic-{at}": TopicConfig(f"topic-{at}") for at in range(5_000)}
     body = RegisterBrokerBody(VERSION, topics)
     steps = RegisterBrokerBody.parse_in_steps(body.build(compressed), compressed, NEW)
-    assert sum(1 for _ in steps) > 5_000 // ENTRIES_PER_STEP
+    assert sum(1 for _ in steps) >= 5_000 // ENTRIES_PER_STEP
     assert RegisterBrokerBody.parse(body.build(compressed), compressed, NEW) == body
 
 
@@ -137,7 +137,7 @@ def test_large_topics_are_read_in_many_steps() -> None:
     attributes = "".join(f"a{at}:1," for at in range(10_000)).encode()
     topics = b"".join(part(b"t%d 1 1 6 S {%b}" % (at, attributes)) for at in range(20))
     raw = zlib.compress(HEAD + struct.pack(">i", 20) + topics + part(b"[]"))
-    assert sum(1 for _ in RegisterBrokerBody.parse_in_steps(raw, True, OLD)) > 20
+    assert sum(1 for _ in RegisterBrokerBody.parse_in_steps(raw, True, OLD)) >= 20
 
 
 def test_a_bomb_is_not_inflated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,10 @@ from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ClusterInfo, TopicRouteData
+from wire.bodies.steps import Steps
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.disk.config_json import build_kv_config
 from wire.headers.declare import parse_header
 from wire.headers.name_server import (
@@ -28,6 +30,7 @@ from wire.headers.name_server import (
     PutKVConfigRequest,
     QueryDataVersionRequest,
     QueryDataVersionResponse,
+    RegisterBrokerRequest,
     RegisterBrokerResponse,
     UnRegisterBrokerRequest,
 )
@@ -103,13 +106,13 @@ def test_a_registration_that_says_the_same_again_is_not_read_again(
     server: RunningNameServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[bytes] = []
-    parse = RegisterBrokerBody.parse
+    parse = RegisterBrokerBody.parse_in_steps
 
-    def counting(raw: bytes, compressed: bool, version: int) -> RegisterBrokerBody:
+    def counting(raw: bytes, compressed: bool, version: int) -> Steps[RegisterBrokerBody]:
         read.append(raw)
         return parse(raw, compressed, version)
 
-    monkeypatch.setattr(RegisterBrokerBody, "parse", counting)
+    monkeypatch.setattr(RegisterBrokerBody, "parse_in_steps", counting)
     broker = server.connect()
     for _ in range(3):
         assert register(broker, "orders").code == ResponseCode.SUCCESS
@@ -275,8 +278,75 @@ def test_the_group_of_a_broker_name(server: RunningNameServer) -> None:
 
 def test_a_large_registration_is_no_trouble(server: RunningNameServer) -> None:
     names = [f"topic-{number}" for number in range(2_000)]
-    assert register(server.connect(), *names).code == ResponseCode.SUCCESS
+    assert register(server.connect(), *names, server=server).code == ResponseCode.SUCCESS
     assert len(server.service.routes.topics()) == len(topics(*names))
+
+
+def start_large(peer: Peer, counter: int = 1, count: int = 5_000) -> list[RemotingCommand]:
+    """Register with many topics; the answers that are there at once."""
+    table = topics(*(f"topic-{number}" for number in range(count)))
+    body = RegisterBrokerBody(DataVersion(counter=counter), table).build(compressed=True)
+    header = RegisterBrokerRequest(
+        **IDENTITY, ha_server_addr="192.0.2.1:10912", broker_id=0, compressed=True, body_crc32=0
+    )
+    return peer.ask_all(RequestCode.REGISTER_BROKER, header, body)
+
+
+def settled(server: RunningNameServer, peer: Peer) -> list[RemotingCommand]:
+    """What a peer was answered when nothing is left to do."""
+    while any(call.getTime() <= server.reactor.seconds() for call in server.reactor.getDelayedCalls()):
+        server.advance(0)
+    return peer.received()
+
+
+def test_others_are_answered_while_a_large_registration_is_read(server: RunningNameServer) -> None:
+    register(server.connect(), "orders", broker_name="b", broker_addr="192.0.2.2:10911")
+    broker, client = server.connect(), server.connect()
+    assert start_large(broker) == []
+    answers: list[list[RemotingCommand]] = []
+
+    def ask() -> None:
+        """Ask for a route in each turn, until the broker has its answer."""
+        assert route_code(client, "orders") == ResponseCode.SUCCESS
+        answers.append(broker.received())
+        if not answers[-1]:
+            server.reactor.callLater(0, ask)
+
+    ask()
+    server.advance(0)
+    assert len(answers) > 5
+    assert [answer.code for answer in answers[-1]] == [ResponseCode.SUCCESS]
+    assert route_code(client, "topic-4999") == ResponseCode.SUCCESS
+
+
+def test_a_broker_that_leaves_while_it_is_read_is_not_registered(server: RunningNameServer) -> None:
+    broker = server.connect()
+    assert start_large(broker) == []
+    broker.leave()
+    settled(server, broker)
+    assert server.service.routes.topics() == []
+
+
+def test_a_broker_that_unregisters_while_it_is_read_is_not_registered(server: RunningNameServer) -> None:
+    broker = server.connect()
+    assert start_large(broker) == []
+    broker.ask(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest(broker_id=0, **IDENTITY))
+    (answer,) = settled(server, broker)
+    assert (answer.code, answer.remark) == (
+        ResponseCode.SYSTEM_ERROR,
+        "the broker registered again or went meanwhile",
+    )
+    assert server.service.routes.topics() == []
+
+
+def test_the_newest_registration_of_a_broker_counts(server: RunningNameServer) -> None:
+    old, new = server.connect(), server.connect()
+    assert start_large(old, counter=1) == []
+    assert start_large(new, counter=2, count=3_000) == []
+    assert [answer.code for answer in settled(server, old)] == [ResponseCode.SYSTEM_ERROR]
+    assert [answer.code for answer in settled(server, new)] == [ResponseCode.SUCCESS]
+    assert route_code(new, "topic-2999") == ResponseCode.SUCCESS
+    assert route_code(new, "topic-3000") == ResponseCode.TOPIC_NOT_EXIST
 
 
 @pytest.mark.parametrize("compressed", [False, True])
