@@ -1,7 +1,7 @@
 # The commands of this project; `make` alone lists them.
 #
 # PYTHON   the Python that .venv is made with (the faster one of python3 and /usr/bin/python3)
-# ARGS     further arguments of `make run`, `crash`, `stress`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
+# ARGS     further arguments of `make run`, `crash`, `stress`, `fuzz`, `soak` and `transactions`, e.g. make run ARGS="--bind 0.0.0.0"
 
 PYTHON ?=
 VENV := .venv
@@ -11,7 +11,7 @@ PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress soak crash-accelerated stress-accelerated soak-accelerated transactions bench bench-quick demo lock clean
+.PHONY: help setup setup-test setup-spark run test test-unit test-spark test-accelerated test-accelerated-and-spark test-compat accelerate accelerated-tests compat-machine compat-images check crash stress fuzz soak crash-accelerated stress-accelerated fuzz-accelerated soak-accelerated transactions bench bench-quick demo lock clean
 
 help:
 	@echo "make setup       make .venv and install the gateway with the locked versions of what it needs"
@@ -24,8 +24,9 @@ help:
 	@echo "make check       formatting, lint, types, import contracts, unit tests"
 	@echo "make crash       cut the power at 50,000 places of the store's writes and look at what is left"
 	@echo "make stress      threads on one store for an hour, then a look at every unit and index entry"
+	@echo "make fuzz        bad requests beside honest clients for an hour"
 	@echo "make soak        kill, stop and starve the gateway under Java load for 10 minutes"
-	@echo "make crash-accelerated, stress-accelerated, soak-accelerated  the same of the compiled packages"
+	@echo "make crash-accelerated, stress-accelerated, fuzz-accelerated, soak-accelerated  the same of the compiled packages"
 	@echo "make accelerate  compile what runs for every message; run, bench and the tests then use it (1-2 minutes)"
 	@echo "make transactions  200,000 transactions while the gateway and the producers are killed"
 	@echo "make bench       the same Java load against Apache RocketMQ and against the gateway: some hours"
@@ -144,6 +145,9 @@ crash: setup-test
 stress: setup-test
 	@$(BIN)/python -m gateway.tests.stress --minutes 60 $(ARGS)
 
+fuzz: setup-test
+	@$(BIN)/python -m gateway.tests.fuzz --minutes 60 $(ARGS)
+
 soak: setup-test compat-machine
 	@$(BIN)/python -m compat_tests.soak --minutes 10 $(ARGS)
 
@@ -153,6 +157,9 @@ crash-accelerated: accelerated-tests
 
 stress-accelerated: accelerated-tests
 	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/python -m gateway.tests.stress --compiled --minutes 60 $(ARGS)
+
+fuzz-accelerated: accelerate
+	@$(BIN)/python -m gateway.tests.fuzz --compiled --minutes 60 $(ARGS)
 
 soak-accelerated: accelerate compat-machine
 	@PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR)/$(ACCELERATED):$(CURDIR) $(BIN)/python -m compat_tests.soak --compiled --minutes 10 $(ARGS)

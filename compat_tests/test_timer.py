@@ -21,9 +21,9 @@ import pytest
 from compat_tests import frames
 from compat_tests.java_client import Answer, JavaClient
 from compat_tests.peers import QUICK, ApacheContainer, GatewayProcess, Peer
-from compat_tests.stalls import Stalls
 from gateway.client import Message, Producer
 from gateway.client.errors import BrokerError
+from gateway.tests.stalls import Stalls
 
 SETTINGS = {
     **QUICK,

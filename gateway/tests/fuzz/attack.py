@@ -1,0 +1,153 @@
+"""The connections that send what the grammar makes: a few at once, each for some requests, then closed in some way."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from random import Random
+from socket import SO_LINGER, SOL_SOCKET, socket
+from typing import Final
+
+from gateway.tests.fuzz.frames import frame_of, spoiled
+from gateway.tests.fuzz.grammar import Asked, Grammar, Server
+from gateway.tests.fuzz.journal import Journal
+from gateway.tests.fuzz.sequences import a_sequence
+from wire.command import RESPONSE_FLAG, RemotingCommand
+from wire.connection import Connection
+from wire.errors import RemoteError
+
+SESSIONS: Final = 6
+"""Connections at a time, each with one server or with both."""
+ANSWER_PATIENCE_S: Final = 0.5
+"""Seconds until a request is taken to have no answer; most that are good have one in a millisecond."""
+SPOILED_FRAMES: Final = 0.04
+BINARY_SESSIONS: Final = 0.3
+
+
+class Link:
+    """One connection of a session to one server."""
+
+    def __init__(self, number: int, server: Server, journal: Journal) -> None:
+        self.number = number
+        self._server = server
+        self._journal = journal
+        self._connection = Connection()
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+
+    async def open(self, address: tuple[str, int]) -> None:
+        """Connect."""
+        self._reader, self._writer = await asyncio.open_connection(*address)
+
+    async def ask(self, frame: bytes) -> RemotingCommand | None:
+        """Send, and return the next answer if one comes in time.
+
+        :raises OSError: the server has closed.
+        """
+        self._journal.add(self.number, self._server, frame)
+        self._writer.write(frame)
+        answer: RemotingCommand | None = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWER_PATIENCE_S):
+                await self._writer.drain()
+                while answer is None:
+                    answer = await self._next()
+        return answer
+
+    async def _next(self) -> RemotingCommand | None:
+        data = await self._reader.read(1 << 16)
+        if not data:
+            raise ConnectionResetError("closed by the server")
+        try:
+            commands = self._connection.receive_data(data)
+        except RemoteError as error:
+            raise ConnectionResetError(f"the server sent what cannot be read: {error}") from error
+        answers = [command for command in commands if command.flag & RESPONSE_FLAG]
+        return answers[-1] if answers else None
+
+    def close(self, *, at_once: bool) -> None:
+        """End it; ``at_once`` with a reset, which leaves answers unread."""
+        self._journal.add(self.number, self._server, None)
+        if at_once:
+            link = self._writer.get_extra_info("socket")
+            if isinstance(link, socket) or hasattr(link, "setsockopt"):
+                with suppress(OSError):
+                    link.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.close()
+
+
+class Attack:
+    """All sessions.
+
+    :param rate: requests a second, of all together.
+    """
+
+    def __init__(
+        self, random: Random, grammar: Grammar, addresses: Mapping[Server, tuple[str, int]], rate: float
+    ) -> None:
+        self.journal = Journal()
+        self.requests = 0
+        self.answers: Counter[tuple[int, int]] = Counter()
+        """How often each code was answered with each response code."""
+        self._random = random
+        self._grammar = grammar
+        self._addresses = addresses
+        self._pause_s = SESSIONS / rate
+        self._last = 0
+
+    async def run(self, ended: asyncio.Event) -> None:
+        """Go on until the end is told."""
+        await asyncio.gather(*(self._sessions(ended) for _ in range(SESSIONS)))
+
+    async def _sessions(self, ended: asyncio.Event) -> None:
+        while not ended.is_set():
+            with suppress(OSError):
+                await self._session(ended)
+            await asyncio.sleep(self._pause_s)
+
+    async def _session(self, ended: asyncio.Event) -> None:
+        links: dict[Server, Link] = {}
+        is_binary = self._random.random() < BINARY_SESSIONS
+        try:
+            if self._random.random() < 0.5:
+                for _ in range(self._random.randint(1, 20)):
+                    await self._ask(links, self._grammar.any_request(), is_binary, ended)
+            else:
+                await self._follow(links, is_binary, ended)
+        finally:
+            for link in links.values():
+                link.close(at_once=self._random.random() < 0.2)
+
+    async def _follow(self, links: dict[Server, Link], is_binary: bool, ended: asyncio.Event) -> None:
+        requests = a_sequence(self._grammar)
+        answer: RemotingCommand | None = None
+        with suppress(StopIteration):
+            asked = next(requests)
+            while self._random.random() > 0.02:  # else it is broken off
+                answer = await self._ask(links, asked, is_binary, ended)
+                asked = requests.send(answer)
+
+    async def _ask(
+        self, links: dict[Server, Link], asked: Asked, is_binary: bool, ended: asyncio.Event
+    ) -> RemotingCommand | None:
+        if ended.is_set():
+            raise ConnectionAbortedError("the run is over")
+        link = links.get(asked.server)
+        if link is None:
+            self._last += 1
+            link = Link(self._last, asked.server, self.journal)
+            await link.open(self._addresses[asked.server])
+            links[asked.server] = link
+        asked.is_binary = is_binary
+        frame = frame_of(asked)
+        if self._random.random() < SPOILED_FRAMES:
+            frame = spoiled(frame, self._random)
+        await asyncio.sleep(self._random.uniform(0, 2 * self._pause_s))
+        self.requests += 1
+        answer = await link.ask(frame)
+        if answer is not None:
+            self.answers[asked.code, answer.code] += 1
+        return answer

@@ -1,0 +1,227 @@
+"""A run: a server, the honest clients beside it, the attack, and the verdict on all of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from gateway.client.testing.server import GatewayServer
+from gateway.tests.fuzz import names
+from gateway.tests.fuzz.attack import Attack
+from gateway.tests.fuzz.grammar import Grammar, Server
+from gateway.tests.fuzz.honest import Report
+from gateway.tests.fuzz.journal import Entry, replay, save, shrink
+from gateway.tests.fuzz.verdict import Limits, table, wrong
+from gateway.tests.fuzz.watch import WRONG_LINE, Watched, is_compiled, taken_by
+
+ROOT: Final = Path(__file__).parents[3]
+ACCELERATED: Final = ROOT / "build" / "accelerated"
+SETTINGS: Final[Mapping[str, str]] = {
+    "brokerName": names.BROKER,
+    "flushDiskType": "SYNC_FLUSH",
+    "mappedFileSizeCommitLog": str(16 << 20),
+    "messageDelayLevel": "1s 2s 3s 5s",
+    "transactionTimeOut": "1000",
+    "transactionCheckInterval": "1000",
+    "gateway.operatorAccess": "LOOPBACK",
+}
+SETTLE_S: Final = 3.0
+"""Seconds after the attack until what is left open is counted."""
+PROGRESS_EVERY_S: Final = 10
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is asked of a run.
+
+    :param rate: requests of the fuzzer a second.
+    :param out: where the journal and the log of a failed run go.
+    """
+
+    minutes: float
+    seed: int
+    rate: float
+    out: Path
+    compiled: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+@contextmanager
+def packages(*, compiled: bool) -> Iterator[None]:
+    """Let processes that are started within load the interpreted or the compiled packages."""
+    before = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = str(ACCELERATED if compiled else ROOT)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONPATH"]
+        else:
+            os.environ["PYTHONPATH"] = before
+
+
+@contextmanager
+def serving(*, compiled: bool) -> Iterator[GatewayServer]:
+    """A name server and a broker in a process of their own, with a new directory.
+
+    :raises RuntimeError: other packages were loaded than the ones asked for.
+    """
+    data = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    server = GatewayServer(data / "data", settings=SETTINGS)
+    try:
+        with packages(compiled=compiled):
+            server.start()
+        if is_compiled(server.pid) is not compiled:
+            raise RuntimeError(f"the server is{' not' if compiled else ''} compiled: run make accelerate")
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(data, ignore_errors=True)
+
+
+def addresses(server: GatewayServer) -> dict[Server, tuple[str, int]]:
+    """Where the two servers listen."""
+    return {
+        Server.BROKER: ("127.0.0.1", int(server.broker.rpartition(":")[2])),
+        Server.NAME_SERVER: ("127.0.0.1", int(server.nameserver.rpartition(":")[2])),
+    }
+
+
+class HonestProcess:
+    """The honest clients, in a process of their own."""
+
+    def __init__(self, server: GatewayServer) -> None:
+        with packages(compiled=False):
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "gateway.tests.fuzz.honest", server.broker, server.nameserver],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "FUZZ_DIRECTORY": str(server.data.parent)},
+            )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != "ready\n":
+            raise RuntimeError("the honest clients did not start")
+
+    def end(self) -> Report:
+        """Let them read what is left; their report."""
+        told, _ = self._process.communicate()
+        return Report(**json.loads(told))
+
+
+def run(plan: Plan, say: Say) -> list[str]:
+    """Fuzz a server and return what went wrong."""
+    random = Random(plan.seed)
+    with serving(compiled=plan.compiled) as server:
+        start = taken_by(server.pid)
+        watched = Watched(server.log, start, start, start)
+        honest = HonestProcess(server)
+        attack = Attack(random, Grammar(random, lambda: time.time_ns() // 1_000_000), addresses(server), plan.rate)
+        is_alive = True
+        try:
+            asyncio.run(_attack(plan, attack, server, watched, say))
+        except (FileNotFoundError, ProcessLookupError):  # of /proc: the server is gone
+            is_alive = False
+        report = honest.end()
+        time.sleep(SETTLE_S)  # noqa: TID251 - a real process closes real sockets
+        if is_alive:
+            watched.look(taken_by(server.pid))
+        exit_code, log = _stopped(server), server.log.read_text(encoding="utf-8", errors="replace")
+        found = wrong(report, watched, exit_code, plan.limits)
+        found += [] if exit_code != 0 else _verified(server.data)
+        for line in table(report, watched, attack.requests):
+            say(line)
+        unanswered = len({code for code, _ in attack.answers})
+        say(f"{unanswered} codes were answered, {len({code for code, to in attack.answers if to == 0})} with success")
+    if found:
+        plan.out.mkdir(parents=True, exist_ok=True)
+        save(plan.out / "journal.jsonl", attack.journal.entries)
+        (plan.out / "server.log").write_text(log, encoding="utf-8")
+        say(f"journal and log are in {plan.out}; again: python -m gateway.tests.fuzz --replay {plan.out}/journal.jsonl")
+    return found
+
+
+async def _attack(plan: Plan, attack: Attack, server: GatewayServer, watched: Watched, say: Say) -> None:
+    ended = asyncio.Event()
+    attacking = asyncio.create_task(attack.run(ended))
+    seconds = max(1, round(plan.minutes * 60))
+    try:
+        for second in range(1, seconds + 1):
+            await asyncio.wait([attacking], timeout=1)
+            if attacking.done():
+                break
+            watched.look(taken_by(server.pid))
+            if second % 60 == 0 or second == seconds:
+                watched.minute_over()
+            if second % PROGRESS_EVERY_S == 0:
+                taken = watched.last
+                say(
+                    f"{second} s: {attack.requests:,} requests, {taken.rss_bytes >> 20} MiB, {taken.sockets} sockets, "
+                    f"{taken.threads} threads, {len(watched.wrong_lines)} errors in the log"
+                )
+    finally:
+        ended.set()
+        await attacking
+
+
+def _stopped(server: GatewayServer) -> int | None:
+    """Stop orderly; the exit code."""
+    process = server._process
+    assert process is not None
+    if process.poll() is None:
+        process.terminate()
+    try:
+        return process.wait(60)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _verified(data: Path) -> list[str]:
+    """What ``store verify`` finds in the directory."""
+    with packages(compiled=False):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "gateway.cli", "store", "verify", str(data)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    return [] if done.returncode == 0 else [f"store verify: {done.stdout[-2_000:]}{done.stderr[-500:]}"]
+
+
+def errors_of(entries: Sequence[Entry], *, compiled: bool) -> list[str]:
+    """Replay entries to a new server; the errors in its log, or that it is gone."""
+    with serving(compiled=compiled) as server:
+        replay(entries, {str(kind): address for kind, address in addresses(server).items()})
+        time.sleep(1)  # noqa: TID251 - what was sent last is still worked on
+        process = server._process
+        if process is None or process.poll() is not None:
+            return ["the server is gone"]
+        lines = server.log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return [line for line in lines if WRONG_LINE.search(line)]
+
+
+def least(entries: Sequence[Entry], say: Say, *, compiled: bool) -> list[Entry]:
+    """The fewest of the entries that still bring an error into the log of a new server, as far as a search finds."""
+    tries = 0
+
+    def fails(some: Sequence[Entry]) -> bool:
+        nonlocal tries
+        tries += 1
+        found = bool(errors_of(some, compiled=compiled))
+        say(f"try {tries}: {len(some)} writes {'still fail' if found else 'do not fail'}")
+        return found
+
+    return shrink(entries, fails) if fails(entries) else list(entries)
