@@ -79,9 +79,9 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             turns=parts.filter_turns,
             property_filter_enabled=settings.enable_property_filter,
         ),
-        ConnectedClients(producers=parts.producers, consumers=parts.consumers),
+        ConnectedClients(producers=parts.producers, consumers=parts.consumers, turns=parts.turns),
         OffsetRequests(store=store, topics=topics, groups=groups, offsets=offsets, cold_reads=parts.cold_reads),
-        LockRequests(locks=parts.locks, topics=parts.topics, groups=parts.groups),
+        LockRequests(locks=parts.locks, topics=parts.topics, groups=parts.groups, turns=parts.turns),
         QueryMessages(store=store, settings=settings, cold_reads=parts.cold_reads),
         TopicRequests(
             topics=topics,
@@ -89,10 +89,11 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             store=store,
             in_thread=parts.in_thread,
             deleted=parts.forget_topic,
+            turns=parts.turns,
             mixed_allowed=settings.enable_mixed_message_type,
         ),
         CleaningRequests(store=store, topics=topics, expiry=parts.expiry, in_thread=parts.in_thread),
-        GroupRequests(groups=groups, offsets=offsets),
+        GroupRequests(groups=groups, offsets=offsets, turns=parts.turns),
     ]
 
 

@@ -35,6 +35,8 @@ def _statistics(parts: BrokerParts) -> RequestGroup:
         consumers=parts.consumers,
         broker_name=parts.settings.broker_name,
         flows=parts.flows,
+        cold_reads=parts.cold_reads,
+        turns=parts.turns,
     )
 
 
@@ -52,6 +54,7 @@ def _assignments(parts: BrokerParts) -> RequestGroup:
         default_mode=settings.default_message_request_mode,
         default_share=settings.default_pop_share_queue_num,
         balances=settings.server_load_balancer_enable,
+        turns=parts.turns,
     )
 
 
@@ -93,6 +96,7 @@ def _reset_offsets(parts: BrokerParts) -> RequestGroup:
         cold_reads=parts.cold_reads,
         broker_name=parts.settings.broker_name,
         by_server=parts.settings.use_server_side_reset_offset,
+        turns=parts.turns,
     )
 
 
@@ -100,7 +104,11 @@ def _group_offsets(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.admin.group_offsets import GroupOffsets
 
     return GroupOffsets(
-        store=parts.store, offsets=parts.offsets, consumers=parts.consumers, delay_offsets=parts.delays.offsets
+        store=parts.store,
+        offsets=parts.offsets,
+        consumers=parts.consumers,
+        delay_offsets=parts.delays.offsets,
+        turns=parts.turns,
     )
 
 
@@ -118,6 +126,7 @@ def _consumption(parts: BrokerParts) -> RequestGroup:
         clock_ms=parts.clock,
         broker_name=parts.settings.broker_name,
         address=lambda request: "{}:{}".format(*unpack_host(parts.store_hosts.of(request.channel))),
+        turns=parts.turns,
     )
 
 
@@ -158,7 +167,11 @@ def _queue_units(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.admin.queue_units import QueueUnitRequests
 
     return QueueUnitRequests(
-        store=parts.store, topics=parts.topics, consumers=parts.consumers, cold_reads=parts.cold_reads
+        store=parts.store,
+        topics=parts.topics,
+        consumers=parts.consumers,
+        cold_reads=parts.cold_reads,
+        turns=parts.turns,
     )
 
 

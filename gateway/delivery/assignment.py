@@ -7,8 +7,10 @@ come to the same result.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from itertools import accumulate
+from typing import Final, overload
 
 from wire.bodies.message_queue import MessageQueue
 
@@ -16,37 +18,74 @@ ALL_QUEUES: Final = -1
 """The id of an assignment that means every queue of the broker."""
 
 
-def averagely(clients: Sequence[str], client_id: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-    """A stretch of neighbouring queues for each client."""
-    index = clients.index(client_id)
-    share, more = divmod(len(queues), len(clients))
+class OrderedQueues(Sequence[MessageQueue]):
+    """The queues of a topic in the order in which clients share them out, by broker and number.
+
+    A queue is made when it is looked at: of 65,536 a client gets a few.
+
+    :param counts: read queues by broker name.
+    """
+
+    def __init__(self, topic: str, counts: Mapping[str, int]) -> None:
+        self._topic = topic
+        self._brokers = sorted(name for name, count in counts.items() if count > 0)
+        self._ends = list(accumulate(counts[name] for name in self._brokers))
+
+    @property
+    def every_broker(self) -> list[MessageQueue]:
+        """For each broker the queue that means all of its queues."""
+        return [MessageQueue(self._topic, name, ALL_QUEUES) for name in self._brokers]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    @overload
+    def __getitem__(self, index: int) -> MessageQueue: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[MessageQueue]: ...
+
+    def __getitem__(self, index: int | slice) -> MessageQueue | list[MessageQueue]:
+        if isinstance(index, slice):
+            return [self._queue(number) for number in range(*index.indices(len(self)))]
+        return self._queue(range(len(self))[index])
+
+    def _queue(self, number: int) -> MessageQueue:
+        broker = bisect_right(self._ends, number)
+        start = self._ends[broker - 1] if broker else 0
+        return MessageQueue(self._topic, self._brokers[broker], number - start)
+
+
+def averagely(index: int, clients: int, queues: OrderedQueues) -> list[MessageQueue]:
+    """A stretch of neighbouring queues for each client; ``index`` counts the clients in their order."""
+    share, more = divmod(len(queues), clients)
     start = index * share + min(index, more)
-    return list(queues[start : start + share + (index < more)])
+    return queues[start : start + share + (index < more)]
 
 
-def averagely_by_circle(clients: Sequence[str], client_id: str, queues: Sequence[MessageQueue]) -> list[MessageQueue]:
+def averagely_by_circle(index: int, clients: int, queues: OrderedQueues) -> list[MessageQueue]:
     """One queue for each client in turn."""
-    return list(queues[clients.index(client_id) :: len(clients)])
+    return queues[index::clients]
 
 
-STRATEGIES: Final[Mapping[str, Callable[[Sequence[str], str, Sequence[MessageQueue]], list[MessageQueue]]]] = {
+STRATEGIES: Final[Mapping[str, Callable[[int, int, OrderedQueues], list[MessageQueue]]]] = {
     "AVG": averagely,
     "AVG_BY_CIRCLE": averagely_by_circle,
 }
 
 
 def assigned(
-    strategy_name: str, clients: Sequence[str], client_id: str, queues: Sequence[MessageQueue]
+    strategy_name: str, clients: Sequence[str], client_id: str, queues: OrderedQueues
 ) -> list[MessageQueue] | None:
     """The queues a client pulls; None for an unknown strategy or a client that is no member."""
     strategy = STRATEGIES.get(strategy_name)
     if strategy is None or client_id not in clients:
         return None
-    return strategy(sorted(clients), client_id, _sorted(queues))
+    return strategy(sorted(clients).index(client_id), len(clients), queues)
 
 
 def assigned_for_pop(
-    strategy_name: str, clients: Sequence[str], client_id: str, queues: Sequence[MessageQueue], share: int
+    strategy_name: str, clients: Sequence[str], client_id: str, queues: OrderedQueues, share: int
 ) -> list[MessageQueue] | None:
     """The queues a client pops from.
 
@@ -56,18 +95,13 @@ def assigned_for_pop(
     if strategy_name not in STRATEGIES or client_id not in clients:
         return None
     if share <= 0 or share >= len(clients) - 1:
-        every = (MessageQueue(queue.topic, queue.broker_name, ALL_QUEUES) for queue in _sorted(queues))
-        return list(dict.fromkeys(every))
-    members, ordered = sorted(clients), _sorted(queues)
+        return queues.every_broker
+    members = sorted(clients)
     index = members.index(client_id)
-    if len(members) > len(ordered):  # some would have none: they share instead
-        return [ordered[index % len(ordered)]] if ordered else []
+    if len(members) > len(queues):  # some would have none: they share instead
+        return [queues[index % len(queues)]] if len(queues) else []
     strategy = STRATEGIES[strategy_name]
     mine: dict[MessageQueue, None] = {}
     for step in range(share + 1):
-        mine.update(dict.fromkeys(strategy(members, members[(index + step) % len(members)], ordered)))
+        mine.update(dict.fromkeys(strategy((index + step) % len(members), len(members), queues)))
     return list(mine)
-
-
-def _sorted(queues: Sequence[MessageQueue]) -> list[MessageQueue]:
-    return sorted(queues, key=lambda queue: (queue.topic, queue.broker_name, queue.queue_id))

@@ -11,7 +11,7 @@ Offsets survive a change of that setting here: of the two files the one with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -156,11 +156,19 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
 
     def topics_of(self, group: str) -> list[str]:
         """The topics in which a group has offsets, sorted."""
-        return sorted(topic for topic, owner in self._keys() if owner == group)
+        end = f"{SEPARATOR}{group}"
+        found = (key.partition(SEPARATOR) for key in self._table if key.endswith(end))
+        return sorted(topic for topic, _, owner in found if owner == group)
 
     def groups_of(self, topic: str) -> list[str]:
         """The groups that have offsets in a topic, sorted."""
-        return sorted(group for owned, group in self._keys() if owned == topic)
+        start = f"{topic}{SEPARATOR}"
+        return sorted(key[len(start) :] for key in self._table if key.startswith(start))
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Every group with each topic in which it has offsets."""
+        parts = (key.partition(SEPARATOR) for key in self._table)
+        return [(group, topic) for topic, _, group in parts]
 
     def remove(self, group: str, topic: str) -> None:
         """Forget a group's offsets in a topic."""
@@ -170,11 +178,16 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
 
     def remove_topic(self, topic: str) -> None:
         """Forget every group's offsets in a topic."""
-        self._remove([key for key in self._table if key.partition(SEPARATOR)[0] == topic])
+        self.remove_topics((topic,))
+
+    def remove_topics(self, topics: Container[str]) -> None:
+        """Forget every group's offsets in some topics."""
+        self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
 
     def remove_group(self, group: str) -> None:
         """Forget a group's offsets in every topic."""
-        self._remove([key for key in self._table if key.partition(SEPARATOR)[2] == group])
+        end = f"{SEPARATOR}{group}"
+        self._remove([key for key in self._table if key.endswith(end) and key.partition(SEPARATOR)[2] == group])
 
     def load(self) -> None:
         """Read what was saved last; blocks, so only before the broker serves.
@@ -205,18 +218,14 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             extra[LIGHT_TABLE] = {key: table.pop(key).get(LIGHT_QUEUE_ID, 0) for key in light}
         return lambda: ConsumerOffsetsFile(self._texts.of(table), version, extra).build()
 
-    def _keys(self) -> list[tuple[str, str]]:
-        """(topic, group) of every key."""
-        parts = (key.partition(SEPARATOR) for key in self._table)
-        return [(topic, group) for topic, _, group in parts]
-
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
             queues = self._table.pop(key)
             topic, _, group = key.partition(SEPARATOR)
             if queues:
                 self._shares.give_back(group, len(queues))
-            for queue_id in queues:
-                self.resets.pop((group, topic, queue_id), None)
+            if self.resets:
+                for queue_id in queues:
+                    self.resets.pop((group, topic, queue_id), None)
         if keys:
             self._writer.touch()

@@ -5,14 +5,16 @@ Upstream: ``QueryAssignmentProcessor``. The queues are those of the whole cluste
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker.requests.awaiting import saved
-from gateway.delivery.assignment import assigned, assigned_for_pop
+from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text, table_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.heartbeat import MessageModel
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.pop import (
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from gateway.metadata.request_modes import RequestModes
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
+    from wire.bodies.fastjson import PreparedText
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """Read queues of a topic by broker name, as the name servers know them; None when none of them does."""
@@ -59,7 +63,9 @@ class Assignments:
         default_mode: str,
         default_share: int,
         balances: bool,
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -84,8 +90,9 @@ class Assignments:
         mine = None if queues is None else self._assigned(asked, mode, queues)
         if mine is None:
             return Answer(body=QueryAssignmentResponse().build())
-        assignments = [MessageQueueAssignment(queue, mode.mode) for queue in mine]
-        return Answer(body=QueryAssignmentResponse(assignments).build())
+        assignments = (MessageQueueAssignment(queue, mode.mode).to_json() for queue in mine)
+        text: Any = await self._turns.run(list_text(f"queues of topic {asked.topic}", assignments))
+        return Answer(body=QueryAssignmentResponse(text).build())
 
     def _mode(self, topic: str, group: str) -> MessageRequestMode:
         mode = self._modes.get(topic, group)
@@ -94,7 +101,7 @@ class Assignments:
         kind = PULL if topic.startswith(RETRY_TOPIC_PREFIX) else self._default_mode
         return MessageRequestMode(topic, group, kind, self._default_share)
 
-    async def _queues(self, topic: str) -> list[MessageQueue] | None:
+    async def _queues(self, topic: str) -> OrderedQueues | None:
         table = await self._queues_of(topic)
         if table is None:
             config = self._topics.get(topic)
@@ -107,11 +114,11 @@ class Assignments:
                 ResponseCode.SYSTEM_ERROR,
                 f"topic {topic} has {total} queues on {len(table)} brokers, the limit is {MAX_ROUTE_QUEUES}",
             )
-        return [MessageQueue(topic, name, number) for name, count in sorted(table.items()) for number in range(count)]
+        return OrderedQueues(topic, table)
 
     def _assigned(
-        self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: list[MessageQueue]
-    ) -> list[MessageQueue] | None:
+        self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: OrderedQueues
+    ) -> Sequence[MessageQueue] | None:
         if asked.message_model == MessageModel.BROADCASTING or not self._balances:
             return queues
         clients = self._consumers.client_ids(asked.consumer_group)
@@ -136,6 +143,19 @@ class Assignments:
         await saved(self._modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
-    def all_modes(self, _request: Request, _header: None) -> Answer:
+    async def all_modes(self, _request: Request, _header: None) -> Answer:
         """Every mode that was set."""
-        return Answer(body=MessageRequestModes(self._modes.all()).build())
+        text: Any = await self._turns.run(_mode_table(self._modes.all()))
+        return Answer(body=MessageRequestModes(text).build())
+
+
+def _mode_table(modes: Mapping[str, Mapping[str, MessageRequestMode]]) -> Work[PreparedText]:
+    what, table, written = "all request modes", [], 0
+    for topic in sorted(modes):
+        of_topic = [(group, mode.to_json()) for group, mode in sorted(modes.get(topic, {}).items())]
+        table.append((topic, (yield from table_text(what, of_topic))))
+        written += 1 + len(of_topic)
+        if written >= ENTRIES_PER_TURN:
+            written = 0
+            yield
+    return (yield from table_text(what, table))

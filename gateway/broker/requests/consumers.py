@@ -5,10 +5,12 @@ Upstream: ``ConsumerManageProcessor`` and ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text, table_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.consumers import (
     Connection,
     ConsumerConnection,
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from gateway.membership.consumers import Consumers
     from gateway.membership.producers import Producers
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
+    from wire.bodies.fastjson import PreparedText
 
 
 class ConnectedClients:
@@ -36,7 +40,8 @@ class ConnectedClients:
     GET_PRODUCER_CONNECTION_LIST (204) and GET_ALL_PRODUCER_INFO (328).
     """
 
-    def __init__(self, *, producers: Producers, consumers: Consumers) -> None:
+    def __init__(self, *, producers: Producers, consumers: Consumers, turns: Turns) -> None:
+        self._turns = turns
         self._producers = producers
         self._consumers = consumers
 
@@ -55,59 +60,79 @@ class ConnectedClients:
         )
         dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers)
 
-    def consumer_ids(self, _request: Request, header: GetConsumerListByGroupRequest) -> Answer:
+    async def consumer_ids(self, _request: Request, header: GetConsumerListByGroupRequest) -> Answer:
         """The client ids of a group, which its members share the queues out by."""
         client_ids = self._consumers.client_ids(header.consumer_group)
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}")
-        return Answer(body=ConsumerListByGroup(client_ids).build())
+        text = await self._turns.run(list_text(f"clients of group {header.consumer_group}", client_ids))
+        return Answer(body=ConsumerListByGroup(text).build())
 
-    def consumer_connections(self, _request: Request, header: GetConsumerConnectionListRequest) -> Answer:
+    async def consumer_connections(self, _request: Request, header: GetConsumerConnectionListRequest) -> Answer:
         """A group's connections and subscriptions."""
         group = self._consumers.group(header.consumer_group)
         if group is None:
             raise RequestRefused(
                 ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{header.consumer_group}] not online"
             )
+        what = f"connections of group {header.consumer_group}"
+        connections, subscriptions = list(group.members.values()), dict(group.subscriptions)
+        text: Any = await self._turns.run(list_text(what, map(_connection, connections)))
+        topics: Any = await self._turns.run(
+            table_text(what, ((topic, subscriptions[topic].to_json()) for topic in sorted(subscriptions)))
+        )
         body = ConsumerConnection(
-            connections=[_connection(client) for client in group.members.values()],
-            subscriptions=dict(group.subscriptions),
+            connections=text,
+            subscriptions=topics,
             consume_type=group.consume_type,
             message_model=group.message_model,
             consume_from_where=group.consume_from_where,
         )
         return Answer(body=body.build())
 
-    def producer_connections(self, _request: Request, header: GetProducerConnectionListRequest) -> Answer:
+    async def producer_connections(self, _request: Request, header: GetProducerConnectionListRequest) -> Answer:
         """A producer group's connections."""
         members = self._producers.members(header.producer_group)
         if not members:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{header.producer_group}] not exist")
-        return Answer(body=ProducerConnection([_connection(client) for client in members]).build())
+        what = f"connections of producer group {header.producer_group}"
+        text: Any = await self._turns.run(list_text(what, map(_connection, members)))
+        return Answer(body=ProducerConnection(text).build())
 
-    def all_producers(self, _request: Request, _header: None) -> Answer:
+    async def all_producers(self, _request: Request, _header: None) -> Answer:
         """The connections of every producer group."""
-        table = {
-            group: [_producer_info(client) for client in self._producers.members(group)]
-            for group in self._producers.groups()
-        }
-        return Answer(body=ProducerTableInfo(table).build())
+        text: Any = await self._turns.run(self._producer_table())
+        return Answer(body=ProducerTableInfo(text).build())
+
+    def _producer_table(self) -> Work[PreparedText]:
+        what, table = "connections of all producer groups", []
+        written = 0
+        for group in self._producers.groups():
+            members = self._producers.members(group)
+            written += 1 + len(members)
+            table.append((group, (yield from list_text(what, map(_producer_info, members)))))
+            if written >= ENTRIES_PER_TURN:
+                written = 0
+                yield
+        return (yield from table_text(what, table))
 
 
-def _connection(client: Client) -> Connection:
-    return Connection(
+def _connection(client: Client) -> dict[str, Any]:
+    connection = Connection(
         client_id=client.client_id,
         client_addr=client.address,
         language=language_name(client.language),
         version=client.version,
     )
+    return connection.to_json()
 
 
-def _producer_info(client: Client) -> ProducerInfo:
-    return ProducerInfo(
+def _producer_info(client: Client) -> dict[str, Any]:
+    info = ProducerInfo(
         client_id=client.client_id,
         remote_ip=client.channel.remote[0],
         language=language_name(client.language),
         version=client.version,
         last_update_timestamp=client.last_heartbeat_ms,
     )
+    return info.to_json()

@@ -6,7 +6,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import table_text
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.groups import DeleteSubscriptionGroupRequest, GetSubscriptionGroupConfigRequest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
 
 MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024
@@ -36,7 +38,8 @@ class GroupRequests:
     GET_SUBSCRIPTIONGROUP_CONFIG (352).
     """
 
-    def __init__(self, *, groups: Groups, offsets: ConsumerOffsets) -> None:
+    def __init__(self, *, groups: Groups, offsets: ConsumerOffsets, turns: Turns) -> None:
+        self._turns = turns
         self._groups = groups
         self._offsets = offsets
 
@@ -66,16 +69,17 @@ class GroupRequests:
         await saved(self._groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 
-    def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Answer:
+    async def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Answer:
         """All groups, or a page of them."""
-        table = self._groups.table()
-        names = page(table, header.group_seq, header.max_group_num)
-        body = SubscriptionGroupTable(
-            configs={name: table[name] for name in names},
-            data_version=self._groups.data_version,
-            forbidden_table=self._groups.forbidden(),
-        )
-        return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=len(table)), body=body.build())
+        table, version, total = self._groups.table(), self._groups.data_version, len(self._groups.table())
+        configs = {name: table[name] for name in page(table, header.group_seq, header.max_group_num)}
+        members = ((name, config.to_json()) for name, config in configs.items())
+        what, advice = f"configuration of {len(configs)} groups", "ask for pages (groupSeq and maxGroupNum)"
+        text: Any = await self._turns.run(table_text(what, members, advice=advice))
+        forbidden = {group: dict(topics) for group, topics in self._groups.forbidden().items()}
+        forbidden_text: Any = await self._turns.run(table_text("forbidden topics of groups", sorted(forbidden.items())))
+        body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
+        return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 
     def config(self, _request: Request, header: GetSubscriptionGroupConfigRequest) -> Answer:
         """One group's configuration; looking it up creates it where that is allowed."""

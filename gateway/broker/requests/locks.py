@@ -5,11 +5,12 @@ Upstream: ``AdminBrokerProcessor``; who owns what is decided in ``gateway.member
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from wire.codes import RequestCode, ResponseCode
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from wire.bodies.message_queue import MessageQueue
 
 MAX_QUEUES_PER_REQUEST = 65_536
@@ -27,8 +29,9 @@ MAX_QUEUES_PER_REQUEST = 65_536
 class LockRequests:
     """Answers LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
-    def __init__(self, *, locks: QueueLocks, topics: Topics, groups: Groups) -> None:
+    def __init__(self, *, locks: QueueLocks, topics: Topics, groups: Groups, turns: Turns) -> None:
         self._locks = locks
+        self._turns = turns
         self._topics = topics
         self._groups = groups
 
@@ -37,7 +40,7 @@ class LockRequests:
         dispatch.answers(RequestCode.LOCK_BATCH_MQ, None, self.lock)
         dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock)
 
-    def lock(self, request: Request, _header: None) -> Answer:
+    async def lock(self, request: Request, _header: None) -> Answer:
         """Claim queues or refresh the claim; the answer names those that are the client's now.
 
         Nobody gets a queue that does not exist; a client asks again within 20 s, and then it may.
@@ -48,7 +51,8 @@ class LockRequests:
         if self._groups.get(body.consumer_group) is not None:
             wanted = [queue for queue in body.queues if self._exists(queue)]
             granted = self._locks.lock(body.consumer_group, body.client_id, wanted)
-        return Answer(body=LockBatchResponse(granted).build())
+        text: Any = await self._turns.run(list_text("granted locks", (queue.to_json() for queue in granted)))
+        return Answer(body=LockBatchResponse(text).build())
 
     def _exists(self, queue: MessageQueue) -> bool:
         topic = self._topics.get(queue.topic)

@@ -5,10 +5,12 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from gateway.broker.requests.queue_rows import check_rows, queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from wire.bodies.topics import TopicList
@@ -21,11 +23,13 @@ from wire.headers.topics import (
 )
 
 if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
     from gateway.broker.flows import Flows
     from gateway.membership.consumers import Consumers
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
 
 
@@ -43,6 +47,8 @@ class StatisticsRequests:
         consumers: Consumers,
         broker_name: str,
         flows: Flows,
+        cold_reads: ColdReads,
+        turns: Turns,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -50,6 +56,8 @@ class StatisticsRequests:
         self._consumers = consumers
         self._broker_name = broker_name
         self._flows = flows
+        self._cold_reads = cold_reads
+        self._turns = turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -58,22 +66,22 @@ class StatisticsRequests:
         dispatch.answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, self.groups_of_topic)
         dispatch.answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, self.topics_of_group)
 
-    def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
+    async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """First and next offset of every queue, and when its last message was stored."""
         config = self._topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
-        table = {
-            self._queue(header.topic, queue_id): self._topic_offset(header.topic, queue_id)
-            for queue_id in range(config.write_queue_nums)
-        }
+        topic, queue_ids = header.topic, range(config.write_queue_nums)
+        rows = await read_rows(self._cold_reads, queue_ids, lambda queue_id: self._topic_offset(topic, queue_id))
+        queues = (self._queue(topic, queue_id) for queue_id in queue_ids)
+        table: Any = await self._turns.run(queue_table(f"statistics of topic {topic}", zip(queues, rows, strict=True)))
         return Answer(body=TopicStatsTable(table).build())
 
-    def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
+    async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
         """How far a group is in each queue of the topics asked for, or of all it consumes."""
         group = header.consumer_group
         connected = self._consumers.group(group)
-        table: dict[MessageQueue, OffsetWrapper] = {}
+        places: list[tuple[str, int]] = []
         per_second = 0.0
         for topic in self._stats_topics(header):
             config = self._topics.get(topic)
@@ -81,22 +89,28 @@ class StatisticsRequests:
                 continue
             if connected is not None and connected.subscriptions and topic not in connected.subscriptions:
                 continue
-            for queue_id in range(config.read_queue_nums):
-                table[self._queue(topic, queue_id)] = self._progress(group, topic, queue_id)
+            check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
+            places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
             per_second += self._flows.given_per_second(topic, group)
+        rows = await read_rows(self._cold_reads, places, lambda place: self._progress(group, *place))
+        queues = (self._queue(*place) for place in places)
+        table: Any = await self._turns.run(queue_table(f"progress of group {group}", zip(queues, rows, strict=True)))
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
-    def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
+    async def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
         """The groups that subscribe a topic now, or have offsets in it."""
         groups = {*self._consumers.groups_of_topic(header.topic), *self._offsets.groups_of(header.topic)}
-        return Answer(body=GroupList(sorted(groups)).build())
+        text = await self._turns.run(list_text(f"groups of topic {header.topic}", sorted(groups)))
+        return Answer(body=GroupList(text).build())
 
-    def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
+    async def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
         """The topics in which a group has offsets."""
-        return Answer(body=TopicList(self._offsets.topics_of(header.group)).build())
+        topics = self._offsets.topics_of(header.group)
+        text = await self._turns.run(list_text(f"topics of group {header.group}", topics))
+        return Answer(body=TopicList(text).build())
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
-        listed = [topic for topic in (header.topic_list or "").split(";") if topic]
+        listed = list(dict.fromkeys(topic for topic in (header.topic_list or "").split(";") if topic))
         if listed:
             return listed
         return [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)

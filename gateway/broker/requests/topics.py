@@ -6,7 +6,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -18,6 +18,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import table_text
 from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import (
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
 
@@ -56,6 +58,7 @@ class TopicRequests:
         store: MessageStore,
         in_thread: InThread,
         deleted: Callable[[str], Iterable[str]],
+        turns: Turns,
         mixed_allowed: bool = True,
     ) -> None:
         self._topics = topics
@@ -63,6 +66,7 @@ class TopicRequests:
         self._store = store
         self._in_thread = in_thread
         self._deleted = deleted
+        self._turns = turns
         self._mixed_allowed = mixed_allowed
 
     def use(self, settings: Settings) -> None:
@@ -121,8 +125,8 @@ class TopicRequests:
         groups = self._offsets.groups_of(header.topic)
         retries = [pop_retry_topic(header.topic, group, form) for group in groups for form in (RETRY_V1, RETRY_V2)]
         deleted = [topic for topic in (header.topic, *retries) if self._topics.delete(topic)]
+        self._offsets.remove_topics(frozenset(deleted))
         for topic in deleted:
-            self._offsets.remove_topic(topic)
             for name in (*self._deleted(topic), topic):
                 await delete_queues(self._store, name, self._in_thread)
         if deleted:
@@ -130,12 +134,16 @@ class TopicRequests:
             await saved(self._topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Answer:
+    async def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Answer:
         """All topics, or a page of them."""
-        table = self._topics.table()
+        table, version = self._topics.table(), self._topics.data_version
         names = page(table, header.topic_seq, header.max_topic_num)
-        body = TopicConfigTable(configs={name: table[name] for name in names}, data_version=self._topics.data_version)
-        return Answer(header=GetAllTopicConfigResponse(total_topic_num=len(table)), body=body.build())
+        configs = {name: table[name] for name in names}
+        answer = GetAllTopicConfigResponse(total_topic_num=len(table))
+        members = ((name, config.to_json()) for name, config in configs.items())
+        what, advice = f"configuration of {len(configs)} topics", "ask for pages (topicSeq and maxTopicNum)"
+        text: Any = await self._turns.run(table_text(what, members, advice=advice))
+        return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:
         """One topic's configuration."""

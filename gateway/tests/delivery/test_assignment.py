@@ -6,12 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delivery.assignment import assigned, assigned_for_pop
+from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from wire.bodies.message_queue import MessageQueue
 
 
-def queues(count: int, *brokers: str) -> list[MessageQueue]:
-    return [MessageQueue("orders", name, number) for name in brokers or ("a",) for number in range(count)]
+def queues(count: int, *brokers: str) -> OrderedQueues:
+    return OrderedQueues("orders", dict.fromkeys(brokers or ("a",), count))
+
+
+def test_queues_are_in_the_order_of_brokers_and_numbers() -> None:
+    ordered = OrderedQueues("orders", {"b": 2, "c": 0, "a": 3})
+    made = [MessageQueue("orders", name, number) for name, number in (("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1))]
+    assert (list(ordered), len(ordered), ordered[-1], ordered[1:4]) == (made, 5, made[-1], made[1:4])
+    assert (list(OrderedQueues("orders", {})), OrderedQueues("orders", {"a": 0}).every_broker) == ([], [])
 
 
 def numbers(found: list[MessageQueue] | None) -> list[int] | None:
@@ -56,7 +63,7 @@ def test_more_clients_than_queues_share_them() -> None:
         [1],
         [0],
     ]
-    assert assigned_for_pop("AVG", clients, "c0", [], 1) == []
+    assert assigned_for_pop("AVG", clients, "c0", queues(0), 1) == []
 
 
 @pytest.mark.parametrize(("strategy", "client"), [("OTHER", "c1"), ("AVG", "stranger")])

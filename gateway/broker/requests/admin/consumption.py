@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
 
 from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.queue_rows import check_rows, queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
@@ -18,7 +22,7 @@ from wire.headers.subscriptions import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from gateway.broker.cold_reads import ColdReads
     from gateway.broker.flows import Flows
@@ -28,8 +32,12 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
+    from wire.bodies.fastjson import PreparedText
     from wire.bodies.topics import TopicConfig
+
+ALL_PROGRESS: Final = "progress of all groups"
 
 
 class Consumption:
@@ -52,6 +60,7 @@ class Consumption:
         clock_ms: Milliseconds,
         broker_name: str,
         address: Callable[[Request], str],
+        turns: Turns,
     ) -> None:
         self._store = store
         self._topics = topics
@@ -63,6 +72,7 @@ class Consumption:
         self._clock_ms = clock_ms
         self._broker_name = broker_name
         self._address = address
+        self._turns = turns
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -77,41 +87,28 @@ class Consumption:
         """When the first, the last and the last consumed message of each queue were stored."""
         config = self._existing(header.topic)
         offsets = self._offsets.of_topic(header.group, header.topic)
-        spans = await self._cold_reads.result(
-            lambda: [
-                self._span(header.topic, queue_id, offsets.get(queue_id, -1))
-                for queue_id in range(config.write_queue_nums)
-            ]
+        topic = header.topic
+        check_rows(f"time spans of topic {topic}", config.write_queue_nums)
+        spans = await read_rows(
+            self._cold_reads,
+            range(config.write_queue_nums),
+            lambda queue_id: self._span(topic, queue_id, offsets.get(queue_id, -1)),
         )
-        return Answer(body=ConsumeTimeSpans(spans).build())
+        text: Any = await self._turns.run(list_text(f"time spans of topic {topic}", (span.to_json() for span in spans)))
+        return Answer(body=ConsumeTimeSpans(text).build())
 
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Every group with what it has consumed of each topic; with ``is_order`` of ordered topics only."""
-        groups = {name: self._topics_of(name, header.is_order) for name in sorted(self._groups.table())}
-        stats = await self._cold_reads.result(
-            lambda: {
-                name: [self._progress(name, config) for config in configs]
-                for name, configs in groups.items()
-                if configs
-            }
-        )
-        lags = [
-            wrapper.broker_offset - wrapper.consumer_offset
-            for of_group in stats.values()
-            for of_topic in of_group
-            for wrapper in of_topic.offset_table.values()
-        ]
-        in_flight = [
-            wrapper.pull_offset - wrapper.consumer_offset
-            for of_group in stats.values()
-            for of_topic in of_group
-            for wrapper in of_topic.offset_table.values()
-        ]
+        pairs = self._consumed(header.is_order)
+        check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
+        places = [(group, config, number) for group, config in pairs for number in range(config.write_queue_nums)]
+        rows = await read_rows(self._cold_reads, places, lambda place: self._progress(*place))
+        groups: Any = await self._turns.run(self._by_group(pairs, rows))
         body = ConsumeStatsList(
             broker_addr=self._address(request),
-            consume_stats_list=[{name: of_group} for name, of_group in stats.items()],
-            total_diff=sum(lags),
-            total_inflight_diff=sum(in_flight),
+            consume_stats_list=groups,
+            total_diff=sum(row.broker_offset - row.consumer_offset for row in rows),
+            total_inflight_diff=sum(row.pull_offset - row.consumer_offset for row in rows),
         )
         return Answer(body=body.build())
 
@@ -133,31 +130,47 @@ class Consumption:
 
     # -- figures --------------------------------------------------------------------------------------------
 
-    def _topics_of(self, group: str, ordered_only: bool) -> list[TopicConfig]:
-        connected = self._consumers.group(group)
-        wanted = None if connected is None or not connected.subscriptions else connected.subscriptions
-        found = [self._topics.get(topic) for topic in self._offsets.topics_of(group)]
-        return [
-            config
-            for config in found
-            if config is not None
-            and (config.order or not ordered_only)
-            and (wanted is None or config.topic_name in wanted)
-        ]
+    def _consumed(self, ordered_only: bool) -> list[tuple[str, TopicConfig]]:
+        """Every group with each topic that it has offsets in, by name; topics it no longer subscribes left out."""
+        known, pairs = self._groups.table(), []
+        for group, topic in sorted(self._offsets.pairs()):
+            config = self._topics.get(topic)
+            if group not in known or config is None or (ordered_only and not config.order):
+                continue
+            connected = self._consumers.group(group)
+            if connected is None or not connected.subscriptions or topic in connected.subscriptions:
+                pairs.append((group, config))
+        return pairs
 
-    def _progress(self, group: str, config: TopicConfig) -> ConsumeStats:
-        """How far a group is in a topic; reads store times, so it runs in a thread."""
-        topic = config.topic_name
-        table: dict[MessageQueue, OffsetWrapper] = {}
-        for queue_id in range(config.write_queue_nums):
-            consumed = max(self._offsets.query(group, topic, queue_id), 0)
-            table[MessageQueue(topic, self._broker_name, queue_id)] = OffsetWrapper(
-                broker_offset=self._store.max_offset(topic, queue_id),
-                consumer_offset=consumed,
-                pull_offset=consumed,
-                last_timestamp=max(self._store.stored_at_ms(topic, queue_id, consumed - 1), 0) if consumed else 0,
-            )
-        return ConsumeStats(table, self._flows.given_per_second(topic, group))
+    def _by_group(self, pairs: list[tuple[str, TopicConfig]], rows: Sequence[OffsetWrapper]) -> Work[PreparedText]:
+        """The text of all groups with their topics; the rows are in the order of the pairs."""
+        groups: list[Any] = []
+        at = written = 0
+        for group, of_group in groupby(pairs, key=lambda pair: pair[0]):
+            stats = []
+            for _, config in of_group:
+                topic, count = config.topic_name, config.write_queue_nums
+                queues = (MessageQueue(topic, self._broker_name, number) for number in range(count))
+                table: Any = yield from queue_table(ALL_PROGRESS, zip(queues, rows[at : at + count], strict=True))
+                stats.append(ConsumeStats(table, self._flows.given_per_second(topic, group)).to_json())
+                at += count
+                written += 1 + count
+                if written >= ENTRIES_PER_TURN:
+                    written = 0
+                    yield
+            groups.append({group: stats})
+        return (yield from list_text(ALL_PROGRESS, groups, advice="ask for single groups"))
+
+    def _progress(self, group: str, config: TopicConfig, queue_id: int) -> OffsetWrapper:
+        """How far a group is in a queue; reads a store time, so it runs in a thread."""
+        topic, store = config.topic_name, self._store
+        consumed = max(self._offsets.query(group, topic, queue_id), 0)
+        return OffsetWrapper(
+            broker_offset=store.max_offset(topic, queue_id),
+            consumer_offset=consumed,
+            pull_offset=consumed,
+            last_timestamp=max(store.stored_at_ms(topic, queue_id, consumed - 1), 0) if consumed else 0,
+        )
 
     def _existing(self, topic: str) -> TopicConfig:
         config = self._topics.get(topic)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker.requests.awaiting import saved
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import table_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.statistics import ConsumerOffsetTable, CorrectionOffsets
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.config_json import DelayOffsetsFile
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from gateway.membership.consumers import Consumers
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
 
 NO_CORRECTION = 2**63 - 1
@@ -40,7 +43,9 @@ class GroupOffsets:
         offsets: ConsumerOffsets,
         consumers: Consumers,
         delay_offsets: Callable[[], Mapping[int, int]],
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._store = store
         self._offsets = offsets
         self._consumers = consumers
@@ -53,31 +58,47 @@ class GroupOffsets:
         dispatch.answers(RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction)
         dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone)
 
-    def all_offsets(self, _request: Request, _header: None) -> Answer:
+    async def all_offsets(self, _request: Request, _header: None) -> Answer:
         """Every offset of every group."""
-        return Answer(body=ConsumerOffsetTable(self._offsets.all(), self._offsets.data_version).build())
+        table, version = dict(self._offsets.all()), self._offsets.data_version
+        what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
+        text: Any = await self._turns.run(
+            table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
+        )
+        return Answer(body=ConsumerOffsetTable(text, version).build())
 
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
         """How far each delay level has come, as its file says it."""
         return Answer(body=DelayOffsetsFile(dict(self._delay_offsets())).build())
 
-    def correction(self, _request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
+    async def correction(self, _request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
         """The lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
 
         Groups of ``filter_groups`` (separated by commas) do not count, nor do offsets whose messages are gone.
         """
         left_out = frozenset((header.filter_groups or "").split(","))
-        lowest: dict[int, int] = {}
-        for group in self._offsets.groups_of(header.topic):
-            if group in left_out:
-                continue
-            for queue_id, offset in self._offsets.of_topic(group, header.topic).items():
-                if offset >= self._store.min_offset(header.topic, queue_id):
-                    lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+        groups = [group for group in self._offsets.groups_of(header.topic) if group not in left_out]
+        lowest = await self._turns.run(self._lowest(header.topic, groups))
         for queue_id, offset in self._offsets.of_topic(header.compare_group, header.topic).items():
             if queue_id in lowest and lowest[queue_id] > offset:
                 lowest[queue_id] = NO_CORRECTION
         return Answer(body=CorrectionOffsets(lowest).build())
+
+    def _lowest(self, topic: str, groups: list[str]) -> Work[dict[int, int]]:
+        """The lowest offset of some groups in each queue of a topic."""
+        first: dict[int, int] = {}
+        lowest: dict[int, int] = {}
+        looked_at = 0
+        for group in groups:
+            for queue_id, offset in self._offsets.of_topic(group, topic).items():
+                if queue_id not in first:
+                    first[queue_id] = self._store.min_offset(topic, queue_id)
+                if offset >= first[queue_id]:
+                    lowest[queue_id] = min(offset, lowest.get(queue_id, offset))
+                looked_at += 1
+                if looked_at % ENTRIES_PER_TURN == 0:
+                    yield
+        return lowest
 
     async def clone(self, _request: Request, header: CloneGroupOffsetRequest) -> Answer:
         """Copy a group's offsets in a topic, or in all its topics, to another group; queues it has not stay."""
@@ -87,10 +108,17 @@ class GroupOffsets:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"a group's name holds no {SEPARATOR}")
         topics = [header.topic] if header.topic else self._offsets.topics_of(header.src_group)
         online = self._consumers.group(header.src_group)
-        for topic in topics:
-            if not header.offline and online is not None and online.subscription(topic) is None:
-                continue
-            for queue_id, offset in self._offsets.of_topic(header.src_group, topic).items():
-                self._offsets.commit(header.dest_group, topic, queue_id, offset)
+        if not header.offline and online is not None:
+            topics = [topic for topic in topics if online.subscription(topic) is not None]
+        await self._turns.run(self._copied(header.src_group, header.dest_group, topics))
         await saved(self._offsets.persist, f"copy of the offsets of group {header.src_group}")
         return Answer()
+
+    def _copied(self, source: str, target: str, topics: list[str]) -> Work[None]:
+        copied = 0
+        for topic in topics:
+            for queue_id, offset in self._offsets.of_topic(source, topic).items():
+                self._offsets.commit(target, topic, queue_id, offset)
+                copied += 1
+                if copied % ENTRIES_PER_TURN == 0:
+                    yield

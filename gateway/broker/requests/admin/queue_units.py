@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
 from wire.bodies.declare import Body
 from wire.bodies.queue_units import QueueUnit, QueueUnits
 from wire.codes import RequestCode, ResponseCode
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from gateway.membership.consumers import Consumers
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
     from wire.bodies.subscriptions import SubscriptionData
 
@@ -44,7 +46,10 @@ class _Extension(Body):
 class QueueUnitRequests:
     """Answers QUERY_CONSUME_QUEUE (321). Without an online group nothing is said to be accepted, as upstream."""
 
-    def __init__(self, *, store: MessageStore, topics: Topics, consumers: Consumers, cold_reads: ColdReads) -> None:
+    def __init__(
+        self, *, store: MessageStore, topics: Topics, consumers: Consumers, cold_reads: ColdReads, turns: Turns
+    ) -> None:
+        self._turns = turns
         self._store = store
         self._topics = topics
         self._consumers = consumers
@@ -65,8 +70,13 @@ class QueueUnitRequests:
         found = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count))
         group = header.consumer_group
         wanted = self._consumers.subscription(group or "", topic)
+        units: Any = await self._turns.run(
+            list_text(
+                f"units of queue {queue_id} of {topic}", (_unit(unit, kept, wanted).to_json() for unit, kept in found)
+            )
+        )
         body = QueueUnits(
-            units=[_unit(unit, kept, wanted) for unit, kept in found],
+            units=units,
             min_queue_index=max(self._store.min_offset(topic, queue_id), 0),
             max_queue_index=self._store.max_offset(topic, queue_id),
             subscription=wanted,

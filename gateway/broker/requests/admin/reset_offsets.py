@@ -8,13 +8,16 @@ pull of a running consumer is answered that its offset moved (``ConsumerOffsets.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gateway.broker.client_calls import check_version, members_of
 from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import QueueOffset, ResetOffsetBody, ResetOffsetBodyForC
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
     from wire.bodies.topics import TopicConfig
 
 ALL_QUEUES = -1
+MAX_TOLD_BYTES = 67_108_864
+"""Bytes of new offsets that all clients of a group are sent: 64 MiB are 1,000 clients and 1,000 queues."""
 TOLD_SINCE_VERSION = 28
 """V3_0_7_SNAPSHOT: older clients do not know RESET_CONSUMER_CLIENT_OFFSET."""
 
@@ -59,7 +65,9 @@ class ResetOffsets:
         cold_reads: ColdReads,
         broker_name: str,
         by_server: bool,
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -92,7 +100,7 @@ class ResetOffsets:
             queues=len(table),
             by=request.channel.remote_text,
         )
-        return Answer(body=ResetOffsetBody(self._by_queue(header.topic, table)).build())
+        return Answer(body=await self._java_body(header.topic, table))
 
     # -- by the broker --------------------------------------------------------------------------------------
 
@@ -103,13 +111,21 @@ class ResetOffsets:
         table = await self._targets(header, topic)
         if not table:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        for queue_id, offset in table.items():
-            self._offsets.reset(group, header.topic, queue_id, offset)
-        self._pops.reset(group, header.topic, table.items())
-        for queue_id in table:
-            self._held.wake(header.topic, queue_id)
+        await self._turns.run(self._applied(group, header.topic, table))
         await saved(self._offsets.persist, f"reset of the offsets of group {group}")
         return table
+
+    def _applied(self, group: str, topic: str, table: Mapping[int, int]) -> Work[None]:
+        rows = list(table.items())
+        for first in range(0, len(rows), ENTRIES_PER_TURN):
+            if first:
+                yield
+            some = rows[first : first + ENTRIES_PER_TURN]
+            for queue_id, offset in some:
+                self._offsets.reset(group, topic, queue_id, offset)
+            self._pops.reset(group, topic, some)
+            for queue_id, _ in some:
+                self._held.wake(topic, queue_id)
 
     async def _targets(self, header: ResetOffsetRequest, topic: TopicConfig) -> dict[int, int]:
         """Queue to its new offset."""
@@ -135,10 +151,12 @@ class ResetOffsets:
         """The offsets that belong to the header's time, or the ends of the queues when it is negative."""
         store, topic, timestamp = self._store, header.topic, header.timestamp
         if timestamp < 0:
-            return {queue_id: store.max_offset(topic, queue_id) for queue_id in queue_ids}
-        return await self._cold_reads.result(
-            lambda: {queue_id: store.offset_at_time(topic, queue_id, timestamp) for queue_id in queue_ids}
-        )
+            offsets = await read_rows(self._cold_reads, queue_ids, lambda queue_id: store.max_offset(topic, queue_id))
+        else:
+            offsets = await read_rows(
+                self._cold_reads, queue_ids, lambda queue_id: store.offset_at_time(topic, queue_id, timestamp)
+            )
+        return dict(zip(queue_ids, offsets, strict=True))
 
     # -- by the clients -------------------------------------------------------------------------------------
 
@@ -163,16 +181,34 @@ class ResetOffsets:
             )
         for client in members:
             check_version(client, TOLD_SINCE_VERSION)
+        bodies: dict[bool, bytes] = {}
         for client in members:
-            body = self._body(client.language, header.topic, table)
+            is_c = client.language == LanguageCode.CPP
+            if is_c not in bodies:
+                make = self._c_body if is_c else self._java_body
+                bodies[is_c] = await make(header.topic, table)
+                _check_told_bytes(group, len(members), bodies[is_c])
+        for client in members:
+            body = bodies[client.language == LanguageCode.CPP]
             client.channel.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
         return table
 
-    def _body(self, language: int, topic: str, table: Mapping[int, int]) -> bytes:
-        if language != LanguageCode.CPP:
-            return ResetOffsetBody(self._by_queue(topic, table)).build()
-        rows = [QueueOffset(topic, self._broker_name, queue_id, offset) for queue_id, offset in table.items()]
-        return ResetOffsetBodyForC(rows).build()
+    async def _java_body(self, topic: str, table: Mapping[int, int]) -> bytes:
+        rows = ((MessageQueue(topic, self._broker_name, queue_id), offset) for queue_id, offset in table.items())
+        text: Any = await self._turns.run(queue_table(f"new offsets in topic {topic}", rows))
+        return ResetOffsetBody(text).build()
 
-    def _by_queue(self, topic: str, table: Mapping[int, int]) -> dict[MessageQueue, int]:
-        return {MessageQueue(topic, self._broker_name, queue_id): offset for queue_id, offset in table.items()}
+    async def _c_body(self, topic: str, table: Mapping[int, int]) -> bytes:
+        rows = (QueueOffset(topic, self._broker_name, queue_id, offset).to_json() for queue_id, offset in table.items())
+        text: Any = await self._turns.run(list_text(f"new offsets in topic {topic}", rows))
+        return ResetOffsetBodyForC(text).build()
+
+
+def _check_told_bytes(group: str, members: int, body: bytes) -> None:
+    """Let a reset pass whose notices fit into memory while they wait to be sent."""
+    if members * len(body) > MAX_TOLD_BYTES:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"{members} clients of group {group} would be sent {len(body)} bytes each, the limit is {MAX_TOLD_BYTES} "
+            "bytes in all; set useServerSideResetOffset=true, then the broker resets by itself",
+        )

@@ -27,6 +27,7 @@ from gateway.membership.queue_locks import QueueLocks
 from gateway.metadata.groups import Groups
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.topics import Topics
+from gateway.remoting.turns import Turns
 from gateway.settings import BrokerSettings
 from gateway.tests.delivery.reactor_turns import ReactorTurns
 from gateway.tests.membership.subscriptions import subscription
@@ -156,9 +157,10 @@ class SmallBroker:
         self.in_thread(work, done)
 
     def _register(self) -> None:
+        turns = Turns(self.server.reactor)
         for requests in (
             HeartbeatRequests(heartbeats=self.heartbeats, filters=SubscribedFilters(), turns=ReactorTurns()),
-            ConnectedClients(producers=self.producers, consumers=self.consumers),
+            ConnectedClients(producers=self.producers, consumers=self.consumers, turns=turns),
             OffsetRequests(
                 store=self.store,
                 topics=self.topics,
@@ -166,15 +168,16 @@ class SmallBroker:
                 offsets=self.offsets,
                 cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
             ),
-            LockRequests(locks=self.locks, topics=self.topics, groups=self.groups),
+            LockRequests(locks=self.locks, topics=self.topics, groups=self.groups, turns=turns),
             TopicRequests(
                 topics=self.topics,
                 offsets=self.offsets,
                 store=self.store,
                 in_thread=self._in_thread,
                 deleted=lambda topic: self.deleted.append(topic) or (),  # type: ignore[func-returns-value]
+                turns=turns,
             ),
-            GroupRequests(groups=self.groups, offsets=self.offsets),
+            GroupRequests(groups=self.groups, offsets=self.offsets, turns=turns),
             StatisticsRequests(
                 store=self.store,
                 topics=self.topics,
@@ -182,6 +185,8 @@ class SmallBroker:
                 consumers=self.consumers,
                 broker_name=self.settings.broker_name,
                 flows=Flows(self.clock),
+                cold_reads=ColdReads(self._in_thread, threads=2, limit=2),
+                turns=turns,
             ),
         ):
             requests.register(self.server.dispatch)

@@ -110,6 +110,7 @@ def test_a_topic_with_too_many_queues_on_all_brokers_is_not_shared_out(broker: W
         default_mode="PULL",
         default_share=-1,
         balances=True,
+        turns=parts.turns,
     )
     asked = {"topic": "orders", "consumerGroup": "group", "clientId": "client-1", "messageModel": "CLUSTERING"}
     conversation = Conversation()

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from gateway.broker.requests.admin import reset_offsets
 from gateway.tests.broker.requests.admin.conftest import whole_broker
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from gateway.tests.membership.subscriptions import subscription
@@ -167,3 +170,19 @@ def test_a_group_that_cannot_be_told_is_refused(tmp_path: Path) -> None:
     heartbeat(broker, "ancient", LanguageCode.JAVA, version=10)
     assert "too low" in (reset(broker).remark or "")
     broker.stop()
+
+
+def test_a_reset_that_would_send_too_much_to_the_clients_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reset_offsets, "MAX_TOLD_BYTES", 100)
+    broker = old_broker(tmp_path)
+    consumed(broker, broker.connect())
+    clients = [heartbeat(broker, f"client-{number}", LanguageCode.JAVA) for number in range(2)]
+    for client in clients:
+        client.received()
+    answer = reset(broker)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "3 clients of group group would be sent" in str(answer.remark)
+    assert "useServerSideResetOffset=true" in str(answer.remark)
+    assert [client.received() for client in clients] == [[], []]

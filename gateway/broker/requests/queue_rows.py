@@ -1,0 +1,57 @@
+"""Rows about the queues of topics: read in threads and written piece by piece, however many queues there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from gateway.errors import RequestRefused
+from gateway.remoting.long_lists import MAX_LIST_BYTES, table_text
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from wire.bodies.declare import JsonObject
+from wire.bodies.fastjson import object_key
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from wire.bodies.fastjson import PreparedText
+    from wire.bodies.message_queue import MessageQueue
+
+MAX_ROWS: Final = MAX_LIST_BYTES // 100
+"""Rows of one answer: each is longer than 100 bytes, so more of them need not be read."""
+
+Key = TypeVar("Key")
+Row = TypeVar("Row")
+
+
+def check_rows(what: str, count: int) -> None:
+    """Let a number of rows pass that may fit into a frame.
+
+    :raises RequestRefused: SYSTEM_ERROR.
+    """
+    if count > MAX_ROWS:
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"{what}: {count} queues do not fit into one frame, the limit is {MAX_ROWS}; ask for fewer topics",
+        )
+
+
+async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[Key], Row]) -> list[Row]:
+    """Read one row for each key in threads, and let other reads pass in between.
+
+    :raises RequestRefused: SYSTEM_BUSY: too many reads wait.
+    """
+    rows: list[Row] = []
+    for first in range(0, len(keys), ENTRIES_PER_TURN):
+        piece = keys[first : first + ENTRIES_PER_TURN]
+        rows.extend(await cold_reads.result(lambda piece=piece: [read(key) for key in piece]))  # type: ignore[misc]
+    return rows
+
+
+def queue_table(what: str, rows: Iterable[tuple[MessageQueue, JsonObject | int]]) -> Work[PreparedText]:
+    """Make the text of a table from queues to rows or numbers; raises as ``list_text``."""
+    return table_text(what, ((object_key(queue.to_json()), _plain(row)) for queue, row in rows))
+
+
+def _plain(row: JsonObject | int) -> Any:
+    return row.to_json() if isinstance(row, JsonObject) else row

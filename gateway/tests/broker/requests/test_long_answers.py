@@ -1,0 +1,91 @@
+"""Answers about so many topics, groups or queues that no frame holds them: a sentence that says so, and pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.broker.requests.queue_rows import MAX_ROWS
+from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.statistics import ConsumeStats
+from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
+from wire.bodies.topics import TopicConfig, TopicConfigTable
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import GetConsumeStatsInBrokerRequest
+from wire.headers.declare import parse_header
+from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
+from wire.headers.topics import GetAllTopicConfigRequest, GetAllTopicConfigResponse, GetConsumeStatsRequest
+
+LONG = {"note": "x" * 100_000}
+"""What another version keeps with a topic or group: 200 of them do not fit into a frame."""
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> WholeBroker:
+    return WholeBroker(tmp_path / "store")
+
+
+def test_all_topics_are_given_in_pages_when_no_frame_holds_them(broker: WholeBroker) -> None:
+    broker.parts.topics.put_all([TopicConfig(f"topic-{number:03}", extra=LONG) for number in range(200)])
+    client, code = broker.connect(), RequestCode.GET_ALL_TOPIC_CONFIG
+    refused = broker.ask(client, code)
+    assert refused.code == ResponseCode.SYSTEM_ERROR
+    assert "does not fit into one frame; ask for pages (topicSeq and maxTopicNum)" in str(refused.remark)
+    found: set[str] = set()
+    total = first = 0
+    while first <= total:
+        answer = broker.ask(client, code, GetAllTopicConfigRequest(topic_seq=first, max_topic_num=100))
+        total = parse_header(GetAllTopicConfigResponse, answer.ext_fields).total_topic_num or 0
+        found.update(TopicConfigTable.parse(answer.body).configs)
+        first += 100
+    assert found == set(broker.parts.topics.table())
+
+
+def test_all_groups_are_given_in_pages_when_no_frame_holds_them(broker: WholeBroker) -> None:
+    broker.parts.groups.put_all([SubscriptionGroupConfig(f"group-{number:03}", extra=LONG) for number in range(200)])
+    client, code = broker.connect(), RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG
+    assert "ask for pages (groupSeq and maxGroupNum)" in str(broker.ask(client, code).remark)
+    answer = broker.ask(client, code, GetAllSubscriptionGroupRequest(group_seq=0, max_group_num=50))
+    assert len(SubscriptionGroupTable.parse(answer.body).configs) == 50
+    header = parse_header(GetAllSubscriptionGroupResponse, answer.ext_fields)
+    assert header.total_group_num == len(broker.parts.groups.table())
+
+
+def test_offsets_that_no_frame_holds_are_refused_in_words(broker: WholeBroker) -> None:
+    offsets, end = broker.parts.offsets, "x" * 110
+    for number in range(50_000):
+        offsets.keep(f"group-{end}-{end}", f"topic-{number:05}-{end}", 0, 1)
+    answer = broker.ask(broker.connect(), RequestCode.GET_ALL_CONSUMER_OFFSET)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "offsets of all groups: " in str(answer.remark)
+    assert "ask for single groups" in str(answer.remark)
+
+
+def wide_topics(broker: WholeBroker, count: int, queues: int) -> list[str]:
+    topics = [f"wide-{number}" for number in range(count)]
+    broker.parts.topics.put_all([TopicConfig(topic, queues, queues) for topic in topics])
+    for topic in topics:
+        broker.parts.offsets.keep("group", topic, 0, 0)
+    return topics
+
+
+def test_progress_in_more_queues_than_a_frame_holds_is_refused_before_they_are_read(broker: WholeBroker) -> None:
+    topics = wide_topics(broker, 3, 65_536)
+    broker.parts.groups.find("group")
+    client = broker.connect()
+    for code, header in (
+        (RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="group", topic_list=";".join(topics))),
+        (RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="group")),
+        (RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest(is_order=False)),
+    ):
+        answer = broker.ask(client, code, header)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"196608 queues do not fit into one frame, the limit is {MAX_ROWS}" in str(answer.remark)
+
+
+def test_a_topic_that_is_named_many_times_is_looked_at_once(broker: WholeBroker) -> None:
+    (topic,) = wide_topics(broker, 1, 40)
+    header = GetConsumeStatsRequest(consumer_group="group", topic_list=";".join([topic] * 20_000))
+    answer = broker.ask(broker.connect(), RequestCode.GET_CONSUME_STATS, header)
+    assert len(ConsumeStats.parse(answer.body).offset_table) == 40
