@@ -167,7 +167,7 @@ def open_connection(
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if tls is not None:
             opened = tls.wrap_socket(opened, server_hostname=host)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:  # the last two: an address that is none
         raise ConnectError(address, _cause(error), advertised_by=advertised_by) from error
     return BlockingConnection(opened, address, sign=sign)
 

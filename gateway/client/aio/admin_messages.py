@@ -63,7 +63,10 @@ class AdminMessages:
             answer = await self._calls.ask(address, RequestCode.VIEW_MESSAGE_BY_ID, header)
         except (BrokerError, ConnectError, RequestTimeout) as error:
             raise MessageNotFound(f"with id {msg_id}", f"{hint}; asked {address} by its offset id: {error}") from error
-        return self._received(answer.body, address, await self._broker_name(address))[0]
+        found = self._received(answer.body, address, await self._broker_name(address))
+        if not found:
+            raise ProtocolError(address, "its answer to VIEW_MESSAGE_BY_ID has no message")
+        return found[0]
 
     async def by_key(
         self,

@@ -43,7 +43,10 @@ class BrokerAssignments:
 
         :raises RocketMQError: no answer, or a refusal.
         """
-        name = self._instance.random.choice(list(route.brokers))
+        names = list(route.brokers)
+        if not names:
+            return None
+        name = self._instance.random.choice(names)
         body = QueryAssignmentRequest(topic, self._group, self._instance.client_id, self._strategy_name).build()
         try:
             answer = await self._instance.ask(name, RequestCode.QUERY_ASSIGNMENT, body=body)
@@ -58,5 +61,8 @@ class BrokerAssignments:
         found = body_of(QueryAssignmentResponse, answer, f"broker {name}").message_queue_assignments
         if found is None:
             return None
-        queues = ((each.message_queue, each.mode == POP) for each in found)
-        return {MessageQueue(queue.topic, queue.broker_name, queue.queue_id): popped for queue, popped in queues}
+        return {
+            MessageQueue(topic, each.message_queue.broker_name, each.message_queue.queue_id): each.mode == POP
+            for each in found
+            if each.message_queue.topic == topic  # nobody would give up one of another topic
+        }

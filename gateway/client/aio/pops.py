@@ -47,6 +47,9 @@ MAX_MESSAGES: Final = 32
 ANY_QUEUE: Final = -1
 FULL_PAUSE: Final = 0.5
 """Seconds after which a broker is asked again that holds as many pops as it may."""
+HASTY_ANSWER: Final = 0.01
+HASTY_PAUSE: Final = 0.1
+"""Seconds: a broker that does not hold empty pops is asked at this pace and not in a tight loop."""
 _FROM_FIRST, _FROM_LAST = 0, 1
 BEYOND_HOLD: Final = 10.0
 """Seconds a pop may take beyond the time it is held, as upstream."""
@@ -92,16 +95,20 @@ class Pops:
             exp=subscription.expression,
         )
         address = instance.address_of(queue.broker_name)
+        loop = asyncio.get_running_loop()
+        asked_at = loop.time()
         answer = await instance.remoting.request(address, RequestCode.POP_MESSAGE, header, timeout=hold + BEYOND_HOLD)
         if answer.code == ResponseCode.POLLING_FULL:
             await asyncio.sleep(FULL_PAUSE)
             return []
-        if answer.code in _NOTHING:
+        if answer.code in _NOTHING or (answer.code == ResponseCode.SUCCESS and not answer.body):
+            if loop.time() - asked_at < HASTY_ANSWER:
+                await asyncio.sleep(min(HASTY_PAUSE, hold))
             return []
         if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
         try:
-            messages = self._messages(answer, queue.broker_name, asyncio.get_running_loop().time() + hidden)
+            messages = self._messages(answer, queue.broker_name, loop.time() + hidden)
         except RemoteError as error:
             raise ProtocolError(address, f"its answer to a pop cannot be read: {error}") from error
         wanted = [message for message in messages if subscription.accepts(message.tags or None)]

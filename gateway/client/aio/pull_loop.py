@@ -118,11 +118,11 @@ class PullLoop:
             process_queue.pulled_at = asked_at = loop.time()
             try:
                 answer = await self._ask()
-                is_empty = self._accept(answer)
+                is_idle = self._accept(answer)
             except (RocketMQError, WireError) as error:
                 await self._recover(error)
                 continue
-            if is_empty and loop.time() - asked_at < _HASTY_ANSWER_S:
+            if is_idle and loop.time() - asked_at < _HASTY_ANSWER_S:
                 await asyncio.sleep(_HASTY_PAUSE_S)
             elif terms.interval:
                 await asyncio.sleep(terms.interval)
@@ -173,7 +173,7 @@ class PullLoop:
         raise BrokerNotFound(name, MASTER_ID)
 
     def _accept(self, answer: RemotingCommand) -> bool:
-        """Act on an answer; True when it brought nothing and should have taken its time."""
+        """Act on an answer; True when it led nowhere and should have taken its time."""
         process_queue = self._process_queue
         if process_queue.dropped:
             return False
@@ -184,17 +184,19 @@ class PullLoop:
                 answer.body, process_queue.queue, self._namespace, first_offset=process_queue.next_offset
             )
             self._broker_id = header.suggest_which_broker_id
+            is_stuck = header.next_begin_offset <= process_queue.next_offset
             process_queue.next_offset = header.next_begin_offset
             if not self._subscription.takes_all:
                 messages, sizes = _wanted(self._subscription, messages, sizes)
             self._take(process_queue, messages, sizes)
-            return False
+            return is_stuck
         if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY):
             header = read_header(PullMessageResponse, answer)
             self._broker_id = header.suggest_which_broker_id
+            is_stuck = header.next_begin_offset <= process_queue.next_offset
             process_queue.next_offset = header.next_begin_offset
             self._take(process_queue, [], [])
-            return code == ResponseCode.PULL_NOT_FOUND
+            return is_stuck or code == ResponseCode.PULL_NOT_FOUND
         if code == ResponseCode.PULL_OFFSET_MOVED:
             header = read_header(PullMessageResponse, answer)
             self._moved(process_queue, header.next_begin_offset)

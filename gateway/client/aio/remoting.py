@@ -23,7 +23,7 @@ from gateway.client.settings import ClientSettings
 from gateway.client.tls import tls_context
 from wire.codes import SERVER_VERSION, LanguageCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RemotingCommand
-from wire.errors import LocalError
+from wire.errors import LocalError, WireError
 from wire.frame import build_frame, parse_frame
 from wire.headers.declare import Header, build_header
 
@@ -230,7 +230,7 @@ class Remoting:
             if pause > 0:
                 await asyncio.sleep(pause)
             connection = await self._open(address)
-        except (OSError, TimeoutError, ValueError) as error:
+        except (OSError, TimeoutError, ValueError, OverflowError) as error:  # the last two: an address that is none
             link.failures += 1
             link.last_cause = _cause(error, self._settings.connect_timeout)
             if self._tls is not None and isinstance(error, ConnectionResetError):
@@ -295,6 +295,10 @@ class Remoting:
     async def _answer(self, connection: BrokerConnection, command: RemotingCommand) -> None:
         try:
             answer = await self._asked(command, connection.address)
+        except (RocketMQError, WireError) as error:
+            name = request_code_name(command.code)
+            _log.warning("request %s of %s is refused: %s", name, connection.address, error)
+            answer = command.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         except Exception as error:  # noqa: BLE001 - whatever an application's callback raises is answered, not fatal
             _log.exception("request %s of %s failed", request_code_name(command.code), connection.address)
             answer = command.response(ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")

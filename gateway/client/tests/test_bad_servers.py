@@ -360,3 +360,12 @@ def _start_and_wait(start: Callable[[], None], close: Callable[[], None], caplog
     while not any("brokerIP1" in record.getMessage() for record in caplog.records) and time.monotonic() < end:
         threading.Event().wait(0.02)
     close()
+
+
+@pytest.mark.parametrize(
+    "address", ["[::1]:99999", "127.0.0.1:-1", "127.0.0.1:" + "9" * 5_000, "x", ":", "", "a\x00b:1"]
+)
+def test_an_advertised_address_that_is_none_is_an_error_that_names_it(server: BrokerThread, address: str) -> None:
+    server.broker.route_addresses = {"broker-a": address}
+    with Producer("g", producer_settings(server)) as producer:
+        told_in_time(lambda: producer.send(MESSAGE), ConnectError, address)

@@ -148,3 +148,9 @@ def test_tls_with_something_else_is_a_connect_error() -> None:
         server.settimeout(1)
         with pytest.raises(ConnectError):
             open_connection(f"127.0.0.1:{port}", timeout_s=0.05, tls=ssl.create_default_context())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:99999", "127.0.0.1:-1", "127.0.0.1:" + "9" * 5_000, "x", ":"])
+def test_an_address_that_is_none_is_an_error_that_names_it(address: str) -> None:
+    with pytest.raises(ConnectError, match=address[:12]):
+        open_connection(address, timeout_s=1.0)
