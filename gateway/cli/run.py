@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from twisted.python.failure import Failure
 
 from gateway.cli.output import say, say_lines
 from gateway.errors import GatewayError
+from gateway.remoting.descriptors import MOST_RESERVED_SHARE, open_files_limit
 from gateway.settings.addresses import Address, is_loopback
 from gateway.settings.load import Loaded, Role
 from gateway.telemetry.logs import EventLog
@@ -31,10 +33,13 @@ from gateway.telemetry.logs import EventLog
 if TYPE_CHECKING:
     from gateway.cli.members import Member
     from gateway.cli.servers import Part
+    from gateway.settings.tree import Settings
     from gateway.store.files import FileLayer
 
 log = EventLog("process")
 
+LEAST_QUEUE_FILES = 16
+"""The smallest ``gateway.maxOpenConsumeQueueFiles``."""
 SWITCH_INTERVAL_S = 0.001
 """A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
 for it, and there are few threads, so the extra switches cost nothing measurable."""
@@ -212,6 +217,7 @@ def run(
             bind_address=settings.bind_address,
         )
     raise_file_limit()
+    settings = fitted(settings)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     reactor = install_reactor()
     tell_regularly(log_lines, reactor)
@@ -306,6 +312,23 @@ def install_reactor() -> Any:
     from twisted.internet import reactor  # noqa: TID251
 
     return reactor
+
+
+def fitted(settings: Settings) -> Settings:
+    """Return the settings with as many open files as the system allows, and tell of those it does not."""
+    limit = open_files_limit()
+    if limit is None:
+        return settings
+    reserved = min(settings.reserved_descriptors, limit // MOST_RESERVED_SHARE)
+    if settings.max_connections > limit - reserved:
+        log.warning(
+            "the system allows fewer open files than connections may be made (ulimit -n, LimitNOFILE)",
+            open_files=limit,
+            max_connections=settings.max_connections,
+            connections_at_most=limit - reserved,
+        )
+    queue_files = max(min(settings.max_open_consume_queue_files, reserved // 2), LEAST_QUEUE_FILES)
+    return replace(settings, max_open_consume_queue_files=queue_files)
 
 
 def raise_file_limit() -> None:

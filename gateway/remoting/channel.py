@@ -94,8 +94,8 @@ class Channel:
         self.remote_host = pack_host(*self.remote)
         self.local_host = pack_host(*self.local)
         self.closed = False
-        self.active = True
-        self.idle_since_s = 0.0
+        self.active = False
+        self.idle_since_s = reactor.seconds()
         self._transport = transport
         self._flush_group = flush_group
         self._room = room

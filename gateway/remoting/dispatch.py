@@ -20,6 +20,7 @@ from twisted.python.failure import Failure
 from gateway.errors import RequestRefused
 from gateway.remoting.answer_room import LARGE_ANSWERS
 from gateway.remoting.channel import Channel
+from gateway.remoting.descriptors import NO_DESCRIPTOR
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
@@ -210,6 +211,9 @@ class Dispatch:
             request.answer(error.code, remark=error.remark)
         elif isinstance(error, RemoteError):
             request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+        elif isinstance(error, OSError) and error.errno in NO_DESCRIPTOR:
+            log.error("no file can be opened", code=request_code_name(request.command.code), error=str(error))
+            request.answer(ResponseCode.SYSTEM_BUSY, remark=f"too many open files, try again later: {error}")
         else:
             self._log_failure(request, error)
             request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

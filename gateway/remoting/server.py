@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from errno import EADDRINUSE
+from operator import attrgetter
 from typing import cast
 
 from twisted.application.service import Service
@@ -21,6 +22,7 @@ from twisted.python.failure import Failure
 from gateway.errors import GatewayError
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
+from gateway.remoting.descriptors import takes_reserve
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.incomplete_frames import IncompleteFrames
 from gateway.remoting.input import Commands
@@ -31,6 +33,12 @@ from gateway.telemetry.logs import EventLog
 
 log = EventLog("remoting")
 
+ROOM_SHARE = 16
+"""One connection of this many is closed, if it is idle, when descriptors run short: who looks for them looks at all."""
+IDLE_LEAST_S = 5.0
+"""Seconds for which a connection must have been idle to be closed for others."""
+LOOKS_FOR_IDLE_EVERY_S = 1.0
+"""Seconds between two looks that find none."""
 IDLE_SCANS = 12
 """Scans in one idle time: an idle channel is closed at most a twelfth of it late."""
 
@@ -66,6 +74,7 @@ class RemotingServer(Service):
         self._idle_scan: IDelayedCall | None = None
         self._all_lost: Deferred[None] | None = None
         self._connected = 0
+        self._next_look_s = 0.0
 
     @property
     def ports(self) -> list[int]:
@@ -115,6 +124,8 @@ class RemotingServer(Service):
         )
         self.channels[channel.id] = channel
         channel.on_close(self._forget)
+        if takes_reserve(protocol.transport, self._settings.reserved_descriptors) and not self._close_idlest():
+            channel.abort("gateway.reservedDescriptors: the last descriptors of this process are for files")
         return channel
 
     def new_protocol(self, address: IAddress | None) -> RemotingProtocol | None:
@@ -156,6 +167,23 @@ class RemotingServer(Service):
 
     def _forget(self, channel: Channel) -> None:
         del self.channels[channel.id]
+
+    def _close_idlest(self) -> bool:
+        """Close the connections that have been idle the longest; return whether there were some."""
+        now_s = self._reactor.seconds()
+        if now_s < self._next_look_s:
+            return False
+        idle = [
+            channel
+            for channel in self.channels.values()
+            if not channel.active and now_s - channel.idle_since_s >= IDLE_LEAST_S
+        ]
+        idle.sort(key=attrgetter("idle_since_s"))
+        for channel in idle[: len(self.channels) // ROOM_SHARE + 1]:
+            channel.close("idle, and descriptors run short (gateway.reservedDescriptors)")
+        if not idle:
+            self._next_look_s = now_s + LOOKS_FOR_IDLE_EVERY_S
+        return bool(idle)
 
     def _scan_later(self) -> None:
         idle_s = self._settings.server_channel_max_idle_time_seconds

@@ -42,6 +42,15 @@ class RemotingSettings:
         maximum=1_000_000,
         limit=True,
     )
+    reserved_descriptors: int = setting(
+        1_024,
+        "gateway.reservedDescriptors",
+        "Open files that connections leave to the store, at most half of what the system allows (ulimit -n); beyond "
+        "this idle connections are closed, or the new one is.",
+        minimum=16,
+        maximum=1_000_000,
+        limit=True,
+    )
     max_frame_bytes: int = setting(
         16_777_216,
         "gateway.maxFrameBytes",

@@ -7,11 +7,9 @@ hole. The log knows offsets and bytes; which queue a record belongs to is not it
 
 from __future__ import annotations
 
-import errno
-
 from librt.strings import BytesWriter
 
-from gateway.store.errors import DiskFull, WriteFailed
+from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer
 from gateway.store.log_batch import LogBatch
@@ -22,7 +20,6 @@ from wire.errors import RecordError
 from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record
 from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at
 
-NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 FIRST_READ_BYTES = 4096
 """Read at once when a record's size is not known: most records are smaller."""
 HEAD_READ_BYTES = 112
@@ -126,16 +123,18 @@ class CommitLog:
         """Hand a sealed batch to the system; blocks. For any thread, one at a time.
 
         :raises DiskFull: no space; nothing of the batch is left in the log.
+        :raises NoDescriptor: a file could not be opened; nothing of the batch is left in the log.
         :raises WriteFailed: anything else; the batch may or may not be in the log.
         """
         try:
             for file, position, buffers in batch.writes:
                 file.write(position, buffers)
         except OSError as error:
-            if error.errno not in NO_SPACE:
+            if error.errno not in NO_SPACE and error.errno not in NOT_OPENED:
                 raise WriteFailed(_text("write", error)) from error
             self._undo(batch)
-            raise DiskFull(_text("write", error)) from error
+            passing = DiskFull if error.errno in NO_SPACE else NoDescriptor
+            raise passing(_text("write", error)) from error
         batch.is_written = True
 
     def sync(self, batch: LogBatch) -> None:
@@ -167,15 +166,18 @@ class CommitLog:
     def sync_range(self, start: int, end: int) -> None:
         """Return when the written bytes [start, end) are on disk; blocks.
 
+        :raises NoDescriptor: a file could not be opened; it may be tried again.
         :raises WriteFailed: the system could not; it must not be tried again.
         """
-        try:
-            for file in self.files.list:
-                if file.start_offset < end and file.start_offset + file.size > start:
+        for file in self.files.list:
+            if file.start_offset < end and file.start_offset + file.size > start:
+                try:
                     file.sync()
-                    self._figures.log_syncs.value += 1
-        except OSError as error:
-            raise WriteFailed(_text("sync", error)) from error
+                except OSError as error:
+                    if error.errno in NOT_OPENED and not file.is_open:
+                        raise NoDescriptor(_text("sync", error)) from error
+                    raise WriteFailed(_text("sync", error)) from error
+                self._figures.log_syncs.value += 1
 
     def record_at(self, offset: int, size: int | None = None) -> bytes | None:
         """The bytes of the record at ``offset``; None when no visible record starts there.

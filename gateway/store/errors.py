@@ -9,6 +9,7 @@ GatewayError
 ├── LogCutShort          the store was closed properly, and a part of its commit log is gone since
 └── LogBeginsLate        the first files of the commit log are gone, and the gateway did not delete them
 DiskFull                     a write found no space and was undone; later writes may succeed
+NoDescriptor                 a file could not be opened; what was written before is undone, later writes may succeed
 WriteFailed                  a write or a sync failed otherwise; the store stops acknowledging
 """
 
@@ -16,8 +17,14 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
+from typing import Final
 
 from gateway.errors import GatewayError
+
+NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""A write found no room."""
+NOT_OPENED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
+"""A file could not be opened, and nothing was tried yet: it passes and loses nothing."""
 
 
 class StoreError(GatewayError):
@@ -104,6 +111,10 @@ class LogBeginsLate(StoreError):  # noqa: N818
 
 class DiskFull(Exception):  # noqa: N818
     """No space for a batch; the part of it that was written is undone."""
+
+
+class NoDescriptor(Exception):  # noqa: N818
+    """The process or the system has too many open files; the part of the batch that was written is undone."""
 
 
 class WriteFailed(Exception):  # noqa: N818

@@ -9,7 +9,6 @@ Upstream: ``FlushRealTimeService``, ``FlushConsumeQueueService``, ``StoreCheckpo
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable
 from threading import Lock
 
@@ -17,10 +16,10 @@ from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile, Marks
-from gateway.store.commit_log import NO_SPACE, CommitLog
+from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
-from gateway.store.errors import WriteFailed
+from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
 from gateway.store.index import KeyIndex
 from gateway.store.log_batch import LogBatch
 from gateway.store.progress import StoreProgress
@@ -38,8 +37,6 @@ MOST_FILES_COUNTED = 8
 Each sync of a file holds up that of the log; what is not brought to the disk yet the next start reads from the log."""
 MAX_SYNCED_AT_START = 500
 """Queue files that a start waits for: each takes as long as a sync."""
-NOT_OPENED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Nothing was tried yet: it passes and loses nothing."""
 NOT_WRITTEN = NOT_OPENED | NO_SPACE
 """Of files that are written anew at the next flush."""
 
@@ -212,6 +209,9 @@ class Flushing:
             return False
         try:
             self._log.sync_range(self._progress.flushed, end)
+        except NoDescriptor as error:
+            log.error("flush did not end, it is tried again", what="sync of the commit log", error=str(error))
+            return False
         except WriteFailed as error:
             self._admission.fail(error)
             return False

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
-from gateway.store.commit_log import NO_SPACE, CommitLog
+from gateway.store.commit_log import CommitLog
 from gateway.store.dispatch import Dispatch
-from gateway.store.errors import DiskFull
+from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
 from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
 from gateway.store.group_commit import GroupCommit
@@ -180,6 +180,9 @@ class Publication:
             log.error("disk full", error=str(reason), messages=batch.count)
             self._admission.refuse(f"disk full: {reason}; {self._numbers()}")
             status = PutStatus.SERVICE_NOT_AVAILABLE
+        elif isinstance(reason, NoDescriptor):  # the next batch tries again, as soon as there is one
+            log.error("no file can be opened, messages are refused", error=str(reason), messages=batch.count)
+            status = PutStatus.SERVICE_NOT_AVAILABLE
         else:
             self._admission.fail(reason)
             status = PutStatus.UNKNOWN_ERROR
@@ -207,7 +210,7 @@ class Publication:
             self._in_thread(lambda: file.open(create=True), lambda result: self._made_ahead(file, result))
 
     def _made_ahead(self, file: MappedFile, result: object) -> None:
-        if isinstance(result, OSError) and result.errno in NO_SPACE:
+        if isinstance(result, OSError) and (result.errno in NO_SPACE or result.errno in NOT_OPENED):
             self._log.forget_ahead(file)
         elif isinstance(result, BaseException):
             self._admission.fail(f"{file.path} could not be made: {result}")

@@ -17,6 +17,7 @@ from gateway.cli import run, time_slice
 from gateway.cli.run import Lifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.servers import Part
 from gateway.errors import ConfigurationError, GatewayError
+from gateway.settings import Settings
 
 
 class FakeServer:
@@ -358,3 +359,22 @@ def test_as_many_files_may_be_open_as_the_system_allows(monkeypatch: pytest.Monk
     monkeypatch.setattr(resource, "setrlimit", lambda kind, pair: limits.append((kind, pair)))
     run.raise_file_limit()
     assert limits == [(resource.RLIMIT_NOFILE, (65_536, 65_536))]
+
+
+def test_more_connections_than_the_system_allows_are_told_of_and_queue_files_fit(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run, "open_files_limit", lambda: 1_000)
+    settings = run.fitted(Settings())
+    assert settings.max_open_consume_queue_files == 250
+    [warning] = caplog.records
+    assert warning.__dict__["facts"]["connections_at_most"] == 500
+
+
+@pytest.mark.parametrize("limit", [None, 1 << 20])
+def test_settings_that_fit_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, limit: int | None
+) -> None:
+    monkeypatch.setattr(run, "open_files_limit", lambda: limit)
+    assert run.fitted(Settings()).max_open_consume_queue_files == Settings().max_open_consume_queue_files
+    assert caplog.records == []

@@ -12,9 +12,11 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.testing import MemoryReactorClock
 
 from gateway.errors import GatewayError
+from gateway.remoting import descriptors
+from gateway.remoting import server as server_module
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.server import RemotingServer
-from gateway.tests.remoting.conversation import SETTINGS, Conversation, request
+from gateway.tests.remoting.conversation import SETTINGS, Conversation, MemoryTransport, request
 from wire.codes import RequestCode, ResponseCode
 
 CODE = RequestCode.GET_BROKER_CLUSTER_INFO
@@ -159,3 +161,68 @@ def test_answers_made_outside_a_read_are_written_on_demand() -> None:
     assert [peer.received() for peer in peers] == [[], []]
     conversation.reactor.advance(0)
     assert [len(peer.received()) for peer in peers] == [1, 1]
+
+
+# -- descriptors ------------------------------------------------------------------------------------------------
+
+
+def test_where_descriptors_run_short_the_longest_idle_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = Conversation()
+    early = [conversation.connect() for _ in range(server_module.ROOM_SHARE)]
+    conversation.reactor.advance(1)
+    late = [conversation.connect() for _ in range(server_module.ROOM_SHARE)]
+    conversation.reactor.advance(server_module.IDLE_LEAST_S)
+    early[0].ask_all(CODE)
+    monkeypatch.setattr(server_module, "takes_reserve", lambda transport, reserved: reserved > 0)
+    new = conversation.connect()
+    assert not new.channel.closed
+    assert [peer.channel.closed for peer in early] == [False, True, True, True] + [False] * 12
+    assert not any(peer.channel.closed for peer in late)
+
+
+def test_where_nobody_is_idle_the_new_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    conversation = Conversation()
+    peers = [conversation.connect() for _ in range(3)]
+    monkeypatch.setattr(server_module, "takes_reserve", lambda transport, reserved: True)
+    refused = [conversation.connect() for _ in range(3)]
+    assert all(peer.channel.closed for peer in refused)
+    assert not any(peer.channel.closed for peer in peers)
+    conversation.reactor.advance(server_module.IDLE_LEAST_S)
+    assert not conversation.connect().channel.closed
+    monkeypatch.setattr(server_module, "takes_reserve", lambda transport, reserved: False)
+    assert not conversation.connect().channel.closed
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "takes"),
+    [(100, 49, False), (100, 50, True), (4_000, 2_975, False), (4_000, 2_976, True), (None, 1 << 20, False)],
+)
+def test_the_last_descriptors_are_for_files(
+    monkeypatch: pytest.MonkeyPatch, limit: int | None, number: int, takes: bool
+) -> None:
+    class Handle:
+        def fileno(self) -> int:
+            return number
+
+    class Transport(MemoryTransport):
+        def getHandle(self) -> Handle:  # noqa: N802 (Twisted's name)
+            return Handle()
+
+    monkeypatch.setattr(descriptors, "open_files_limit", lambda: limit)
+    assert descriptors.takes_reserve(Transport(), 1_024) is takes
+    assert not descriptors.takes_reserve(MemoryTransport(), 1_024)
+
+
+def test_a_request_that_needs_a_file_where_none_can_be_opened_is_refused_as_busy(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    dispatch = Dispatch()
+
+    def open_file(_asked: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", "/data/index/1")
+
+    dispatch.answers_directly(CODE, open_file)
+    answer = Conversation(dispatch).connect().ask(CODE)
+    assert answer.code == ResponseCode.SYSTEM_BUSY
+    assert "/data/index/1" in (answer.remark or "")
+    assert not any(record.exc_info for record in caplog.records)

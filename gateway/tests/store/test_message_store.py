@@ -372,6 +372,28 @@ def test_a_full_disk_while_a_file_is_made_leaves_no_half_made_file(tmp_path: Pat
     assert len(bodies(opened(killed(tmp_path / "s")))) == 3
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("settings", [SMALL, ASYNC], ids=["sync", "async"])
+def test_where_no_file_can_be_opened_a_batch_is_refused_and_the_next_one_tries_again(
+    tmp_path: Path, settings: object, number: int
+) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", settings, disk=disk)  # type: ignore[arg-type]
+    put(store, b"x" * 4000)
+    put(store, b"y" * 3000)
+    disk.fail("create", f"commitlog/{LOG_FILE_BYTES:020d}", number)
+    for _ in range(2):
+        refused = put(store, b"z" * 4000)
+        assert (refused.status, refused.queue_offset) == (PutStatus.SERVICE_NOT_AVAILABLE, -1)
+    assert store.refusal is None
+    assert put(store, b"fits").queue_offset == 2
+    disk.fault = None
+    assert put(store, b"z" * 4000).queue_offset == 3
+    store.flush()
+    assert [len(body) for body in bodies(store)] == [4000, 3000, 4, 4000]
+    assert [len(body) for body in bodies(opened(killed(tmp_path / "s")))] == [4000, 3000, 4, 4000]
+
+
 def test_a_batch_behind_one_that_found_no_space_is_refused_too_and_offsets_go_back(tmp_path: Path) -> None:
     disk, executor = Disk(), Executor()
     store = opened(tmp_path, disk=disk, soon=executor.soon, in_thread=executor.in_thread)

@@ -307,7 +307,7 @@ def test_the_only_file_stays_although_it_is_empty_because_its_name_is_where_the_
     assert path.exists()
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE])
 def test_no_space_for_the_next_file_is_nobodys_trouble_until_it_is_needed(tmp_path: Path, number: int) -> None:
     disk = Disk()
     store = opened(tmp_path, AHEAD, disk=disk)
