@@ -81,9 +81,11 @@ class Input:
             flush_group.hold()
             self._commands.commands(channel, commands)
             flush_group.flush()
-        if connection.failure is not None:
+        failure = connection.failure
+        if failure is not None:
+            failure.__traceback__ = None  # its frames know this connection: a circle, which would stay
             if not channel.closed:
-                log.warning("malformed bytes", remote=channel.remote_text, error=str(connection.failure))
+                log.warning("malformed bytes", remote=channel.remote_text, error=str(failure))
             channel.close("malformed bytes", is_logged=True)
         # Last, since dispatch may have closed the channel; most reads end with a frame and change nothing here.
         if connection.buffered_bytes != self._held_bytes:

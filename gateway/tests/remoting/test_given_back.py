@@ -112,6 +112,21 @@ def test_an_accepted_connection_leaves_nothing(end: str, unread: bool) -> None:
         assert server.room.total_bytes == 0
 
 
+def test_a_connection_with_malformed_bytes_leaves_nothing() -> None:
+    reactor = memory_reactor()
+    server = RemotingServer(reactor, Dispatch(), [], SETTINGS)
+    with nothing_stays():
+        transport, far = connected(server, reactor)
+        far.sendall(b"garbage" * 10)
+        transport.doRead()
+        reactor.advance(0)
+        assert server.channels == {}
+        transport.connectionLost(failure_of(ConnectionDone("closed")))
+        del transport
+        far.close()
+        reactor.advance(60)
+
+
 def test_a_call_that_is_not_answered_leaves_nothing() -> None:
     reactor = memory_reactor()
     server = RemotingServer(reactor, Dispatch(), [], SETTINGS)
