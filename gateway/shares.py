@@ -22,12 +22,16 @@ class Shares(Generic[Holder]):
     """
 
     def __init__(self, total: int, share: int | None = None) -> None:
-        self.total = total
         self.used = 0
+        self._held: dict[Holder, int] = {}
+        self.resize(total, share)
+
+    def resize(self, total: int, share: int | None = None) -> None:
+        """Another limit from now on; those that have more than it allows keep what they have."""
+        self.total = total
         self._share = total - total // 4 if share is None else share
         self._open_to_all = total - total // 10
         self._little = max(1, total // 1_000)
-        self._held: dict[Holder, int] = {}
 
     def held(self, holder: Holder) -> int:
         """How much a holder has."""

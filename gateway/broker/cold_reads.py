@@ -1,26 +1,64 @@
 """Reads that wait for the disk: some threads of the pool at most, and a bounded queue before them.
 
-The pool also flushes and saves tables, so consumers that catch up must not have all of it.
+The pool also flushes and saves tables, so consumers that catch up must not have all of it. Connections take turns, and
+each gets a share of the places to wait in: a thousand reads for one connection hold up another by one read. Long
+searches (by key, say) get half of the threads at most, and take turns with short reads.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
+from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 T = TypeVar("T")
+Work = Callable[[], Any]
 Done = Callable[[Any], None]
+Holder = Hashable | None
+"""Who asks: a connection, or None for the broker itself, which is never refused."""
+TOOLS = "tools"
+"""The holder of what tools of operators ask for, whichever connection that comes by."""
+
+
+class _Lane:
+    """Works of one kind, the holders in turn.
+
+    :param threads: how many may run at once.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.running = 0
+        self._turns: dict[Holder, deque[tuple[Work, Done]]] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a work waits that may run."""
+        return bool(self._turns) and self.running < self.threads
+
+    def put(self, holder: Holder, work: Work, done: Done) -> None:
+        """Let a work wait for its turn."""
+        self._turns.setdefault(holder, deque()).append((work, done))
+
+    def take(self) -> tuple[Holder, Work, Done]:
+        """The oldest work of the holder whose turn it is."""
+        holder = next(iter(self._turns))
+        works = self._turns.pop(holder)
+        work, done = works.popleft()
+        if works:
+            self._turns[holder] = works  # behind the others
+        return holder, work, done
 
 
 class ColdReads:
-    """Runs blocking reads, the oldest first. All methods belong to the reactor thread.
+    """Runs blocking reads. All methods belong to the reactor thread.
 
     :param threads: reads that run at once; :param limit: reads that wait for a thread.
     """
@@ -28,31 +66,32 @@ class ColdReads:
     def __init__(self, in_thread: InThread, *, threads: int, limit: int) -> None:
         self._in_thread = in_thread
         self._threads = threads
-        self._limit = limit
-        self._running = 0
-        self._waiting: deque[tuple[Callable[[], Any], Done]] = deque()
+        self._short = self._next = _Lane(threads)
+        self._long = _Lane(max(1, threads // 2))
+        self._waiting: Shares[Holder] = Shares(limit)
 
     @property
     def count(self) -> int:
         """Reads that run or wait."""
-        return self._running + len(self._waiting)
+        return self._short.running + self._long.running + self._waiting.used
 
-    def read(self, work: Callable[[], Any], done: Done) -> None:
+    def read(self, work: Work, done: Done, holder: Holder = None, *, is_long: bool = False) -> None:
         """Run ``work`` in a thread, then ``done`` with its value or exception on the reactor thread.
 
+        :param is_long: it may look at very many places.
         :raises RequestRefused: SYSTEM_BUSY: too many wait already; stock clients come again a little later.
         """
-        if self._running < self._threads:
-            self._start(work, done)
-        elif len(self._waiting) < self._limit:
-            self._waiting.append((work, done))
-        else:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_BUSY,
-                f"{len(self._waiting)} reads wait for the disk already (gateway.coldReadsLimit); try again later",
-            )
+        lane = self._long if is_long else self._short
+        if self._has_thread and lane.running < lane.threads:
+            self._start(lane, work, done)
+            return
+        if holder is not None and not self._waiting.has_room(holder):
+            remark = self._waiting.refusal(holder, "reads of the disk that wait (gateway.coldReadsLimit)")
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{remark}; try again later")
+        self._waiting.add(holder)
+        lane.put(holder, work, done)
 
-    def result(self, work: Callable[[], T]) -> Awaitable[T]:
+    def result(self, work: Callable[[], T], holder: Holder = None, *, is_long: bool = False) -> Awaitable[T]:
         """``read`` for coroutines: fires with the value of ``work`` or fails with its exception.
 
         :raises RequestRefused: as ``read``.
@@ -65,18 +104,31 @@ class ColdReads:
             else:
                 waiting.callback(value)
 
-        self.read(work, done)
+        self.read(work, done, holder, is_long=is_long)
         return waiting
 
-    def _start(self, work: Callable[[], Any], done: Done) -> None:
-        self._running += 1
+    @property
+    def _has_thread(self) -> bool:
+        return self._short.running + self._long.running < self._threads
+
+    def _start(self, lane: _Lane, work: Work, done: Done) -> None:
+        lane.running += 1
+        self._next = self._short if lane is self._long else self._long
 
         def ended(value: Any) -> None:
-            self._running -= 1
+            lane.running -= 1
             try:
                 done(value)
             finally:
-                if self._waiting and self._running < self._threads:
-                    self._start(*self._waiting.popleft())
+                self._start_next()
 
         self._in_thread(work, ended)
+
+    def _start_next(self) -> None:
+        other = self._short if self._next is self._long else self._long
+        for lane in (self._next, other):
+            if self._has_thread and lane.is_ready:
+                holder, work, done = lane.take()
+                self._waiting.give_back(holder)
+                self._start(lane, work, done)
+                return

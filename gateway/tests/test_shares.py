@@ -66,6 +66,17 @@ def test_what_a_file_brings_back_counts_beyond_the_limit() -> None:
     assert shares.take("other")
 
 
+def test_another_limit_takes_nothing_away() -> None:
+    shares: Shares[str] = Shares(100)
+    assert shares.take("a", 60)
+    shares.resize(40)
+    assert (shares.held("a"), shares.take("a"), shares.take("b")) == (60, False, False)
+    shares.give_back("a", 30)
+    assert shares.take("b")
+    shares.resize(100, 31)
+    assert (shares.take("a"), shares.take("a")) == (True, False)
+
+
 def test_a_refusal_says_who_holds_what() -> None:
     shares: Shares[str] = Shares(4)
     taken_by(shares, "a")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.broker.requests.lite_pop import check_bound
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
@@ -169,7 +170,7 @@ class LiteSubscriptionRequests:
             return (committed if committed >= 0 else end) - max(option.value, 0)
         if option.type == OffsetKind.TIMESTAMP:
             return await self._cold_reads.result(
-                lambda: self._store.offset_at_time(queue, LIGHT_QUEUE_ID, option.value)
+                lambda: self._store.offset_at_time(queue, LIGHT_QUEUE_ID, option.value), TOOLS, is_long=True
             )
         raise _illegal(f"offset option {option.type[:32]!r} is none of {', '.join(OffsetKind)}")
 

@@ -118,7 +118,7 @@ class OffsetRequests:
             f"{header.topic}; its consumeFromWhere decides where it begins",
         )
 
-    async def search(self, _request: Request, header: SearchOffsetRequest) -> Answer:
+    async def search(self, request: Request, header: SearchOffsetRequest) -> Answer:
         """The offset of the first message stored at a time or after it, or (UPPER) the last one up to it.
 
         Halving looks at messages all over the log, so it runs in a thread.
@@ -128,7 +128,7 @@ class OffsetRequests:
         if header.lite_topic:
             topic, queue_id = lite_queue(topic, header.lite_topic), LIGHT_QUEUE_ID
         offset = await self._cold_reads.result(
-            lambda: self._store.offset_at_time(topic, queue_id, header.timestamp, upper)
+            lambda: self._store.offset_at_time(topic, queue_id, header.timestamp, upper), request.channel
         )
         return Answer(header=SearchOffsetResponse(offset=offset))
 
@@ -150,10 +150,10 @@ class OffsetRequests:
         offset = max(0, self._store.min_offset(header.topic, header.queue_id))
         return Answer(header=GetMinOffsetResponse(offset=offset))
 
-    async def earliest_store_time(self, _request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
+    async def earliest_store_time(self, request: Request, header: GetEarliestMsgStoretimeRequest) -> Answer:
         """When the first message a queue still has was stored; -1 when there is none."""
         timestamp = await self._cold_reads.result(
-            lambda: self._store.earliest_stored_at_ms(header.topic, header.queue_id)
+            lambda: self._store.earliest_stored_at_ms(header.topic, header.queue_id), request.channel
         )
         return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 

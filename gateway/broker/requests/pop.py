@@ -63,10 +63,7 @@ LATE_MS: Final = 500
 
 
 class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the pop path; sizes bytes, times milliseconds.
-
-    ``check_points``: pops that may be open, further ones are told POLLING_FULL.
-    """
+    """Settings of the pop path; sizes bytes, times milliseconds."""
 
     broker_permission: int
     max_bytes: int
@@ -74,7 +71,6 @@ class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
     property_filter_enabled: bool
     order: SourceOrder
     actual_retry_topic: bool
-    check_points: int
     longest_hold_ms: int
 
     @classmethod
@@ -87,7 +83,6 @@ class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
             property_filter_enabled=settings.enable_property_filter,
             order=SourceOrder.from_settings(settings),
             actual_retry_topic=settings.pop_response_return_actual_retry_topic,
-            check_points=settings.pop_check_points_limit,
             longest_hold_ms=longest_hold_ms,
         )
 
@@ -152,6 +147,7 @@ class PopMessage:
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
         self._limits = PopLimits.from_settings(settings, self._limits.longest_hold_ms)
+        self._points.shares.resize(settings.pop_check_points_limit)
         self._sources.order = self._limits.order
         self._taking.max_bytes, self._taking.max_bytes_cold = self._limits.max_bytes, self._limits.max_bytes_cold
 
@@ -193,8 +189,10 @@ class PopMessage:
     # -- taking ---------------------------------------------------------------------------------------------
 
     def _start(self, pop: Pop) -> None:
-        if len(self._points) >= self._limits.check_points and not pop.header.order:
-            self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages are open")
+        group = pop.header.consumer_group
+        if not pop.header.order and not self._points.shares.has_room(group):
+            remark = self._points.shares.refusal(group, f"open pops of group {group}")
+            self._found_nothing(pop.request, ResponseCode.POLLING_FULL, remark)
             return
         pop.sources = self._sources.of(pop.header)
         self._taking.go_on(pop)

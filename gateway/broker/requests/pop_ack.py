@@ -259,6 +259,10 @@ class PopAcks:
         bit = 0 if point is None else point.bit_of(offset)
         if point is None or not bit or (point.acked | point.acking | point.reviving) & bit:
             raise self._unknown(receipt, group, topic, offset)
+        if len(point.diffs) > 1 and not self._points.shares.has_room(group):  # else one takes the place of another
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, self._points.shares.refusal(group, f"open pops of group {group}")
+            )
         popped_at_ms = self._free_moment((topic, group, queue_id, offset, self._clock_ms()))
         again = CheckPointRecord(
             topic=topic,
@@ -301,7 +305,7 @@ class PopAcks:
             named = replace(header, topic=lite_queue(header.topic, name)) if name else header
             answer_refusals(request, lambda: self._change(request, named))
 
-        self._cold_reads.read(lambda: self._store.message_at(at), found)
+        self._cold_reads.read(lambda: self._store.message_at(at), found, request.channel)
 
     def _free_moment(self, key: PointKey) -> int:
         """A time at which nothing was popped there: a check point is named by its time."""

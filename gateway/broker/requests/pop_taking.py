@@ -187,7 +187,7 @@ class PopTaking:
 
         self._positions.begin_read(key)
         try:
-            self._cold_reads.read(read, have_read)
+            self._cold_reads.read(read, have_read, pop.request.channel)
         except RequestRefused as refusal:
             self._positions.end_read(key)
             pop.remark = refusal.remark

@@ -179,7 +179,9 @@ class PopWaiting:
             (topic, queue_id, self._begin((topic, header.consumer_group, queue_id)))
             for topic, queue_id in queues[first:] + queues[:first]
         ]
-        results, rest = await self._cold_reads.result(lambda: self._peeked(begins, header.max_msg_nums))
+        results, rest = await self._cold_reads.result(
+            lambda: self._peeked(begins, header.max_msg_nums), request.channel, is_long=True
+        )
         terms = PopMessageResponse(pop_time=self._clock_ms(), rest_num=rest)
         if not results:
             return Answer(ResponseCode.PULL_NOT_FOUND, terms, remark=GetStatus.NO_MESSAGE_IN_QUEUE.name)

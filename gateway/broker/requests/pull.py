@@ -224,6 +224,7 @@ class PullMessage:
         self._cold_reads.read(
             partial(self._read_cold, request, header, accepts, work),
             partial(self._cold_answer, request, header, accepts, work, may_hold),
+            request.channel,
         )
 
     def _read_cold(

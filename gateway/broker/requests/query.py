@@ -37,6 +37,9 @@ class Found(msgspec.Struct, frozen=True):
     last_offset: int
 
 
+_NOTHING = Found(b"", 0, 0)
+
+
 class QueryMessages:
     """Answers QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33)."""
 
@@ -50,7 +53,7 @@ class QueryMessages:
         dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query)
         dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view)
 
-    async def query(self, _request: Request, header: QueryMessageRequest) -> Answer:
+    async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
         """The newest records that have the key, stored within the two times, in the order of the log.
 
         The key is a unique id when the request says so, a tag with ``indexType`` T (5.5), and either a unique id or
@@ -58,7 +61,10 @@ class QueryMessages:
         """
         wanted = self._settings.default_query_max_num if header.unique_key_query else header.max_num
         count = max(1, min(wanted, self._settings.max_msgs_num_batch))
-        found = await self._cold_reads.result(lambda: self._found(header, count))
+        channel = request.channel
+        found = await self._cold_reads.result(
+            lambda: _NOTHING if channel.closed else self._found(header, count), channel, is_long=True
+        )
         if not found.records:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -73,10 +79,10 @@ class QueryMessages:
             body=found.records,
         )
 
-    async def view(self, _request: Request, header: ViewMessageRequest) -> Answer:
+    async def view(self, request: Request, header: ViewMessageRequest) -> Answer:
         """The record at an offset of the commit log, as message ids contain it."""
         offset = header.offset
-        record = await self._cold_reads.result(lambda: self._store.record_at(offset))
+        record = await self._cold_reads.result(lambda: self._store.record_at(offset), request.channel)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return Answer(body=bytes(record))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.remoting.long_lists import MAX_LIST_BYTES, table_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -44,7 +45,12 @@ async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[
     rows: list[Row] = []
     for first in range(0, len(keys), ENTRIES_PER_TURN):
         piece = keys[first : first + ENTRIES_PER_TURN]
-        rows.extend(await cold_reads.result(lambda piece=piece: [read(key) for key in piece]))  # type: ignore[misc]
+        found: list[Row] = await cold_reads.result(
+            lambda piece=piece: [read(key) for key in piece],  # type: ignore[misc]
+            TOOLS,
+            is_long=True,
+        )
+        rows.extend(found)
     return rows
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from gateway.settings.addresses import is_loopback
@@ -111,10 +112,14 @@ class TransactionControl:
             after=max(header.after, -1),
         )
         if header.given_up:
-            found, after = await self._cold_reads.result(lambda: self._overview.given_up(selection))
+            found, after = await self._cold_reads.result(
+                lambda: self._overview.given_up(selection), TOOLS, is_long=True
+            )
         else:
             listed, after = self._overview.page(selection)
-            found = await self._cold_reads.result(lambda: [self._overview.described(entry) for entry in listed])
+            found = await self._cold_reads.result(
+                lambda: [self._overview.described(entry) for entry in listed], TOOLS, is_long=True
+            )
         return Answer(body=TransactionList(transactions=found, next_after=after).build())
 
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
@@ -161,7 +166,7 @@ class TransactionControl:
     async def resume(self, request: Request, header: ResumeTransactionRequest) -> Answer:
         """Make a given-up half message pending again."""
         text = header.id
-        message = await self._cold_reads.result(lambda: self._overview.find_given_up(text))
+        message = await self._cold_reads.result(lambda: self._overview.find_given_up(text), TOOLS, is_long=True)
         if message is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -179,7 +184,7 @@ class TransactionControl:
     # -- what they share --------------------------------------------------------------------------------------
 
     async def _found(self, text: str) -> StoredMessage:
-        half = await self._cold_reads.result(lambda: self._overview.find(text))
+        half = await self._cold_reads.result(lambda: self._overview.find(text), TOOLS, is_long=True)
         if half is None:
             raise RequestRefused(
                 ResponseCode.QUERY_NOT_FOUND,
@@ -190,7 +195,7 @@ class TransactionControl:
 
     async def _shown(self, half: StoredMessage) -> Answer:
         listed = self._overview.listed(half.queue_offset)
-        described = await self._cold_reads.result(lambda: self._overview.described(listed, half))
+        described = await self._cold_reads.result(lambda: self._overview.described(listed, half), TOOLS, is_long=True)
         return Answer(body=described.build())
 
     async def _ended(self, facts: dict[str, object], reply: Reply, half_offset: int) -> Answer:

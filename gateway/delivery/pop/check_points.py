@@ -11,10 +11,13 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from gateway.shares import Shares
 from wire.disk.revive_log import MAX_MESSAGES, AckRecord, BatchAckRecord, CheckPointRecord
 
 TICK_MS = 100
 """How fine the times are at which messages come again."""
+OPEN_LIMIT = 200_000
+"""The default of gateway.popCheckPointsLimit."""
 MAX_SETTLED = 20_000
 """Settled check points that are remembered, so that an acknowledgement that is repeated is no error."""
 
@@ -136,10 +139,15 @@ def _compact(record: CheckPointRecord) -> Sequence[int]:
 
 
 class CheckPoints:
-    """The open check points of a broker."""
+    """The open check points of a broker.
 
-    def __init__(self, max_settled: int = MAX_SETTLED) -> None:
+    ``shares``: how many the groups have; whoever makes check points asks it for room first.
+    """
+
+    def __init__(self, max_settled: int = MAX_SETTLED, limit: int = OPEN_LIMIT) -> None:
+        self.shares: Shares[str] = Shares(limit)
         self._open: dict[Key, CheckPoint] = {}
+        self._by_topic: defaultdict[str, dict[CheckPoint, None]] = defaultdict(dict)
         self._due: dict[int, dict[CheckPoint, None]] = {}
         self._next_tick: int | None = None
         self._by_offset: defaultdict[int, OrderedDict[int, CheckPoint]] = defaultdict(OrderedDict)
@@ -170,6 +178,8 @@ class CheckPoints:
             return point
         self._settled.pop(key, None)
         self._open[key] = point
+        self._by_topic[point.topic][point] = None
+        self.shares.add(point.group)
         self._by_offset[revive_queue_id][revive_offset] = point
         self._due.setdefault(max(_tick_of(point), self._next_tick or 0), {})[point] = None
         return point
@@ -187,11 +197,8 @@ class CheckPoints:
 
     def forget_topic(self, topic: str, revive_queue_id: int | None = None) -> bool:
         """A topic is gone, and its messages with it; with a revive queue, as far as that says. Whether any was open."""
-        gone = [
-            point
-            for point in self._open.values()
-            if point.topic == topic and revive_queue_id in (None, point.revive_queue_id)
-        ]
+        points = self._by_topic.get(topic, ())
+        gone = [point for point in points if revive_queue_id in (None, point.revive_queue_id)]
         for point in gone:
             self._forget(point)
         return bool(gone)
@@ -238,10 +245,19 @@ class CheckPoints:
         """The open check points with the oldest records of a revive queue."""
         return list(islice(self._by_offset[revive_queue_id].values(), count))
 
+    def open_in(self, revive_queue_id: int) -> int:
+        """How many open check points have their record in a revive queue."""
+        return len(self._by_offset[revive_queue_id])
+
     # -- inside ---------------------------------------------------------------------------------------------
 
     def _forget(self, point: CheckPoint) -> None:
         del self._open[point.key]
+        self.shares.give_back(point.group)
+        points = self._by_topic[point.topic]
+        del points[point]
+        if not points:
+            del self._by_topic[point.topic]
         del self._by_offset[point.revive_queue_id][point.revive_offset]
         tick = _tick_of(point)
         due = self._due.get(tick)

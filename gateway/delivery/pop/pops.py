@@ -53,7 +53,7 @@ class Pops:
         in_thread: InThread,
         turns: FilterTurns,
     ) -> None:
-        self.check_points = CheckPoints()
+        self.check_points = CheckPoints(limit=settings.pop_check_points_limit)
         self.orders = OrderTable()
         self.positions = Positions(offsets)
         self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)

@@ -41,8 +41,9 @@ if TYPE_CHECKING:
 
 REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 """Upstream's name for whoever reads the revive topic. Never change: it is on disk."""
-MAX_REPLAY: Final = 25_000
-"""Records of one revive queue read again by a start, about: an open check point further back is written again."""
+MAX_REPLAY: Final = 5_000
+"""Records of one revive queue read again by a start, about: an open check point further back is written again, unless
+more than half of what lies behind it is open, too: writing those again would never end."""
 COMPACTED_AT_ONCE: Final = 256
 REPLAYED_AT_ONCE: Final = 2_000
 REPLAYED_BYTES: Final = 4 << 20
@@ -248,8 +249,9 @@ class ReviveLog:
             return
         for queue_id, last in self._last.items():
             records = []
+            most = max(MAX_REPLAY, 2 * self._points.open_in(queue_id))
             for point in self._points.oldest(queue_id, COMPACTED_AT_ONCE):
-                if last - point.revive_offset <= MAX_REPLAY:
+                if last - point.revive_offset <= most:
                     break
                 if not point.reviving:
                     records.append(point.record(self._broker_name))

@@ -35,14 +35,14 @@ def test_reads_beyond_the_threads_wait_and_are_done_in_order() -> None:
     reads = ColdReads(threads, threads=2, limit=3)
     seen: list[int] = []
     for number in range(5):
-        reads.read(lambda number=number: number, seen.append)  # type: ignore[misc]
+        reads.read(lambda number=number: number, seen.append, "c")  # type: ignore[misc]
     assert (len(threads.work), reads.count) == (2, 5)
     with pytest.raises(RequestRefused) as refused:
-        reads.read(lambda: 5, seen.append)
+        reads.read(lambda: 5, seen.append, "c")
     assert refused.value.code == ResponseCode.SYSTEM_BUSY
     threads.end_one()
     assert len(threads.work) == 2
-    reads.read(lambda: 6, seen.append)
+    reads.read(lambda: 6, seen.append, "c")
     while threads.work:
         threads.end_one()
     assert (seen, reads.count) == ([0, 1, 2, 3, 4, 6], 0)
@@ -86,3 +86,66 @@ def test_a_coroutine_gets_the_value_or_the_error() -> None:
         with pytest.raises(StopIteration):
             coroutine.send(None)
     assert seen == ["value", 5]
+
+
+def test_a_greedy_connection_is_refused_while_an_honest_one_gets_through() -> None:
+    threads = Threads()
+    reads = ColdReads(threads, threads=2, limit=1_000)
+    seen: list[str] = []
+
+    def ask(holder: str) -> None:
+        reads.read(lambda: holder, seen.append, holder)
+
+    for _ in range(752):
+        ask("greedy")
+    with pytest.raises(RequestRefused, match="750, of all: 750, the limit is 1000") as refused:
+        ask("greedy")
+    assert refused.value.code == ResponseCode.SYSTEM_BUSY
+    ask("honest")
+    reads.read(lambda: "broker", seen.append)
+    for _ in range(6):
+        threads.end_one()
+    assert seen.count("honest") == seen.count("broker") == 1, "connections take turns"
+    while threads.work:
+        threads.end_one()
+    assert len(seen) == 754
+
+
+def test_the_broker_itself_is_never_refused() -> None:
+    threads = Threads()
+    reads = ColdReads(threads, threads=1, limit=1)
+    for _ in range(10):
+        reads.read(lambda: None, lambda _: None)
+    assert reads.count == 10
+
+
+def test_long_searches_get_half_of_the_threads_and_their_turn() -> None:
+    threads = Threads()
+    reads = ColdReads(threads, threads=4, limit=1_000)
+    seen: list[str] = []
+    for _ in range(20):
+        reads.read(lambda: "long", seen.append, "greedy", is_long=True)
+    assert len(threads.work) == 2
+    for _ in range(20):
+        reads.read(lambda: "short", seen.append, "honest")
+    assert len(threads.work) == 4
+    for _ in range(10):
+        threads.end_one()
+    assert seen.count("short") >= 4
+    assert seen.count("long") >= 4
+    while threads.work:
+        threads.end_one()
+    assert (len(seen), reads.count) == (40, 0)
+
+
+@pytest.mark.parametrize("long_first", [True, False])
+def test_with_one_thread_long_and_short_reads_alternate(long_first: bool) -> None:
+    threads = Threads()
+    reads = ColdReads(threads, threads=1, limit=1_000)
+    seen: list[bool] = []
+    for is_long in (long_first, not long_first):
+        for _ in range(5):
+            reads.read(lambda is_long=is_long: is_long, seen.append, "c", is_long=is_long)  # type: ignore[misc]
+    while threads.work:
+        threads.end_one()
+    assert seen == [long_first, not long_first] * 5

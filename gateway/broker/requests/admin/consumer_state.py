@@ -16,6 +16,7 @@ from gateway.broker.client_calls import (
     find_consumer,
     members_of,
 )
+from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from wire.bodies.consumers import GetConsumerStatusBody
@@ -116,7 +117,7 @@ class ConsumerState:
 
     async def _record(self, message_id: str) -> bytes:
         _, offset = parse_offset_message_id(message_id)
-        record = await self._cold_reads.result(lambda: self._store.record_at(offset))
+        record = await self._cold_reads.result(lambda: self._store.record_at(offset), TOOLS)
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return bytes(record)

@@ -10,6 +10,7 @@ import heapq
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
 from gateway.remoting.dispatch import Answer
@@ -262,5 +263,7 @@ class LiteInfo:
         return await self._cold_reads.result(
             lambda: [
                 store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset) if offset >= 0 else -1 for queue, offset in places
-            ]
+            ],
+            TOOLS,
+            is_long=True,
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
@@ -67,7 +68,7 @@ class QueueUnitRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         count = max(0, min(header.count, MAX_UNITS))
         offset = max(header.index, 0)
-        found = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count))
+        found = await self._cold_reads.result(lambda: self._read(topic, queue_id, offset, count), TOOLS, is_long=True)
         group = header.consumer_group
         wanted = self._consumers.subscription(group or "", topic)
         units: Any = await self._turns.run(

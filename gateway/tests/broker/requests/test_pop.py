@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.store.message_store import MessageStore
-from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, infos, messages, pop, popping
+from gateway.tests.broker.popping import CHANGE, POP, RETRY_TOPIC, ack, bodies, filled, infos, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.bodies.topics import TopicConfig
@@ -166,6 +166,28 @@ def test_too_many_open_pops_are_told_to_come_later(tmp_path: Path) -> None:
     assert broker.ask(client, POP, popping()).code == ResponseCode.POLLING_FULL
     ack(broker, client, first)
     assert bodies(pop(broker, client)) == [b"b"]
+
+
+def test_a_greedy_group_is_told_to_come_later_while_another_one_gets_messages(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", pop_check_points_limit=8)
+    client = filled(broker, *"abcdefgh")
+    broker.parts.groups.find("honest")
+    for _ in range(6):
+        assert pop(broker, client, max_msg_nums=1, invisible_time=259_200_000)
+    answer = broker.ask(client, POP, popping(max_msg_nums=1))
+    assert answer.code == ResponseCode.POLLING_FULL
+    assert "open pops of group group: 6, of all: 6, the limit is 8" in str(answer.remark)
+    assert pop(broker, client, max_msg_nums=1, consumer_group="honest")
+
+
+def test_hiding_messages_one_by_one_makes_no_more_open_pops_than_may_be(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path / "store", pop_check_points_limit=4)
+    client = filled(broker, *"abcdefgh")
+    popped = pop(broker, client, invisible_time=60_000)
+    assert len(popped) == 8
+    codes = [broker.ask(client, CHANGE, message.changing(60_000)).code for message in popped]
+    assert codes == [ResponseCode.SUCCESS] * 2 + [ResponseCode.SYSTEM_BUSY] * 6
+    assert len(broker.parts.pops.check_points) == 3
 
 
 # -- what is held -----------------------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ import pytest
 
 from gateway.tests.broker.popping import POP, ack, bodies, filled, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
+from wire.disk.revive_log import CheckPointRecord
 from wire.headers.declare import build_header
 from wire.headers.topics import DeleteTopicRequest
 
@@ -138,6 +140,28 @@ def test_old_records_that_are_still_needed_are_written_again(
     killed = broker.crash_image(tmp_path / "killed")
     killed.wait(601)
     assert bodies(pop(killed, killed.connect())) == [b"a"]
+
+
+def test_pops_that_are_all_open_are_not_written_again_for_ever(broker: WholeBroker) -> None:
+    log = broker.parts.pops.revive_log
+    broker.parts.topics.put(TopicConfig("orders", 1, 1))
+    for start in range(6_000):
+        record = CheckPointRecord(
+            topic="orders",
+            group="group",
+            queue_id=0,
+            start_offset=start,
+            popped_at_ms=broker.clock(),
+            invisible_ms=259_200_000,
+            count=1,
+            broker_name="broker-a",
+        )
+        log.append([record], 0, lambda _: None)
+    broker.turn()
+    written = dict(log._last)
+    assert written[0] == 5_999
+    broker.wait(3)
+    assert log._last == written
 
 
 def test_a_store_that_takes_nothing_pops_nothing_and_goes_on_later(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import process_time
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -93,6 +94,50 @@ def test_written_again_it_stays_the_same_with_a_later_record() -> None:
     assert first is not None
     assert first.start_offset == 50
     assert len(points.take_due(NOW + 5_000)) == 2
+
+
+def test_groups_have_shares_of_the_open_check_points() -> None:
+    points = CheckPoints(limit=1_000)
+    for number in range(750):
+        assert points.shares.has_room("greedy")
+        points.put(record(number, 1, group="greedy"), 0, number)
+    assert not points.shares.has_room("greedy")
+    assert points.shares.has_room("honest")
+    points.ack(("orders", "greedy", 1, 0, NOW), [0])
+    assert points.shares.has_room("greedy")
+    points.forget_topic("orders")
+    assert (points.shares.used, len(points)) == (0, 0)
+
+
+def test_a_topic_is_forgotten_as_far_as_a_revive_queue_says() -> None:
+    points = CheckPoints()
+    points.put(record(1), 0, 1)
+    points.put(record(2), 1, 1)
+    kept = points.put(record(3, topic="other"), 0, 2)
+    assert points.forget_topic("orders", 0)
+    assert (points.open_in(0), points.open_in(1)) == (1, 1)
+    assert not points.forget_topic("orders", 0)
+    assert points.forget_topic("orders")
+    assert list(points) == [kept]
+
+
+def seconds_to_forget(count: int) -> float:
+    """Processor time to forget 300 topics that nobody popped from, beside many open check points."""
+    points = CheckPoints()
+    for number in range(count):
+        points.put(record(number), 0, number)
+    took = []
+    for _ in range(3):
+        began = process_time()
+        for number in range(300):
+            points.forget_topic(f"topic {number}")
+        took.append(process_time() - began)
+    return min(took)
+
+
+def test_a_deleted_topic_costs_as_much_as_it_had_open() -> None:
+    """A start reads one such record for each deletion."""
+    assert seconds_to_forget(32_000) < 0.1
 
 
 def test_a_record_of_what_is_settled_opens_nothing() -> None:
