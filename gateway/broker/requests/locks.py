@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from gateway.remoting.turns import Turns
     from wire.bodies.message_queue import MessageQueue
 
-MAX_QUEUES_PER_REQUEST = 65_536
+MAX_QUEUES_PER_REQUEST = 16_384
 """Queues that one request claims or gives back."""
 
 

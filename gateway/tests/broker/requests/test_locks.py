@@ -50,7 +50,7 @@ def test_a_request_without_a_client_is_refused(broker: SmallBroker) -> None:
 
 
 def test_too_many_queues_in_one_request_are_refused(broker: SmallBroker) -> None:
-    queues = [MessageQueue("t", "b", number) for number in range(65_537)]
+    queues = [MessageQueue("t", "b", number) for number in range(16_385)]
     body = LockBatchRequest("g", "c1", queues).build()
     answer = broker.connect().ask(RequestCode.LOCK_BATCH_MQ, body=body)
     assert answer.code == ResponseCode.INVALID_PARAMETER
