@@ -25,6 +25,9 @@ ANSWER_PATIENCE_S: Final = 0.5
 """Seconds until a request is taken to have no answer; most that are good have one in a millisecond."""
 SPOILED_FRAMES: Final = 0.04
 BINARY_SESSIONS: Final = 0.3
+HALF_OPEN: Final = 0.05
+"""Sessions that end with a frame that is never completed, and stay for ``HALF_OPEN_S`` seconds."""
+HALF_OPEN_S: Final = 5.0
 
 
 class Link:
@@ -47,8 +50,7 @@ class Link:
 
         :raises OSError: the server has closed.
         """
-        self._journal.add(self.number, self._server, frame)
-        self._writer.write(frame)
+        self.say(frame)
         answer: RemotingCommand | None = None
         with suppress(TimeoutError):
             async with asyncio.timeout(ANSWER_PATIENCE_S):
@@ -67,6 +69,11 @@ class Link:
             raise ConnectionResetError(f"the server sent what cannot be read: {error}") from error
         answers = [command for command in commands if command.flag & RESPONSE_FLAG]
         return answers[-1] if answers else None
+
+    def say(self, data: bytes) -> None:
+        """Send and wait for nothing."""
+        self._journal.add(self.number, self._server, data)
+        self._writer.write(data)
 
     def close(self, *, at_once: bool) -> None:
         """End it; ``at_once`` with a reset, which leaves answers unread."""
@@ -117,6 +124,11 @@ class Attack:
                     await self._ask(links, self._grammar.any_request(), is_binary, ended)
             else:
                 await self._follow(links, is_binary, ended)
+            if self._random.random() < HALF_OPEN:
+                for link in links.values():
+                    link.say(frame_of(self._grammar.any_request())[:-1])
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(ended.wait(), HALF_OPEN_S)
         finally:
             for link in links.values():
                 link.close(at_once=self._random.random() < 0.2)

@@ -79,6 +79,8 @@ BODIES: Final[Mapping[int, type[JsonObject]]] = {
     Code.REGISTER_TOPIC_IN_NAMESRV: TopicRouteData,
     Code.QUERY_DATA_VERSION: DataVersion,
 }
+HUGE_SHARE: Final = 0.05
+"""Of the bodies that may be huge, how many are: one in some 300 requests."""
 SENDS: Final = frozenset({Code.SEND_MESSAGE, Code.SEND_MESSAGE_V2, Code.SEND_REPLY_MESSAGE, Code.SEND_REPLY_MESSAGE_V2})
 OWN_BROKERS_ONLY: Final = frozenset(
     {
@@ -337,6 +339,13 @@ class Grammar:
             )
         )()
 
+    def _huge_body(self, asked: Asked) -> None:
+        """Now and then a body of megabytes: of one number, of many members, of an object that nests, or of nothing."""
+        if self.random.random() < HUGE_SHARE:
+            size = self.random.choice((1 << 20, 4 << 20, 15 << 20))
+            part = self.random.choice((b"1", b"[],", b'{"topic":"fuzz_a"},', b"\x00", b'"a":1,'))
+            asked.body = self.random.choice((b"", b"[", b"{")) + part * (size // len(part))
+
     def _cut_body(self, asked: Asked) -> None:
         if asked.body:
             asked.body = asked.body[: self.random.randrange(len(asked.body))]
@@ -405,6 +414,7 @@ _SPOILERS: Final[tuple[Callable[[Grammar, Asked], None], ...]] = (
     Grammar._more_fields,
     Grammar._other_body,
     Grammar._bad_body,
+    Grammar._huge_body,
     Grammar._cut_body,
     Grammar._flip_body,
     Grammar._spoil_json,
@@ -440,6 +450,10 @@ _TEXTS: Final[tuple[tuple[str, Sequence[str]], ...]] = (
     ("recall_handle", ("", "x", "djEgYnJva2VyLWE=", "djEgZnV6el9hIGJyb2tlci1hIDE3NTAwMDAwMDAwMDAgRg==")),
     ("attributes", names.ATTRIBUTES),
     ("id", names.TRANSACTION_IDS),
+    ("stats_name", ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE", "GROUP_GET_NUMS", "SNDBCK_PUT_NUMS")),
+    ("stats_key", ("fuzz_a", "fuzz_a@fuzz_group_a")),
+    ("key", ("fuzz", "k1", "fuzz_a")),
+    ("namespace", ("fuzz", "ORDER_TOPIC_CONFIG")),
 )
 
 

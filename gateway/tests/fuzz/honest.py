@@ -45,6 +45,9 @@ POPS_PER_S: Final = 10
 ROUTES_PER_S: Final = 10
 READS_PER_S: Final = 10
 INVISIBLE_MS: Final = 60_000
+LAST_ROUNDS: Final = 3
+LAST_PAUSE_S: Final = 0.3
+"""Seconds after each of the last rounds of pulls."""
 COMMIT: Final = 8
 ROLLBACK: Final = 12
 
@@ -168,13 +171,14 @@ class Honest:
         self.account = Account()
         self.pop_account = Account()
         self._ended = threading.Event()
+        self._all_sent = threading.Event()
 
     def run(self, wait_for_end: Callable[[], object]) -> Report:
         """Work until ``wait_for_end`` returns, then read what is left."""
         link = Link(self._broker, self.report)
         create_topic(link, TOPIC)
         create_topic(link, POP_TOPIC)
-        time.sleep(1)  # noqa: TID251 - the route follows a moment later
+        self._wait_for_route()
         print("ready", flush=True)  # noqa: T201
         workers = [self._send, self._read, self._pop, self._ask_routes]
         threads = [threading.Thread(target=self._work, args=(worker,), daemon=True) for worker in workers]
@@ -190,6 +194,16 @@ class Honest:
             self.report.machine_ms = stalls.longest_ms
         self.report.wrong += self.account.wrong() + self.pop_account.wrong()
         return self.report
+
+    def _wait_for_route(self) -> None:
+        """Wait until the name server knows the topic, which it hears a moment after its creation."""
+        link = Link(self._name_server, self.report)
+        for _ in range(100):
+            answer = link.ask("create", RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=TOPIC))
+            if answer.code == ResponseCode.SUCCESS:
+                return
+            time.sleep(0.1)  # noqa: TID251 - a real server has to be given real time
+        raise RuntimeError(f"no route for {TOPIC}: {answer.remark}")
 
     def _work(self, worker: Callable[[], None]) -> None:
         try:
@@ -209,7 +223,12 @@ class Honest:
     # -- producer -------------------------------------------------------------------------------------------
 
     def _send(self) -> None:
-        link = Link(self._broker, self.report)
+        try:
+            self._send_many(Link(self._broker, self.report))
+        finally:
+            self._all_sent.set()
+
+    def _send_many(self, link: Link) -> None:
         number = 0
         while self._until_end(SENDS_PER_S):
             number += 1
@@ -256,9 +275,11 @@ class Honest:
             for queue_id in range(QUEUES):
                 self._pull(link, queue_id, offsets)
             self._keep_offset(link, offsets)
-        time.sleep(1)  # noqa: TID251 - the producer has its last answers
-        while any(self._pull(link, queue_id, offsets) for queue_id in range(QUEUES)):
-            pass
+        self._all_sent.wait(2 * PATIENCE_S)
+        for _ in range(LAST_ROUNDS):
+            while any(self._pull(link, queue_id, offsets) for queue_id in range(QUEUES)):
+                pass
+            time.sleep(LAST_PAUSE_S)  # noqa: TID251 - a real server has to be given real time
 
     def _pull(self, link: Link, queue_id: int, offsets: list[int]) -> bool:
         header = PullMessageRequest(

@@ -36,7 +36,11 @@ SETTINGS: Final[Mapping[str, str]] = {
     "transactionTimeOut": "1000",
     "transactionCheckInterval": "1000",
     "gateway.operatorAccess": "LOOPBACK",
+    "enableLmq": "true",
+    "enableMultiDispatch": "true",
+    "enablePropertyFilter": "true",
 }
+"""Small files, short waits, and everything switched on that requests can reach."""
 SETTLE_S: Final = 3.0
 """Seconds after the attack until what is left open is counted."""
 PROGRESS_EVERY_S: Final = 10

@@ -18,6 +18,12 @@ from wire.errors import WireError
 from wire.message.record import parse_records
 
 Requests = Generator[Asked, RemotingCommand | None, None]
+_ABOUT_MEMBERS: Final = (
+    *(Code.GET_CONSUME_STATS, Code.GET_CONSUMER_LIST_BY_GROUP, Code.GET_CONSUMER_CONNECTION_LIST),
+    *(Code.GET_PRODUCER_CONNECTION_LIST, Code.GET_CONSUMER_RUNNING_INFO, Code.CONSUME_MESSAGE_DIRECTLY),
+    Code.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+)
+"""What tools ask of a group whose member is connected."""
 SPOILED_SHARE: Final = 0.12
 """Of the requests within a sequence, how many have something wrong."""
 
@@ -147,7 +153,11 @@ def consumption(grammar: Grammar) -> Requests:
     yield _broker(grammar, Code.QUERY_CONSUMER_OFFSET, consumer_group=group, topic=topic, queue_id=0)
     yield _broker(grammar, Code.CONSUMER_SEND_MSG_BACK, offset=0, group=group, delay_level=1, origin_topic=topic)
     yield _pull(grammar, topic, group, 0, following, 500)
-    yield _broker(grammar, Code.GET_CONSUME_STATS, consumer_group=group, topic=topic)
+    for code in _ABOUT_MEMBERS:
+        yield _broker(
+            grammar, code, consumer_group=group, producer_group=group, group=group, topic=topic, client_id=client
+        )
+    yield _broker(grammar, Code.QUERY_MESSAGE, topic=topic, key="k1", max_num=8, begin_timestamp=0)
     yield _broker(grammar, Code.UNREGISTER_CLIENT, client_id=client, producer_group=group, consumer_group=group)
 
 
@@ -314,7 +324,8 @@ def waiting(grammar: Grammar) -> Requests:
     random = grammar.random
     yield _topic(grammar, "fuzz_delay")
     for _ in range(random.randint(1, 3)):
-        answer = yield _send(grammar, "fuzz_delay", random.choice(names.PROPERTIES[4:11]))
+        wanted = (*names.PROPERTIES[4:11], *[f"UNIQ_KEY\x01fuzz{random.random()}\x02TIMER_DELAY_SEC\x015\x02"] * 3)
+        answer = yield _send(grammar, "fuzz_delay", random.choice(wanted))
         handle = _fields(answer).get("recallHandle")
         if handle:
             yield _broker(grammar, Code.RECALL_MESSAGE, topic="fuzz_delay", recall_handle=handle)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
+from gateway.settings.transaction import OperatorAccess
 from gateway.telemetry.logs import EventLines
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.fuzz.frames import frame_of, spoiled
@@ -23,6 +25,13 @@ from wire.codes import ResponseCode
 from wire.command import RemotingCommand
 
 REQUESTS = 1_200
+EVERYTHING: dict[str, Any] = {
+    "enable_lmq": True,
+    "enable_multi_dispatch": True,
+    "enable_property_filter": True,
+    "operator_access": OperatorAccess.EVERYWHERE,
+}
+"""Settings that switch on what requests can reach."""
 LEAST_SUCCESSES = 45
 """Codes that must have been carried out at least once: a grammar that is only refused tests nothing."""
 
@@ -47,7 +56,7 @@ class Attacked:
     def __init__(self, directory: Path, seed: int) -> None:
         for name in ("broker", "nameserver"):
             (directory / name).mkdir()
-        self.broker = WholeBroker(directory / "broker")
+        self.broker = WholeBroker(directory / "broker", **EVERYTHING)
         self.name_server = RunningNameServer(directory / "nameserver")
         self.random = Random(seed)
         self.grammar = Grammar(self.random, self.broker.clock)
