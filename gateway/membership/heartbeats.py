@@ -116,11 +116,12 @@ class Heartbeats:
     def _consumer(self, client: Client, consumer: ConsumerData, data: HeartbeatData, now_ms: int) -> bool:
         if not self._has_legal_name(consumer.group, client):
             return False
-        config = self._groups.find(consumer.group)
+        host = client.channel.remote[0]
+        config = self._groups.find(consumer.group, host)
         if config is None:
             self._skip(consumer.group, client, "the group does not exist (autoCreateSubscriptionGroup=false)")
             return False
-        self._ensure_retry_topic(consumer, config)
+        self._ensure_retry_topic(consumer, config, host)
         return self._consumers.register(
             client,
             consumer,
@@ -129,7 +130,7 @@ class Heartbeats:
             without_subscriptions=data.fingerprint != 0 and data.without_sub,
         )
 
-    def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig) -> None:
+    def _ensure_retry_topic(self, consumer: ConsumerData, config: SubscriptionGroupConfig, host: str) -> None:
         """Failed messages of the group need a topic to wait in, and its consumers a route to it."""
         if config.retry_queue_nums <= 0:
             return
@@ -139,6 +140,7 @@ class Heartbeats:
             Permission.READ_WRITE,
             topic_sys_flag=TopicFlag.UNIT_SUBSCRIPTION if consumer.unit_mode else 0,
             order=any(self._is_ordered(subscription.topic) for subscription in consumer.subscriptions),
+            maker=host,
         )
 
     def _is_ordered(self, topic: str) -> bool:

@@ -17,6 +17,7 @@ from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
+from gateway.metadata.makers import CLIENTS, NOBODY, Makers
 from gateway.metadata.names import SYSTEM_GROUP_PREFIX, TRANSACTION_GROUP, group_name_fault
 from gateway.metadata.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
@@ -72,6 +73,7 @@ class Groups(SavedTable[GroupsFile]):
         self._settings = settings
         self._clock_ms = clock_ms
         self._max_groups = max_groups
+        self._makers = Makers(max_groups, "subscription groups")
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
         self._forbidden: dict[str, dict[str, int]] = {}
@@ -88,10 +90,12 @@ class Groups(SavedTable[GroupsFile]):
             return SubscriptionGroupConfig(group_name=group)
         return config
 
-    def find(self, group: str) -> SubscriptionGroupConfig | None:
+    def find(self, group: str, maker: str = CLIENTS) -> SubscriptionGroupConfig | None:
         """The group, created with the defaults where that is allowed (autoCreateSubscriptionGroup).
 
         None for a group that may not be created, or whose name is none a group may have.
+
+        :param maker: as for ``put_all``.
         """
         config = self.get(group)
         if config is not None:
@@ -101,7 +105,7 @@ class Groups(SavedTable[GroupsFile]):
         if group_name_fault(group) is not None:
             return None
         config = SubscriptionGroupConfig(group_name=group)
-        self.put(config)
+        self.put_all([config], maker)
         log.info("subscription group created", group=group)
         return config
 
@@ -153,15 +157,18 @@ class Groups(SavedTable[GroupsFile]):
         """
         return bool(self.put_all([config]))
 
-    def put_all(self, configs: list[SubscriptionGroupConfig]) -> list[str]:
-        """Create or replace several groups as one change; the names of those that changed."""
+    def put_all(self, configs: list[SubscriptionGroupConfig], maker: str = NOBODY) -> list[str]:
+        """Create or replace several groups as one change; the names of those that changed.
+
+        :param maker: the host for whose client they are made by the way.
+        :raises RequestRefused: SYSTEM_BUSY, the limit of groups is reached, or the share of the host.
+        """
         fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.group_name) != config]
         new = sum(config.group_name not in self._table for config in fresh)
-        if len(self._table) + new > self._max_groups:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_BUSY, f"the broker has {self._max_groups} subscription groups, the limit"
-            )
+        self._makers.check_room(maker, new)
         for config in fresh:
+            if config.group_name not in self._table:
+                self._makers.made(config.group_name, maker)
             self._table[config.group_name] = config
         if fresh:
             self._changed()
@@ -179,6 +186,7 @@ class Groups(SavedTable[GroupsFile]):
         if group not in self._table:
             return False
         del self._table[group]
+        self._makers.gone(group)
         self._forbidden.pop(group, None)
         self._changed()
         log.info("subscription group deleted", group=group)
@@ -189,6 +197,9 @@ class Groups(SavedTable[GroupsFile]):
         self.put_all([SubscriptionGroupConfig(group_name=name) for name in SYSTEM_GROUPS if name not in self._table])
 
     def _restore(self, content: GroupsFile) -> None:
+        for name in content.configs:
+            if name not in self._table:
+                self._makers.made(name)
         self._table.update(content.configs)
         self._version = content.data_version
         self._forbidden = {group: dict(topics) for group, topics in content.forbidden_table.items()}

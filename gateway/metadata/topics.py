@@ -21,6 +21,7 @@ from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.lite_attributes import is_parent
+from gateway.metadata.makers import CLIENTS, NOBODY, Makers
 from gateway.metadata.saved_table import SavedTable
 from gateway.telemetry.logs import EventLog
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from gateway.settings.broker import BrokerSettings
 
 MAX_TOPICS = 100_000
-"""Topics of one broker, retry and dead-letter topics included."""
+"""Topics of one broker, retry and dead-letter topics included. A host gets a share of those made automatically."""
 BENCHMARK_QUEUES = 1_024
 CLUSTER_TOPIC_QUEUES = 16
 SCHEDULE_QUEUES = 18
@@ -66,7 +67,7 @@ class Topics(SavedTable[TopicsFile]):
         super().__init__(path, _parsed, in_thread, disk)
         self._settings = settings
         self._clock_ms = clock_ms
-        self._max_topics = max_topics
+        self._makers = Makers(max_topics, "topics")
         self._table: dict[str, TopicConfig] = {}
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
@@ -130,22 +131,37 @@ class Topics(SavedTable[TopicsFile]):
         """
         return bool(self.put_all([config]))
 
-    def put_all(self, configs: list[TopicConfig]) -> list[str]:
-        """Create or replace several topics as one change; the names of those that changed."""
+    def put_all(self, configs: list[TopicConfig], maker: str = NOBODY) -> list[str]:
+        """Create or replace several topics as one change; the names of those that changed.
+
+        :param maker: the host for whose client they are made by the way.
+        :raises RequestRefused: SYSTEM_BUSY, the limit of topics is reached, or the share of the host.
+        """
         fresh = [config for config in map(self._with_kept, configs) if self._table.get(config.topic_name) != config]
         new = sum(config.topic_name not in self._table for config in fresh)
-        if len(self._table) + new > self._max_topics:
-            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"the broker has {self._max_topics} topics, the limit")
+        self._makers.check_room(maker, new)
         for config in fresh:
+            if config.topic_name not in self._table:
+                self._makers.made(config.topic_name, maker)
             self._table[config.topic_name] = config
         if fresh:
             self._changed()
         return [config.topic_name for config in fresh]
 
     def ensure(
-        self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0, order: bool = False
+        self,
+        topic: str,
+        queue_nums: int,
+        perm: int,
+        *,
+        topic_sys_flag: int = 0,
+        order: bool = False,
+        maker: str = NOBODY,
     ) -> TopicConfig:
-        """The topic as it is, or newly made with as many read as write queues, ``MAX_QUEUES`` at most."""
+        """The topic as it is, or newly made with as many read as write queues, ``MAX_QUEUES`` at most.
+
+        :param maker: as for ``put_all``.
+        """
         config = self._table.get(topic)
         if config is None:
             queue_nums = min(queue_nums, MAX_QUEUES)  # a group's file may say any number of retry queues
@@ -157,14 +173,17 @@ class Topics(SavedTable[TopicsFile]):
                 topic_sys_flag=topic_sys_flag,
                 order=order,
             )
-            self.put(config)
+            self.put_all([config], maker)
             log.info("topic created", topic=topic, queues=queue_nums)
         return config
 
-    def create_from_default(self, topic: str, default_topic: str, queue_nums: int, sys_flag: int) -> TopicConfig | None:
+    def create_from_default(
+        self, topic: str, default_topic: str, queue_nums: int, sys_flag: int, maker: str = CLIENTS
+    ) -> TopicConfig | None:
         """The topic a first send creates, like ``default_topic``; None when that is not allowed.
 
         :param queue_nums: as the producer asks; the default topic's number is the most it gets.
+        :param maker: as for ``put_all``.
         """
         config = self._table.get(topic)
         if config is not None:
@@ -183,7 +202,7 @@ class Topics(SavedTable[TopicsFile]):
             topic_filter_type=default.topic_filter_type,
             topic_sys_flag=sys_flag,
         )
-        self.put(config)
+        self.put_all([config], maker)
         log.info("topic created by a send", topic=topic, queues=queues, like=default_topic)
         return config
 
@@ -236,6 +255,7 @@ class Topics(SavedTable[TopicsFile]):
         if topic not in self._table:
             return False
         del self._table[topic]
+        self._makers.gone(topic)
         self._changed()
         log.info("topic deleted", topic=topic)
         return True
@@ -252,6 +272,9 @@ class Topics(SavedTable[TopicsFile]):
     # -- the file -------------------------------------------------------------------------------------------
 
     def _restore(self, content: TopicsFile) -> None:
+        for name in content.configs:
+            if name not in self._table:
+                self._makers.made(name)
         self._table.update(content.configs)
         self._version = content.data_version
         self._extra = content.extra

@@ -336,7 +336,9 @@ class PullMessage:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
         if request.command.code == RequestCode.LITE_PULL_MESSAGE and not self._limits.lite_pull_enabled:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "lite pull is switched off (litePullMessageEnable)")
-        group = self._groups.find(header.consumer_group)
+        group = self._groups.get(header.consumer_group)
+        if group is None:
+            group = self._groups.find(header.consumer_group, request.channel.remote[0])
         if group is None:
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,

@@ -235,7 +235,7 @@ class SendMessage:
             name, queue_id = fields[1], fields[4]
             topic = self._topics_by_name.get(name)
             if topic is None or topic.order or name in _NOT_ALLOWED:
-                topic = self._topic(header)
+                topic = self._topic(header, request.channel)
             if not 0 <= queue_id < topic.write_queue_nums:
                 queue_id = self._queue_id(header, topic)
             if len(command.body) > self._max_message_bytes:
@@ -256,7 +256,7 @@ class SendMessage:
 
         :raises RequestRefused: as for a send.
         """
-        topic, body, channel = self._topic(header), request.command.body, request.channel
+        topic, body, channel = self._topic(header, request.channel), request.command.body, request.channel
         if len(body) > self._max_message_bytes:
             raise self._too_large(body)
         store_host = self._store_host(channel)
@@ -548,7 +548,7 @@ class SendMessage:
 
     # -- checks ---------------------------------------------------------------------------------------------
 
-    def _topic(self, header: SendMessageRequest) -> TopicConfig:
+    def _topic(self, header: SendMessageRequest, channel: Channel) -> TopicConfig:
         """The topic's configuration, created automatically where that is allowed."""
         name = header.topic
         if name in NOT_ALLOWED_SEND_TOPICS:
@@ -558,7 +558,7 @@ class SendMessage:
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
-            topic = self._created(header)
+            topic = self._created(header, channel.remote[0])
         if topic is None:
             raise RequestRefused(
                 ResponseCode.TOPIC_NOT_EXIST,
@@ -571,11 +571,11 @@ class SendMessage:
             )
         return topic
 
-    def _created(self, header: SendMessageRequest) -> TopicConfig | None:
+    def _created(self, header: SendMessageRequest, host: str) -> TopicConfig | None:
         if group_of_retry_topic(header.topic) is not None:
-            return self._topics.ensure(header.topic, 1, RETRY_TOPIC_PERM)
+            return self._topics.ensure(header.topic, 1, RETRY_TOPIC_PERM, maker=host)
         return self._topics.create_from_default(
-            header.topic, header.default_topic, header.default_topic_queue_nums, header_sys_flag(header)
+            header.topic, header.default_topic, header.default_topic_queue_nums, header_sys_flag(header), host
         )
 
     def _queue_id(self, header: SendMessageRequest, topic: TopicConfig) -> int:

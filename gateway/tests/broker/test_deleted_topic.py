@@ -82,13 +82,13 @@ def test_a_topic_that_is_deleted_before_a_commit_is_written_does_not_get_it(
     for name in ("first", "second"):
         transactions.commit(broker.messages(HALF_TOPIC)[0], ("test", name), replies.append)
     assert replies == []
-    topics._max_topics = 0
+    topics._makers._shares.resize(0)
     deleted = broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest(topic="orders"))
     assert deleted.code == ResponseCode.SUCCESS
     assert [reply.code for reply in replies] == [code] * 2
     assert transactions.state(0) is State.PENDING
     assert broker.messages("orders", 1) == []
-    topics._max_topics = 1_000
+    topics._makers._shares.resize(1_000)
     topics.ensure("orders", 16, 6)
     assert commit(broker).code == ResponseCode.SUCCESS
     assert [message.unique_key for message in broker.messages("orders", 1)] == ["k0"]

@@ -84,8 +84,22 @@ def test_a_group_is_changed_and_deleted_for_good(open_groups: Open) -> None:
 def test_the_limit_of_groups_holds(open_groups: Open) -> None:
     groups = open_groups(max_groups=1)
     groups.find("a")
-    with pytest.raises(RequestRefused, match="1 subscription groups, the limit"):
+    with pytest.raises(RequestRefused, match=r"subscription groups made automatically for clients: 1, of all: 1"):
         groups.find("b")
+    with pytest.raises(RequestRefused, match="the broker has 1 subscription groups, the limit"):
+        groups.put(SubscriptionGroupConfig("b"))
+
+
+def test_a_greedy_host_is_refused_while_others_make_groups(open_groups: Open) -> None:
+    groups = open_groups(max_groups=100)
+    for number in range(75):
+        groups.find(f"g{number}", "192.0.2.1")
+    with pytest.raises(RequestRefused, match=r"made automatically for 192\.0\.2\.1: 75, of all: 75"):
+        groups.find("more", "192.0.2.1")
+    assert groups.find("g0", "192.0.2.1") is not None
+    assert groups.find("more", "192.0.2.2") is not None
+    groups.delete("g0")
+    assert groups.find("again", "192.0.2.1") is not None
 
 
 def test_what_apache_wrote_and_we_do_not_know_survives_a_change(open_groups: Open, tmp_path: Path) -> None:

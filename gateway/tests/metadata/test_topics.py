@@ -182,6 +182,36 @@ def test_the_limit_of_topics_holds_and_nothing_of_a_too_large_list_is_made(open_
     assert set(topics.table()) == {"a", "b"}
 
 
+def test_a_greedy_host_is_refused_while_others_and_operators_make_topics(open_topics: Open) -> None:
+    topics = open_topics(max_topics=100)
+    topics.put(TopicConfig("TBW102", 8, 8, 7))
+    for number in range(75):
+        topics.create_from_default(f"t{number}", "TBW102", 4, 0, "192.0.2.1")
+    with pytest.raises(RequestRefused, match=r"topics made automatically for 192\.0\.2\.1: 75, of all: 76"):
+        topics.create_from_default("more", "TBW102", 4, 0, "192.0.2.1")
+    with pytest.raises(RequestRefused):
+        topics.ensure("%RETRY%more", 1, 6, maker="192.0.2.1")
+    assert topics.create_from_default("more", "TBW102", 4, 0, "192.0.2.2") is not None
+    topics.put_all([TopicConfig(f"by an operator {number}") for number in range(23)])
+    with pytest.raises(RequestRefused, match="100 topics, the limit"):
+        topics.put(TopicConfig("one more"))
+    topics.delete("t0")
+    topics.delete("t1")
+    topics.put(TopicConfig("one more"))
+
+
+def test_topics_of_the_file_count(open_topics: Open) -> None:
+    saved = open_topics()
+    saved.put_all([TopicConfig("a"), TopicConfig("b")])
+    saved.persist_now()
+    topics = open_topics(max_topics=2)
+    topics.load()
+    with pytest.raises(RequestRefused):
+        topics.put(TopicConfig("c"))
+    topics.delete("a")
+    topics.put(TopicConfig("c"))
+
+
 APACHE_FILE = """{
 	"dataVersion":{
 		"counter":9,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.queue_rows import check_rows, queue_table, read_rows
 from gateway.errors import RequestRefused
+from gateway.metadata.names import check_group_name
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -122,6 +123,7 @@ class Consumption:
         """Forbid a group to read a topic, or allow it again (when ``readable`` is given); says what holds."""
         if header.readable is not None:
             if header.readable is False:
+                check_group_name(header.group)
                 self._existing(header.topic)
             self._groups.set_readable(header.group, header.topic, header.readable)
             await saved(self._groups.persist, f"what group {header.group} may read")
