@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
+from gateway.client.answers import header_of
 from gateway.client.errors import (
     BrokerNotFound,
     ConfigurationError,
@@ -36,8 +37,8 @@ from wire.bodies.route import MASTER_ID, TopicRouteData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
-from wire.errors import BodyError
-from wire.headers.declare import Header, parse_header
+from wire.errors import BodyError, RecordError
+from wire.headers.declare import Header
 from wire.headers.name_server import GetRouteInfoRequest
 from wire.headers.offsets import (
     GetMaxOffsetRequest,
@@ -228,7 +229,7 @@ class Cluster:
             lambda queue: request(
                 RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest(topic=queue.topic, queue_id=queue.queue_id)
             ),
-            lambda answer: parse_header(GetMinOffsetResponse, answer.ext_fields).offset,
+            lambda answer, address: header_of(GetMinOffsetResponse, answer, address).offset,
         )
 
     def ends(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
@@ -239,7 +240,7 @@ class Cluster:
                 RequestCode.GET_MAX_OFFSET,
                 GetMaxOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, committed=True),
             ),
-            lambda answer: parse_header(GetMaxOffsetResponse, answer.ext_fields).offset,
+            lambda answer, address: header_of(GetMaxOffsetResponse, answer, address).offset,
         )
 
     def at_time(
@@ -254,7 +255,7 @@ class Cluster:
                     topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms[queue], boundary_type="LOWER"
                 ),
             ),
-            lambda answer: parse_header(SearchOffsetResponse, answer.ext_fields).offset,
+            lambda answer, address: header_of(SearchOffsetResponse, answer, address).offset,
         )
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
@@ -276,7 +277,10 @@ class Cluster:
         answer = self.broker(queue.broker_name, queue.topic).call(command, self.access.request_timeout_s)
         if answer.code != ResponseCode.SUCCESS:
             return 0
-        count = len(record_starts(answer.body))
+        try:
+            count = len(record_starts(answer.body))
+        except RecordError as error:
+            raise ProtocolError(queue.broker_name, f"its records cannot be read: {error}") from error
         return len(answer.body) // count if count else 0
 
     def commit(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
@@ -292,14 +296,14 @@ class Cluster:
                     commit_offset=offsets[queue],
                 ),
             ),
-            lambda _: 0,
+            lambda *_: 0,
         )
 
     def _offsets(
         self,
         queues: Sequence[MessageQueue],
         make: Callable[[MessageQueue], RemotingCommand],
-        read: Callable[[RemotingCommand], int],
+        read: Callable[[RemotingCommand, str], int],
     ) -> dict[MessageQueue, int]:
         """One number for each queue; all questions to a broker go out together, and once more after a failure."""
         found: dict[MessageQueue, int] = {}
@@ -315,7 +319,7 @@ class Cluster:
         name: str,
         queues: list[MessageQueue],
         make: Callable[[MessageQueue], RemotingCommand],
-        read: Callable[[RemotingCommand], int],
+        read: Callable[[RemotingCommand, str], int],
     ) -> list[int]:
         for tries_left in reversed(range(max(self.access.tries, 1))):
             try:
@@ -323,7 +327,7 @@ class Cluster:
                 answers = connection.call_all([make(queue) for queue in queues], self.access.request_timeout_s)
                 for answer in answers:
                     self._expect_success(answer, connection.address)
-                return [read(answer) for answer in answers]
+                return [read(answer, connection.address) for answer in answers]
             except (ConnectError, RequestTimeout, BrokerNotFound) as error:
                 self.forget(name)
                 if not tries_left:

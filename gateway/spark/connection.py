@@ -6,11 +6,12 @@ Several requests may be on their way at once: ``start`` sends one, ``finish`` wa
 
 from __future__ import annotations
 
+import io
 import socket
 import ssl
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from gateway.client.errors import ConnectError, ConnectionLost, ProtocolError, RequestTimeout
 from wire.codes import SERVER_VERSION, LanguageCode, request_code_name
@@ -21,6 +22,8 @@ from wire.headers.declare import Header, build_header
 
 MAX_WAITING: Final = 256
 """Requests of ``call_all`` that are on their way at once: what both sides hold for one connection stays small."""
+_SLOW_ANSWER: Final = 9
+"""An answer that has begun to come in time may take so many times longer: 16 MiB over a slow network."""
 _READ_BYTES: Final = 256 * 1024
 _LEAST_FRAME_BYTES: Final = 4
 
@@ -29,6 +32,29 @@ def request(code: int, header: Header | None = None, body: bytes = b"") -> Remot
     """A request that is not numbered yet."""
     fields = build_header(header) if header is not None else None
     return RemotingCommand(code, language=LanguageCode.PYTHON, version=SERVER_VERSION, ext_fields=fields, body=body)
+
+
+class _Incoming(io.RawIOBase):
+    """What a socket receives, with a time for each piece and for all of an answer: a server may send single bytes."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._socket = opened
+        self.wait_s = 0.0
+        self.ends_at = 0.0
+
+    def readable(self) -> bool:
+        """See ``RawIOBase``."""
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        """See ``RawIOBase``.
+
+        :raises TimeoutError: nothing came in time, or all of it took too long.
+        """
+        if time.monotonic() > self.ends_at:
+            raise TimeoutError
+        self._socket.settimeout(self.wait_s)
+        return self._socket.recv_into(buffer)
 
 
 class BlockingConnection:
@@ -45,7 +71,8 @@ class BlockingConnection:
         self.address = address
         self.used_at = time.monotonic()
         self._socket = opened
-        self._file = opened.makefile("rb", _READ_BYTES)
+        self._incoming = _Incoming(opened)
+        self._file = io.BufferedReader(self._incoming, _READ_BYTES)
         self._sign = sign
         self._next_opaque = 0
         self._waiting: dict[int, int] = {}
@@ -95,7 +122,10 @@ class BlockingConnection:
         while (answer := self._early.pop(opaque, None)) is None:
             self._refuse_closed()
             try:
-                self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+                left_s = deadline - time.monotonic()
+                if left_s <= 0:
+                    raise TimeoutError  # answers to others came meanwhile
+                self._incoming.wait_s, self._incoming.ends_at = left_s, deadline + timeout_s * _SLOW_ANSWER
                 command = self._read()
             except TimeoutError as error:
                 raise self._closing(RequestTimeout(request_code_name(code), self.address, timeout_s)) from error

@@ -15,13 +15,15 @@ from typing import Final
 from gateway.client.errors import RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.cluster import Bounds
-from gateway.spark.errors import DataLoss, OptionRefused
+from gateway.spark.errors import DataLoss, OptionRefused, SparkSourceError
 from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers
 from gateway.spark.options import Bound, Edge, ReadOptions
 from gateway.spark.spelling import did_you_mean
 
 log = logging.getLogger(__name__)
 
+MAX_PARTITIONS: Final = 1_000_000
+"""Partitions of one read; Spark keeps some KiB for each task."""
 _SYSTEM_TOPICS: Final = frozenset(
     {"TBW102", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC"}
     | {"CHECKPOINT_TOPIC", "BenchmarkTest"}
@@ -259,6 +261,11 @@ def split(
         if min_partitions is not None and min_partitions > len(whole):
             count = max(count, round(min_partitions * length / total), 1)
         count = min(count, length)
+        if len(pieces) + count > MAX_PARTITIONS:
+            raise SparkSourceError(
+                f"queue {queue_text(entry.queue)}: offsets {entry.start} to {entry.end - 1} make more than "
+                f"{MAX_PARTITIONS} partitions; read fewer of them, or raise maxRecordsPerPartition"
+            )
         cuts = [entry.start + length * piece // count for piece in range(count + 1)]
         pieces += [QueueRange(entry.queue, begin, end) for begin, end in itertools.pairwise(cuts)]
     return pieces

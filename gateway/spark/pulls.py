@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError, broker_error
 from gateway.spark.cluster import Cluster
 from gateway.spark.connection import BlockingConnection
@@ -21,7 +22,6 @@ from gateway.spark.planning import QueueRange, lost, queue_text
 from gateway.spark.pull_request import pull_request
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
-from wire.headers.declare import parse_header
 from wire.headers.pull import PullMessageResponse
 
 log = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ class Pulls:
             ResponseCode.PULL_OFFSET_MOVED,
         ):
             raise broker_error(answer.code, answer.remark, address)
-        header = parse_header(PullMessageResponse, answer.ext_fields)
+        header = header_of(PullMessageResponse, answer, address)
         if answer.code == ResponseCode.SUCCESS:
             return Pulled(answer.body, header.next_begin_offset)
         if offset < header.min_offset:

@@ -209,17 +209,13 @@ class RangeReader:
             return
         if (np.diff(offsets) <= 0).any():
             raise RecordError("the offsets of its records do not rise")
-        there = np.zeros(max(end - begin, 0), np.bool_)
-        there[offsets[(offsets >= begin) & (offsets < end)] - begin] = True
-        for first, last in _runs(np.flatnonzero(~there) + begin):
+        for first, last in _gaps(offsets[(offsets >= begin) & (offsets < end)], begin, end):
             reason = "the broker passed over them (removed by retention, by compaction, or damaged)"
             lost(DataLoss(self._queue, first, last + 1, reason), fails=self._options.fail_on_data_loss)
 
 
-def _runs(offsets: Integers) -> Iterator[tuple[int, int]]:
-    """First and last of each row of neighbours."""
-    if len(offsets):
-        ends = np.flatnonzero(np.diff(offsets) > 1)
-        firsts = np.concatenate(([0], ends + 1))
-        lasts = np.concatenate((ends, [len(offsets) - 1]))
-        yield from zip(offsets[firsts].tolist(), offsets[lasts].tolist(), strict=True)
+def _gaps(offsets: Integers, begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """First and last of each row of numbers between ``begin`` and ``end`` that are not among rising ``offsets``."""
+    bounds = np.concatenate(([begin - 1], offsets, [max(end, begin)]))
+    for place in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        yield int(bounds[place]) + 1, int(bounds[place + 1]) - 1
