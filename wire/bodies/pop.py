@@ -45,7 +45,12 @@ class BatchAck(JsonObject):
         if len(raw) * 8 > MAX_BATCH_BITS:
             raise BodyError(f"BatchAck.b: {len(raw)} bytes of bits, {MAX_BATCH_BITS // 8} are allowed")
         bits = int.from_bytes(raw, "little")
-        return [self.start_offset + bit for bit in range(bits.bit_length()) if bits >> bit & 1]
+        offsets: list[int] = []
+        while bits:
+            lowest = bits & -bits
+            offsets.append(self.start_offset + lowest.bit_length() - 1)
+            bits ^= lowest
+        return offsets
 
 
 def _bit_set(value: Any) -> bytes:

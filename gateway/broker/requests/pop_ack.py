@@ -48,6 +48,8 @@ MAX_INVISIBLE_MS: Final = 259_200_000
 """Three days: upstream's timers reach no further (timerMaxDelaySec)."""
 MAX_BATCH: Final = 10_000
 """Entries of one BATCH_ACK_MESSAGE."""
+MAX_BATCH_MESSAGES: Final = 32_768
+"""Messages that the entries of one BATCH_ACK_MESSAGE name; each takes two microseconds, also an unknown one."""
 SUCCESS_FORM: Final = AnswerForm(ResponseCode.SUCCESS, {})
 
 Done = Callable[[bool], None]
@@ -180,9 +182,18 @@ class PopAcks:
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL, f"the batch is for {batch.broker_name!r}, this is {self._broker_name}"
             )
-        answer = _BatchAnswer(request)
+        named: list[tuple[BatchAck, list[int]]] = []
+        count = 0
         for entry in batch.acks:
-            for offset in entry.offsets():
+            named.append((entry, entry.offsets()))
+            count += len(named[-1][1])
+            if count > MAX_BATCH_MESSAGES:
+                raise RequestRefused(
+                    ResponseCode.MESSAGE_ILLEGAL, f"the batch names more than {MAX_BATCH_MESSAGES} messages, the limit"
+                )
+        answer = _BatchAnswer(request)
+        for entry, offsets in named:
+            for offset in offsets:
                 self._ack_of_batch(entry, offset, answer)
         answer.arrived(True)
 

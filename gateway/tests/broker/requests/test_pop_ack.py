@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gateway.broker.requests.pop_ack import MAX_BATCH_MESSAGES
 from gateway.tests.broker.popping import (
     ACK,
     BATCH_ACK,
@@ -22,6 +24,7 @@ from gateway.tests.broker.popping import (
 )
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
+from wire.bodies.pop import MAX_BATCH_BITS
 from wire.codes import ResponseCode
 from wire.command import RemotingCommand
 from wire.disk.revive_log import parse_batch_ack
@@ -185,6 +188,19 @@ def test_a_batch_that_cannot_be_is_refused(broker: WholeBroker, changed: dict[st
     client = filled(broker, "a")
     (message,) = pop(broker, client)
     assert batch(broker, client, message.entry(), **changed).code == code
+
+
+def test_a_batch_names_only_so_many_messages(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    (message,) = pop(broker, client)
+    all_bits = message.entry(so=7, b=base64.b64encode(b"\xff" * (MAX_BATCH_BITS // 8)).decode())
+    most = [all_bits] * (MAX_BATCH_MESSAGES // MAX_BATCH_BITS)
+    assert batch(broker, client, *most).code == ResponseCode.SUCCESS
+    answer = batch(broker, client, message.entry(), *most)
+    assert (answer.code, answer.remark) == (
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"the batch names more than {MAX_BATCH_MESSAGES} messages, the limit",
+    )
 
 
 def test_a_batch_of_nothing_known_is_answered_at_once(broker: WholeBroker) -> None:
