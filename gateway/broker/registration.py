@@ -18,9 +18,12 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 
+from gateway.broker.requests.awaiting import thread_result
+from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.known_texts import KnownTexts
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
+from gateway.remoting.long_lists import MAX_LIST_BYTES
 from gateway.remoting.pending import CallFailed
 from gateway.remoting.reactor import TimeSource
 from gateway.settings import Address, Advertised, BrokerSettings
@@ -149,14 +152,25 @@ class NameServerLink(Protocol):
 
 
 class RemoteNameServer:
-    """A name server of another process, ours or Apache's."""
+    """A name server of another process, ours or Apache's.
 
-    def __init__(self, address: Address, client: RemotingClient, settings: BrokerSettings) -> None:
+    :param in_thread: runs what makes the body: of a hundred thousand topics it takes a second. The default does it at
+        once, for tests.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        client: RemotingClient,
+        settings: BrokerSettings,
+        in_thread: InThread = in_this_thread,
+    ) -> None:
         self.name = str(address)
         self.lost: Callable[[], None] = _nothing
         self._watched: Channel | None = None
         self._texts = KnownTexts(None)
-        self._built: tuple[DataVersion, bytes] | None = None
+        self._built: tuple[DataVersion, bytes, bool] | None = None
+        self._in_thread = in_thread
         self._address = address
         self._client = client
         self._settings = settings
@@ -167,8 +181,9 @@ class RemoteNameServer:
         reached_at = channel.local[0]
         if not self._settings.force_register and not await self._has_changed(announcement, reached_at):
             return None
-        compressed = self._settings.compressed_register
-        body = self._body(announcement, compressed)
+        body, compressed = await thread_result(
+            self._in_thread, lambda: self._body(announcement, self._settings.compressed_register)
+        )
         header, body = build_registration(announcement, reached_at, compressed=compressed, body=body)
         answer = await channel.call(
             RequestCode.REGISTER_BROKER, header, body, self._settings.register_broker_timeout_ms / 1_000
@@ -180,13 +195,19 @@ class RemoteNameServer:
             channel.on_close(lambda _: self.lost())
         return None
 
-    def _body(self, announcement: Announcement, compressed: bool) -> bytes:
-        """All topics; of ten thousand the text would take a third of a second, in which nobody is answered."""
+    def _body(self, announcement: Announcement, compressed: bool) -> tuple[bytes, bool]:
+        """Make the body with all topics, and say whether it is compressed, as it is when no frame holds its text.
+
+        Runs in a thread, one call at a time.
+        """
         version, topics = announcement.data_version, announcement.topics
         if self._built is None or self._built[0] != version:
             table = topics if compressed else self._texts.of(topics)
-            self._built = version, RegisterBrokerBody(version, table).build(compressed)
-        return self._built[1]
+            body = RegisterBrokerBody(version, table).build(compressed)
+            if len(body) > MAX_LIST_BYTES:
+                compressed, body = True, RegisterBrokerBody(version, topics).build(True)
+            self._built = version, body, compressed
+        return self._built[1:]
 
     async def unregister(self, announcement: Announcement) -> None:
         """Send UNREGISTER_BROKER."""

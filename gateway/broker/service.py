@@ -163,7 +163,8 @@ class BrokerService:
 
     def _make_registration(self, name_server: NameServerNextDoor | None) -> NameServerRegistration:
         remote = [
-            RemoteNameServer(address, self._client, self._settings) for address in self._settings.name_server_addresses
+            RemoteNameServer(address, self._client, self._settings, self._parts.in_thread)
+            for address in self._settings.name_server_addresses
         ]
         own = [] if name_server is None else [name_server.direct_registration()]
         registration = NameServerRegistration(

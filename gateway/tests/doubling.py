@@ -35,7 +35,6 @@ def check_growth(prepare: Callable[[int], Prepared], size: int, name: str) -> No
 
 
 def _cost_s(operation: Prepared) -> float:
-    gc.collect()
     gc.disable()
     try:
         before = time.process_time()

@@ -420,3 +420,14 @@ def test_the_name_server_next_door_is_asked_first() -> None:
     queues = broker.topics.table()[topic].read_queue_nums
     assert outcome(broker.service.read_queues(topic)) == [{broker.settings.broker_name: queues}]
     assert outcome(broker.service.read_queues("missing")) == [None]
+
+
+def test_topics_whose_text_no_frame_holds_are_told_compressed() -> None:
+    broker = Broker()
+    long = {"note": "x" * 100_000}
+    broker.topics._topics = {f"topic-{n}": TopicConfig(f"topic-{n}", extra=long) for n in range(200)}
+    broker.service.startService()
+    (told,) = broker.take(broker.accept())
+    header = parse_header(RegisterBrokerRequest, told.ext_fields)
+    assert header.compressed
+    assert len(RegisterBrokerBody.parse(told.body, True, told.version).topic_config_table) == 200

@@ -173,7 +173,7 @@ class LiteInfo:
         if header.top_k < 1:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
         top = min(header.top_k, MAX_RETURNED)
-        wanted = [queue for queue in self._lite.queues_of(parent) if self._is_wanted(queue, parent, group)]
+        wanted = self._wanted(parent, group)
         lags = [(lag, queue) for queue in wanted if (lag := self._lag(queue, group)) > 0]
         most = heapq.nlargest(top, lags)
         named = await self._timed(most, group)
@@ -231,11 +231,15 @@ class LiteInfo:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Group [{group}] is not a LITE group.")
         return parent
 
-    def _is_wanted(self, queue: str, parent: str, group: str) -> bool:
-        """Whether a group has consumed of a lite topic, or subscribes to it."""
-        if self._offsets.query(group, queue, LIGHT_QUEUE_ID) >= 0:
-            return True
-        return any(client.group == group for client in self._lite.subscriptions.subscribers(queue, parent))
+    def _wanted(self, parent: str, group: str) -> list[str]:
+        """The lite topics of a parent that a group has consumed of, or subscribes to."""
+        queues = self._lite.queues_of(parent)
+        clients = [client for client in self._lite.subscriptions.of_group(group) if client.parent == parent]
+        if any(client.has_all for client in clients):
+            return queues
+        subscribed = {queue for client in clients for queue in client.queues}
+        query = self._offsets.query
+        return [queue for queue in queues if queue in subscribed or query(group, queue, LIGHT_QUEUE_ID) >= 0]
 
     def _light_queues(self) -> int:
         return sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in self._store.queues())
