@@ -132,7 +132,7 @@ class LiteSubscriptionRequests:
         if action != SubscriptionAction.COMPLETE_ADD:
             raise _illegal("subscribe lite operation is not supported for this group: it has all lite topics")
         if not client.has_all:
-            self._check_room()
+            self._check_room(client)
             self._lite.subscriptions.add_all(client)
             self._lite.offer_all(client)
 
@@ -146,7 +146,7 @@ class LiteSubscriptionRequests:
     ) -> None:
         for queue in queues:
             if queue not in client.queues:
-                self._check_room()
+                self._check_room(client)
                 self._lite.add(client, queue, attributes)
         if option is not None:
             await self._move(client.group, queues, option)
@@ -174,8 +174,8 @@ class LiteSubscriptionRequests:
             )
         raise _illegal(f"offset option {option.type[:32]!r} is none of {', '.join(OffsetKind)}")
 
-    def _check_room(self) -> None:
-        if not self._lite.has_room:
+    def _check_room(self, client: LiteClient) -> None:
+        if not self._lite.subscriptions.has_room(client):
             raise RequestRefused(
                 ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
                 f"lite subscription quota exceeded {self._lite.subscriptions.count} (maxLiteSubscriptionCount)",

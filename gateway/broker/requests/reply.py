@@ -13,6 +13,7 @@ from twisted.internet.defer import Deferred, succeed
 
 from gateway.errors import RequestRefused
 from gateway.remoting.pending import CallFailed
+from gateway.shares import Shares
 from gateway.store.put_result import PutStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode
@@ -36,6 +37,12 @@ PUSHES_AT_ONCE = 32
 """Replies on their way to one client; others wait. Below the calls that a channel allows."""
 MAX_WAITING_PUSHES = 2_000
 """Replies that wait for one client; one more is refused."""
+MAX_CLIENT_WAITING_BYTES = 32 << 20
+"""Bytes of memory for the replies that wait for one client or are on their way to it."""
+MAX_WAITING_BYTES = 256 << 20
+"""The same for all clients."""
+REPLY_BYTES = 1_024
+"""Bytes of memory for a reply, besides its body and its properties."""
 NOT_STORED = "0"
 """The message id of a reply that was only passed on."""
 
@@ -94,6 +101,7 @@ class ReplyMessage:
         self._producers = producers
         self._clock_ms = clock_ms
         self._stores = stores
+        self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
         self._lines: dict[Channel, _Line] = {}
         self._channels: dict[str, Channel] = {}
         """Of the clients that got replies: looking for one among thousands of producers takes a while."""
@@ -136,6 +144,18 @@ class ReplyMessage:
         line = self._line(channel)
         if len(line.waiting) >= MAX_WAITING_PUSHES:
             return f"push reply message fail, {MAX_WAITING_PUSHES} replies already wait for <{client_id}>."
+        size = REPLY_BYTES + len(message.body) + len(message.properties)
+        if not self._bytes.take(channel, size):
+            return "push reply message fail, " + self._bytes.refusal(channel, f"bytes of replies for <{client_id}>")
+        try:
+            return await self._push_in_turn(channel, line, message, header)
+        finally:
+            self._bytes.give_back(channel, size)
+
+    async def _push_in_turn(
+        self, channel: Channel, line: _Line, message: OutgoingMessage, header: SendMessageRequest
+    ) -> str | None:
+        client_id = message.property_map[PropertyName.REPLY_TO_CLIENT]
         await line.enter()
         try:
             answer = await channel.call(

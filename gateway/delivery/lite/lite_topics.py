@@ -69,17 +69,13 @@ class LiteTopics:
         self._settings = settings
         self._clock_ms = clock_ms
         self._in_thread = in_thread
-        self.subscriptions = LiteSubscriptions()
+        self.subscriptions = LiteSubscriptions(settings.max_lite_subscription_count)
         self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""
         self._settings = settings
-
-    @property
-    def has_room(self) -> bool:
-        """Whether one subscription more is allowed."""
-        return self.subscriptions.count < self._settings.max_lite_subscription_count
+        self.subscriptions.resize(settings.max_lite_subscription_count)
 
     # -- what is ready --------------------------------------------------------------------------------------
 

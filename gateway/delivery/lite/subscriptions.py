@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from gateway.errors import RequestRefused
+from gateway.shares import Shares
+from wire.codes import ResponseCode
+
 if TYPE_CHECKING:
     from gateway.remoting.channel import Channel
 
 Key = tuple[str, str]
 """Group and client id."""
+SUBSCRIPTIONS_LIMIT = 100_000
+"""The default of maxLiteSubscriptionCount."""
+MAX_LITE_CLIENTS = 100_000
+"""Clients that subscribe to lite topics, also those that subscribe to none at the moment; a connection gets a share."""
 
 
 class LiteClient:
@@ -59,12 +67,25 @@ class LiteClient:
 class LiteSubscriptions:
     """All of a broker."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit: int = SUBSCRIPTIONS_LIMIT, max_clients: int = MAX_LITE_CLIENTS) -> None:
+        self._shares: Shares[Channel] = Shares(limit, limit)
+        self._places: Shares[Channel] = Shares(max_clients)
         self._clients: dict[Key, LiteClient] = {}
         self._by_queue: dict[str, dict[LiteClient, None]] = {}
         self._by_parent: dict[str, dict[LiteClient, None]] = {}
-        self.count = 0
+
+    @property
+    def count(self) -> int:
         """Subscribed lite topics, each counted for every client; clients that have all of a parent count once."""
+        return self._shares.used
+
+    def resize(self, limit: int) -> None:
+        """Another limit of subscriptions from now on. One connection may have nearly all: proxies speak for many."""
+        self._shares.resize(limit, limit)
+
+    def has_room(self, client: LiteClient) -> bool:
+        """Whether a client may subscribe to one lite topic more."""
+        return self._shares.has_room(client.channel)
 
     def __iter__(self) -> Iterator[LiteClient]:
         return iter(list(self._clients.values()))
@@ -77,14 +98,23 @@ class LiteSubscriptions:
         return self._clients.get((group, client_id))
 
     def told(self, group: str, client_id: str, parent: str, channel: Channel, now_ms: int) -> LiteClient:
-        """A client tells something, over this connection; what it subscribed to below another parent goes."""
+        """A client tells something, over this connection; what it subscribed to below another parent goes.
+
+        :raises RequestRefused: LITE_SUBSCRIPTION_QUOTA_EXCEEDED: the connection speaks for too many clients.
+        """
         client = self._clients.get((group, client_id))
         if client is not None and client.parent != parent:
             self.drop(client)
             client = None
         if client is None:
+            if not self._places.take(channel):
+                raise RequestRefused(
+                    ResponseCode.LITE_SUBSCRIPTION_QUOTA_EXCEEDED,
+                    self._places.refusal(channel, "clients with lite topics of this connection"),
+                )
             client = self._clients[group, client_id] = LiteClient(group, client_id, parent, channel, now_ms)
-        client.channel = channel
+        elif client.channel is not channel:
+            self._move(client, channel)
         client.told_ms = now_ms
         return client
 
@@ -94,7 +124,7 @@ class LiteSubscriptions:
             return False
         client.queues[queue] = None
         self._by_queue.setdefault(queue, {})[client] = None
-        self.count += 1
+        self._shares.add(client.channel)
         return True
 
     def add_all(self, client: LiteClient) -> bool:
@@ -103,7 +133,7 @@ class LiteSubscriptions:
             return False
         client.has_all = True
         self._by_parent.setdefault(client.parent, {})[client] = None
-        self.count += 1
+        self._shares.add(client.channel)
         return True
 
     def remove(self, client: LiteClient, queue: str) -> bool:
@@ -113,7 +143,7 @@ class LiteSubscriptions:
         del client.queues[queue]
         client.ready.pop(queue, None)
         _discard(self._by_queue, queue, client)
-        self.count -= 1
+        self._shares.give_back(client.channel)
         return True
 
     def drop(self, client: LiteClient) -> None:
@@ -122,9 +152,10 @@ class LiteSubscriptions:
             self.remove(client, queue)
         if client.has_all:
             _discard(self._by_parent, client.parent, client)
-            self.count -= 1
+            self._shares.give_back(client.channel)
         client.ready.clear()
-        self._clients.pop((client.group, client.client_id), None)
+        if self._clients.pop((client.group, client.client_id), None) is not None:
+            self._places.give_back(client.channel)
 
     def subscribers(self, queue: str, parent: str) -> list[LiteClient]:
         """Who gets the messages of a lite topic."""
@@ -137,6 +168,16 @@ class LiteSubscriptions:
     def silent_since(self, moment_ms: int) -> list[LiteClient]:
         """The clients that told nothing since a moment."""
         return [client for client in self._clients.values() if client.told_ms < moment_ms]
+
+    def _move(self, client: LiteClient, channel: Channel) -> None:
+        """The client speaks over another connection."""
+        held = len(client.queues) + client.has_all
+        if held:
+            self._shares.give_back(client.channel, held)
+            self._shares.add(channel, held)
+        self._places.give_back(client.channel)
+        self._places.add(channel)
+        client.channel = channel
 
 
 def excluded(subscribers: Iterable[LiteClient], client: LiteClient) -> list[LiteClient]:

@@ -173,3 +173,18 @@ def test_a_reply_is_checked_as_every_send_is(broker: WholeBroker) -> None:
     assert large.code == ResponseCode.MESSAGE_ILLEGAL
     (bad,) = broker.ask_all(replier, RequestCode.SEND_REPLY_MESSAGE, body=b"x", fields={"topic": "t"})
     assert bad.code == ResponseCode.SYSTEM_ERROR
+
+
+def test_the_bytes_of_replies_that_wait_for_one_client_are_limited(broker: WholeBroker) -> None:
+    waiting_client(broker)
+    replier = broker.connect()
+    refused = 0
+    for _ in range(20):
+        refused += bool(reply(broker, replier, b"x" * 4_000_000))
+    assert refused == 12, "32 MiB wait"
+    (answer,) = reply(broker, replier, b"x" * 4_000_000)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert "bytes of replies for <waits>: 32" in str(answer.remark)
+    broker.wait(11)
+    replier.received()
+    assert reply(broker, replier) == []

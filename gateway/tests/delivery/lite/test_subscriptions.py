@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions, excluded
+from gateway.errors import RequestRefused
 
 CHANNEL: Any = object()
 
@@ -82,3 +83,35 @@ def test_only_others_of_the_group_are_excluded(table: LiteSubscriptions) -> None
     first, second, stranger = told(table, "1", "a"), told(table, "2", "a"), told(table, "3", "a", group="h")
     assert excluded(table.subscribers("a", "p"), second) == [first]
     assert excluded(table.subscribers("a", "p"), stranger) == []
+
+
+def test_one_connection_cannot_bring_all_clients_there_may_be() -> None:
+    table, greedy, honest = LiteSubscriptions(max_clients=100), object(), object()
+    for number in range(75):
+        table.told("g", str(number), "p", greedy, 1_000)  # type: ignore[arg-type]
+    with pytest.raises(RequestRefused, match="clients with lite topics of this connection: 75, of all: 75"):
+        table.told("g", "more", "p", greedy, 1_000)  # type: ignore[arg-type]
+    table.told("g", "more", "p", honest, 1_000)  # type: ignore[arg-type]
+    table.told("g", "0", "p", honest, 2_000)  # type: ignore[arg-type]
+    table.told("g", "again", "p", greedy, 2_000)  # type: ignore[arg-type]
+    for client in list(table):
+        table.drop(client)
+    assert (len(table), table.count) == (0, 0)
+
+
+def test_the_last_subscriptions_are_for_connections_that_have_few() -> None:
+    table, greedy, honest = LiteSubscriptions(limit=100), object(), object()
+    taker = table.told("g", "greedy", "p", greedy, 1_000)  # type: ignore[arg-type]
+    count = 0
+    while table.has_room(taker):
+        table.add(taker, str(count := count + 1))
+    assert count == 90
+    other = table.told("g", "honest", "p", honest, 1_000)  # type: ignore[arg-type]
+    assert table.has_room(other)
+    table.add(other, "a")
+    assert not table.has_room(other)
+    table.told("g", "greedy", "p", honest, 2_000)  # type: ignore[arg-type]
+    assert table.count == 91
+    table.drop(taker)
+    table.drop(other)
+    assert table.count == 0
