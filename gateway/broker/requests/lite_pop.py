@@ -20,6 +20,7 @@ from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wai
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, is_parent
+from gateway.remoting.dispatch import wait_for_room
 from gateway.store.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
@@ -119,6 +120,11 @@ class PopLite:
     # -- taking ---------------------------------------------------------------------------------------------
 
     def _start(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int) -> None:
+        if self._taking.has_too_much:
+            self._found_nothing(
+                request, header, ResponseCode.POLLING_FULL, "too many popped messages wait for the disk"
+            )
+            return
         ordered = PopMessageRequest(
             consumer_group=header.consumer_group or "",
             topic=header.topic or "",
@@ -168,9 +174,11 @@ class PopLite:
 
     def _keep(self, pop: Pop) -> None:
         """Write down what was taken; answered when that is in the log."""
+        self._taking.waiting_bytes += pop.bytes
         infos, states = self._taking.close_in_order(pop)
 
         def kept(stored: bool) -> None:
+            self._taking.waiting_bytes -= pop.bytes
             if stored:
                 self._answer(pop, infos)
             else:
@@ -217,6 +225,9 @@ class PopLite:
             return
 
         def again() -> None:
+            if request.channel.must_wait:
+                wait_for_room(request, partial(self._resume, request, header, deadline_ms, False))
+                return
             self._check(header)  # the topic may be gone
             wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
             self._start(request, header, min(deadline_ms, self._clock_ms() + wait_ms))  # the clock may be set back

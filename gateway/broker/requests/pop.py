@@ -32,6 +32,7 @@ from gateway.delivery.pop.receipts import (
     start_offset_info,
 )
 from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import wait_for_room
 from gateway.store.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
@@ -194,6 +195,9 @@ class PopMessage:
             remark = self._points.shares.refusal(group, f"open pops of group {group}")
             self._found_nothing(pop.request, ResponseCode.POLLING_FULL, remark)
             return
+        if self._taking.has_too_much:
+            self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages wait for the disk")
+            return
         pop.sources = self._sources.of(pop.header)
         self._taking.go_on(pop)
 
@@ -211,6 +215,7 @@ class PopMessage:
 
     def _keep(self, pop: Pop) -> None:
         """Write down what was taken; answered when that is in the log."""
+        self._taking.waiting_bytes += pop.bytes
         if pop.header.order:
             self._keep_order(pop)
             return
@@ -239,6 +244,7 @@ class PopMessage:
         self._wake_next(pop)
 
     def _kept(self, pop: Pop, steps: list[Step], queue_id: int, stored: bool) -> None:
+        self._taking.waiting_bytes -= pop.bytes
         move = self._positions.stored if stored else self._positions.failed
         for step in steps:
             move(step)
@@ -259,6 +265,7 @@ class PopMessage:
         )
 
         def kept(stored: bool) -> None:
+            self._taking.waiting_bytes -= pop.bytes
             if stored:
                 self._answer(pop, ORDER_REVIVE_QUEUE, counts)
             else:
@@ -344,6 +351,9 @@ class PopMessage:
             return
 
         def again() -> None:
+            if request.channel.must_wait:
+                wait_for_room(request, partial(self._resume, pop, False))
+                return
             accepts = self._checked(pop.header)  # the topic may be gone
             now_ms = self._clock_ms()
             wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)

@@ -85,6 +85,10 @@ class Pop:
         self.work = Work(READ_STEPS)
 
 
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of messages that are popped and wait for the disk, before they are given out; further pops come later."""
+
+
 class PopTaking:
     """Takes messages of queues.
 
@@ -110,6 +114,13 @@ class PopTaking:
         self.max_bytes = max_bytes
         self.max_bytes_cold = max_bytes_cold
         self._finish = finish
+        self.waiting_bytes = 0
+        """Bytes of messages that were taken and wait for the disk."""
+
+    @property
+    def has_too_much(self) -> bool:
+        """Whether so much waits for the disk that nothing more is taken."""
+        return self.waiting_bytes > MAX_WAITING_BYTES
 
     def is_full(self, pop: Pop) -> bool:
         """Whether a pop has as much as it may have."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gateway.broker.requests import pop_taking
+from gateway.in_thread import in_this_thread
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import CHANGE, POP, RETRY_TOPIC, ack, bodies, filled, infos, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
@@ -188,6 +191,39 @@ def test_hiding_messages_one_by_one_makes_no_more_open_pops_than_may_be(tmp_path
     codes = [broker.ask(client, CHANGE, message.changing(60_000)).code for message in popped]
     assert codes == [ResponseCode.SUCCESS] * 2 + [ResponseCode.SYSTEM_BUSY] * 6
     assert len(broker.parts.pops.check_points) == 3
+
+
+def test_where_too_much_waits_for_the_disk_nothing_more_is_popped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pop_taking, "MAX_WAITING_BYTES", 100)
+    broker = WholeBroker(tmp_path / "store", pop_from_retry_probability=0)
+    client = filled(broker, "a", "b")
+    syncs: list[Callable[[], None]] = []
+    broker.in_log_thread = lambda work, done: syncs.append(lambda: done(work()))
+    assert broker.ask_all(client, POP, popping(max_msg_nums=1)) == []
+    assert broker.ask(client, POP, popping()).code == ResponseCode.POLLING_FULL
+    broker.in_log_thread = in_this_thread
+    syncs.pop()()
+    broker.turn()
+    (first,) = client.received()
+    assert bodies(messages(first)) == [b"a"]
+    assert bodies(pop(broker, client)) == [b"b"]
+
+
+def test_a_woken_pop_of_a_peer_that_does_not_read_takes_nothing_before_it_has_read(broker: WholeBroker) -> None:
+    client, slow, other = filled(broker, "a"), broker.connect(), broker.connect()
+    pop(broker, client)
+    assert broker.ask_all(slow, POP, popping(poll_time=15_000)) == []
+    slow.transport.full()
+    slow.channel.send(RemotingCommand(0, body=bytes(2 << 20)))
+    broker.turn()
+    broker.send(client, body=b"b")
+    assert bodies(pop(broker, other)) == [b"b"], "it is still there for others"
+    broker.send(client, body=b"c")
+    slow.transport.empty()
+    broker.turn()
+    assert bodies(messages(slow.received()[-1])) == [b"c"]
 
 
 # -- what is held -----------------------------------------------------------------------------------------------
