@@ -21,6 +21,8 @@ from gateway.store.paths import StorePaths
 _HEAD = "#1 "
 MAX_TOPICS = 100_000
 """Deletions remembered; of more, those farthest back in the log are forgotten."""
+MAX_BYTES = 64 << 20
+"""A larger file is not read: with ``MAX_TOPICS`` it has half as many."""
 
 
 class DeletedTopics:
@@ -49,10 +51,13 @@ class DeletedTopics:
             return None
         fd = files.open(path)
         try:
-            data = files.pread(fd, files.size(fd), 0)
+            size = files.size(fd)
+            data = files.pread(fd, min(size, MAX_BYTES), 0)
         finally:
             files.close(fd)
         try:
+            if size > MAX_BYTES:
+                raise ValueError(f"it has {size} bytes, the limit is {MAX_BYTES}")
             self._offsets = _parse(data)
         except ValueError as error:
             return f"{path} is not used ({error}): messages of topics deleted just before may come back"

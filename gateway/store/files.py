@@ -19,6 +19,8 @@ from typing import Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+_TO_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""A pipe or a device under the name of a file is not waited for."""
 MAX_BUFFERS_PER_WRITE = 1024
 """IOV_MAX of Linux: more buffers are refused by pwritev."""
 
@@ -137,7 +139,11 @@ class RealFiles:
 
     def open(self, path: Path, *, create: bool = False) -> int:
         """See ``FileLayer``."""
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        fd = os.open(path, _TO_OPEN | (os.O_CREAT if create else 0), 0o644)
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is no file", str(path))
 
     def close(self, fd: int) -> None:
         """See ``FileLayer``."""

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths, is_index_name
 
+MAX_BYTES = 1 << 20
+"""What is read of the file: 40,000 names."""
 _LOST = "lost"
 
 
@@ -35,7 +37,7 @@ def load_index_names(files: FileLayer, paths: StorePaths) -> dict[str, bool]:
         return {}
     fd = files.open(paths.index_names)
     try:
-        text = files.pread(fd, files.size(fd), 0).decode("ascii", "replace")
+        text = files.pread(fd, min(files.size(fd), MAX_BYTES), 0).decode("ascii", "replace")
     finally:
         files.close(fd)
     fields = [line.split(" ") for line in text.splitlines()]

@@ -16,6 +16,8 @@ from gateway.store.queue_ends import KnownTopic, QueueEnds, build_line, build_li
 
 MIN_GROWTH_BYTES = 4 * 1024 * 1024
 """The list is written anew when it has doubled, and not before it has grown so much."""
+MAX_BYTES = 256 << 20
+"""A larger list is not read: nothing is known then, as without a list. One of a million queues has 50 MB."""
 
 Topics = Callable[[], Sequence[KnownTopic]]
 
@@ -41,7 +43,8 @@ class QueueJournal:
             return QueueEnds()
         fd = self._files.open(self._paths.queue_ends)
         try:
-            data = self._files.pread(fd, self._files.size(fd), 0)
+            size = self._files.size(fd)
+            data = self._files.pread(fd, size, 0) if size <= MAX_BYTES else b""
         finally:
             self._files.close(fd)
         return parse_list(data)

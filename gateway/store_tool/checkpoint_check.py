@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.files import RealFiles
-from gateway.store_tool.directory import StoreDirectory
+from gateway.store_tool.directory import StoreDirectory, open_to_read
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
 from wire.disk.checkpoint import FILE_BYTES, Checkpoint
 
@@ -17,7 +16,7 @@ class ReadOnlyFiles(RealFiles):
 
     def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
         """A descriptor for reading; nothing is made."""
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return open_to_read(path)
 
     def truncate(self, fd: int, size: int) -> None:
         """Nothing."""
@@ -55,9 +54,11 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
     if not path.exists():
         findings.note(f"{path} is missing: the next start walks through the whole log")
         return
-    data = path.read_bytes()
-    if len(data) != FILE_BYTES:
-        _tell(directory, findings, None, f"has {len(data)} bytes, a checkpoint has {FILE_BYTES}")
+    with path.open("rb") as opened:
+        data = opened.read(FILE_BYTES)
+    size = path.stat().st_size
+    if size != FILE_BYTES:
+        _tell(directory, findings, None, f"has {size} bytes, a checkpoint has {FILE_BYTES}")
     times, marks = read_checkpoint(directory)
     for position, name, value in (
         (0, "the log", times.log_stored_at_ms),

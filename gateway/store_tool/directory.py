@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 import struct
 import sys
 from collections import Counter
@@ -18,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.store.files import RealFiles
+from gateway.store.files import EntryKind, RealFiles
 from gateway.store.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
 from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
@@ -28,6 +29,8 @@ _SIGNS = ("commitlog", "consumequeue", "checkpoint", "config", "index", "gateway
 """A directory with one of these is a store."""
 _MAX_DEPTH = 4
 """Of the deepest file: consumequeue/TOPIC/QUEUE/FILE."""
+_LARGEST_BYTES = (1 << 31) - 1
+"""Of a file of the log or of a queue, as the settings of their sizes allow; a larger one says nothing of the others."""
 _CHUNK_BYTES = 1 << 20
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FLOCK = struct.Struct("hhqqi")  # struct flock of 64-bit Linux
@@ -120,8 +123,10 @@ def opened(root: Path, settings: StoreSettings, *, write: bool = False, live: bo
 def holder_of(root: Path) -> str | None:
     """Who has the directory open, for people; None when nobody has."""
     path = StorePaths(root).lock
+    if RealFiles().kind(path) is not EntryKind.FILE:
+        return None
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_to_read(path)
     except FileNotFoundError:
         return None
     try:
@@ -170,9 +175,14 @@ def _why_not(root: Path, names: set[str]) -> str:
 
 
 def _lock(paths: StorePaths, *, write: bool) -> int:
-    """A descriptor whose lock keeps others out; −1 when there is no lock file and nothing will be written."""
+    """A descriptor whose lock keeps others out; −1 without a lock file where nothing will be written.
+
+    −1 also where something else than a file has its name, which keeps every server from starting: checks tell of it.
+    """
+    if RealFiles().kind(paths.lock) not in (EntryKind.FILE, EntryKind.MISSING):
+        return -1
     try:
-        fd = os.open(paths.lock, os.O_RDONLY | os.O_CLOEXEC) if not write else RealFiles().open(paths.lock, create=True)
+        fd = RealFiles().open(paths.lock, create=True) if write else open_to_read(paths.lock)
     except FileNotFoundError:
         return -1
     if not (RealFiles().lock(fd) if write else _try_shared(fd)):
@@ -224,10 +234,22 @@ def _written_pid(fd: int) -> int:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
+def open_to_read(path: Path) -> int:
+    """Open a file to read it; what is no file is not waited for.
+
+    :raises OSError: there is no such file, or it is none: a pipe, a socket or a device has its name.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no file", str(path))
+
+
 def disk_file(path: Path, start: int) -> DiskFile:
     """The figures of one file."""
-    stat = path.stat()
-    return DiskFile(path, start, stat.st_size, stat.st_blocks * 512)
+    status = path.stat()
+    return DiskFile(path, start, status.st_size, status.st_blocks * 512)
 
 
 def _listed(directory: Path) -> list[Path]:
@@ -264,7 +286,7 @@ def _queue_folders(directory: Path) -> dict[tuple[str, int], QueueFolder]:
 
 def _common_size(files: list[DiskFile], configured: int) -> int:
     """What most files have, as a server takes it; the configured size when there is none, or one has it."""
-    sizes = Counter(file.size for file in files if file.size)
+    sizes = Counter(file.size for file in files if 0 < file.size <= _LARGEST_BYTES)
     if not sizes or configured in sizes:
         return configured
     size = sizes.most_common(1)[0][0]
@@ -273,7 +295,7 @@ def _common_size(files: list[DiskFile], configured: int) -> int:
 
 def data_end(path: Path, size: int) -> int:
     """The position after the last byte of a file that is not zero; 0 for a file of zeros."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_to_read(path)
     try:
         for start, end in reversed(RealFiles().data_ranges(fd, 0, size)):
             position = end

@@ -17,7 +17,7 @@ from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import HIDDEN
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles, read_checkpoint
-from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
+from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.log_walk import next_intact
 from gateway.store_tool.queue_check import UnitReader
 from gateway.store_tool.sparse_map import sparse_map
@@ -130,10 +130,10 @@ class Dump:
 
     def _message(self, offset: int, size: int) -> StoredMessage | None:
         file = self._directory.log_file_at(offset)
-        if file is None or offset - file.start + size > file.size:
+        if file is None or offset - file.start + size > self._size(file):
             self._damage(f"a consume queue leads to commit log offset {offset}, which is not there")
             return None
-        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_to_read(file.path)
         try:
             data = os.pread(fd, size, offset - file.start)
         finally:
@@ -162,12 +162,13 @@ class Dump:
 
     def _walk(self, file: DiskFile, start: int = 0, *, quiet: bool = False) -> Iterator[StoredMessage]:
         """The messages of a file, from a byte on at which a record begins."""
-        end = data_end(file.path, file.size) if start < file.size else 0
+        file_size = self._size(file)
+        end = data_end(file.path, file_size) if start < file_size else 0
         if start >= end:
             return
-        fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_to_read(file.path)
         try:
-            with sparse_map(fd, file.size) as data:
+            with sparse_map(fd, file_size) as data:
                 position = start
                 while position < end:
                     try:
@@ -180,9 +181,13 @@ class Dump:
                         if not quiet:
                             place = f"{file.path} byte {position} (commit log offset {file.start + position})"
                             self._damage(f"{place}: {error}")
-                        position = next_intact(data, position + 1, file.size, file.start)
+                        position = next_intact(data, position + 1, file_size, file.start)
         finally:
             os.close(fd)
+
+    def _size(self, file: DiskFile) -> int:
+        """How many bytes of a file are looked at: what it has too much is nothing."""
+        return min(file.size, self._directory.log_file_bytes)
 
     def _damage(self, text: str) -> None:
         self.damaged += 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.store.files import RealFiles
-from gateway.store_tool.directory import DiskFile
+from gateway.store_tool.directory import DiskFile, open_to_read
 from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLOT_BYTES, IndexHead, IndexShape
 from wire.errors import LayoutError, LocalError
 
@@ -117,7 +117,7 @@ class IndexWords:
 @contextmanager
 def reading(part: IndexPart) -> Iterator[IndexWords]:
     """The file, open."""
-    fd = os.open(part.path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_to_read(part.path)
     try:
         yield IndexWords(fd, part.shape)
     finally:

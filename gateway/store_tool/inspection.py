@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gateway.store_tool.checkpoint_check import read_checkpoint
-from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of
+from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of, open_to_read
 from gateway.store_tool.index_part import IndexPart, read_part
 from gateway.store_tool.queue_check import UnitReader
 from wire.disk.consume_queue import UNIT_BYTES, is_filler, is_written
@@ -207,7 +207,7 @@ def _segment(file: DiskFile) -> LogSegment:
 
 
 def _first_stored_ms(path: Path) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_to_read(path)
     try:
         return parse_record(os.pread(fd, _HEAD_BYTES, 0), with_body=False).stored_at_ms
     except RecordError:

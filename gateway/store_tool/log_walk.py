@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.index_check import IndexFaults, compare_stretch
 from gateway.store_tool.index_part import IndexPart
 from gateway.store_tool.queue_runs import QueueRun
@@ -101,7 +102,7 @@ def walk(stretch: LogStretch, tell: Callable[[int], None] | None = None) -> Walk
     :param tell: called now and then with the bytes done since the last call.
     :raises OSError: the file cannot be read.
     """
-    fd = os.open(stretch.path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_to_read(stretch.path)
     try:
         if stretch.size == 0:
             return WalkResult(0, 0)

@@ -18,7 +18,7 @@ from gateway.store.extended_units import has_addresses, with_codes
 from gateway.store.open_files import OpenFiles
 from gateway.store.queue_extension import QueueExtension
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
-from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end
+from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
@@ -393,7 +393,7 @@ class UnitReader:
         """The written units of a queue with their offsets, without those in [skip)."""
         for file in folder.files:
             first = file.start // UNIT_BYTES
-            used = -(-data_end(file.path, file.size) // UNIT_BYTES)
+            used = self._used_units(file)
             for low, high in _without(first, first + used, skip):
                 for offset in range(low, high, _CHUNK_UNITS):
                     part = self.read(folder.topic, folder.queue_id, offset, min(_CHUNK_UNITS, high - offset))
@@ -405,15 +405,18 @@ class UnitReader:
         """File and position of what is written behind the first unit that is not; None when nothing is."""
         ended = False
         for file in folder.files:
-            used = -(-data_end(file.path, file.size) // UNIT_BYTES) * UNIT_BYTES
             with file.path.open("rb") as opened:
-                data = opened.read(used)
+                data = opened.read(self._used_units(file) * UNIT_BYTES)
             position = 0 if ended else _unwritten_at(data)
             rest = data[position:].lstrip(b"\x00")
             if rest:
                 return file, len(data) - len(rest)
             ended = ended or position < file.size
         return None
+
+    def _used_units(self, file: DiskFile) -> int:
+        """How many units a file has up to the last that is written; what it has too much is not looked at."""
+        return -(-data_end(file.path, min(file.size, self._file_bytes)) // UNIT_BYTES)
 
 
 def _unwritten_at(data: bytes) -> int:
@@ -430,7 +433,7 @@ _ZERO_UNIT = bytes(UNIT_BYTES)
 def _pread(folder: QueueFolder, start: int, size: int, position: int) -> bytes:
     for file in folder.files:
         if file.start == start:
-            fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_to_read(file.path)
             try:
                 return os.pread(fd, size, position)
             finally:
@@ -455,9 +458,13 @@ def _is_further_unit(topic: str, queue_id: int, offset: int, message: StoredMess
 def _record_at(directory: StoreDirectory, unit: Unit) -> StoredMessage | None:
     """The intact record that a unit leads to."""
     file = directory.log_file_at(unit[0])
-    if file is None or not is_written(unit[0], unit[1]) or unit[0] - file.start + unit[1] > file.size:
+    if (
+        file is None
+        or not is_written(unit[0], unit[1])
+        or unit[0] - file.start + unit[1] > min(file.size, directory.log_file_bytes)
+    ):
         return None
-    fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
+    fd = open_to_read(file.path)
     try:
         data = os.pread(fd, unit[1], unit[0] - file.start)
     finally:

@@ -20,7 +20,7 @@ from gateway.store.files import RealFiles
 from gateway.store.paths import offset_name, printable
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import ConfigState, config_states
-from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
+from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.findings import Kind
 from gateway.store_tool.queue_check import Place
@@ -413,7 +413,7 @@ def _record_at(path: Path, position: int, *, check_crc: bool) -> StoredMessage |
 
 def _bytes(path: Path, position: int, size: int) -> bytes:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_to_read(path)
     except FileNotFoundError:
         return b""
     try:

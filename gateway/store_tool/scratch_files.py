@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gateway.store.files import Buffer, EntryKind, RealFiles
+from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.sparse_copy import copy_sparsely
 
 
@@ -34,7 +35,7 @@ class ScratchFiles(RealFiles):
         if where is not None and where.exists():
             if path in self._now_at:
                 return super().open(where)
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = open_to_read(path)
             self._read_only[fd] = path
             return fd
         if not create:

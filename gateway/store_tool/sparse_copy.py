@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.store.files import RealFiles
+from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.errors import CannotRun
 
 _CHUNK_BYTES = 1 << 20
@@ -21,7 +22,7 @@ def copy_sparsely(source: Path, target: Path, tell: Callable[[int], None]) -> No
     :raises OSError: either disk says so.
     """
     files = RealFiles()
-    reading = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+    reading = open_to_read(source)
     try:
         writing = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:

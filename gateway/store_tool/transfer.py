@@ -178,8 +178,16 @@ def _other_files(root: Path) -> Iterator[tuple[DiskFile, Path]]:
         folder_path = root / folder_name
         for path in sorted(folder_path.iterdir()) if folder_path.is_dir() else ():
             if path.is_file() and path.name.endswith(endings):
+                _refuse_outside(root, path)
                 stat = path.stat()
                 yield DiskFile(path, 0, stat.st_size, stat.st_blocks * 512), Path(folder_name) / path.name
+
+
+def _refuse_outside(root: Path, path: Path) -> None:
+    """Refuse a file that a symbolic link brings in: nothing shows that it is one of the store."""
+    real = path.resolve()
+    if not real.is_relative_to(root.resolve()):
+        raise CannotRun(f"{path} leads out of the directory, to {real}: put the file itself there, or remove the link")
 
 
 def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progress: Progress) -> None:

@@ -35,6 +35,8 @@ MARK = -1
 
 REWRITE_BYTES = 1 << 20
 """The file is written anew when it is larger than this and than four times what is needed."""
+MAX_BYTES = 256 << 20
+"""What is read of a file: eight million checks. Transactions whose checks lie behind are counted anew."""
 
 Check = tuple[int, int, int, int]
 """Half-queue offset, commit log offset, due time, checks."""
@@ -110,7 +112,7 @@ class CheckJournal:
         files.make_directory(self.path.parent)
         self._fd = files.open(self.path, create=True)
         size = files.size(self._fd)
-        checks, good = parse_checks(files.pread(self._fd, size, 0) if size else b"")
+        checks, good = parse_checks(files.pread(self._fd, min(size, MAX_BYTES), 0) if size else b"")
         if good < size:
             log.warning("end of the check journal cut off", path=self.path, bytes=size - good)
             files.truncate(self._fd, good)
