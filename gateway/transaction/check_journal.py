@@ -189,6 +189,7 @@ class CheckJournal:
         if not isinstance(result, int):
             log.error("check journal not rewritten", path=target, error=str(result))
             return
+        fd = -1
         try:
             fd = self._files.open(target)
             data = b"".join(since)
@@ -196,6 +197,8 @@ class CheckJournal:
             self._files.rename(target, self.path)
         except OSError as error:
             log.error("check journal not rewritten", path=target, error=str(error))
+            if fd >= 0:
+                self._files.close(fd)
             return
         self._files.close(self._fd)
         self._fd = fd

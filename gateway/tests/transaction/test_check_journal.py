@@ -9,6 +9,7 @@ import pytest
 
 from gateway.in_thread import in_this_thread
 from gateway.store.files import Buffer, RealFiles
+from gateway.tests.store.small_store import Disk
 from gateway.transaction import check_journal
 from gateway.transaction.check_journal import HEAD, MARK, RECORD_BYTES, Check, CheckJournal, build_check, parse_checks
 
@@ -153,6 +154,24 @@ def test_a_full_disk_during_a_rewrite_keeps_the_old_file(tmp_path: Path, monkeyp
     journal.checked(1, 1, 1, 1)
     journal.write(0, no_checks)
     journal.checked(2, 2, 2, 2)
+    journal.close()
+    assert reread(tmp_path / "checks")[0] == {1: (1, 1, 1, 1)}
+
+
+class NoRenames(Disk):
+    def rename(self, source: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_rewrite_that_cannot_take_the_place_of_the_file_gives_its_descriptor_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(check_journal, "REWRITE_BYTES", 0)
+    disk = NoRenames()
+    journal = opened(tmp_path / "checks", disk)
+    journal.checked(1, 1, 1, 1)
+    journal.write(0, no_checks)
+    assert [path.name for path in disk.open_fds.values()] == ["checks"]
     journal.close()
     assert reread(tmp_path / "checks")[0] == {1: (1, 1, 1, 1)}
 
