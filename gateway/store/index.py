@@ -32,6 +32,8 @@ log = EventLog("store")
 
 LEAST_SLICE = 256
 """Fewer messages wait for more: the work of a slice that is the same for any number of messages is then shared."""
+MAX_SLICE_ENTRIES = 32_768
+"""Entries made in one go, but for those of the last message: a message may have 16,000 keys."""
 BUILD_SLICE = 512
 """Messages a query indexes at a time while it waits for the backlog."""
 MAX_BACKLOG_BYTES = 64 * 1024 * 1024
@@ -225,6 +227,8 @@ class KeyIndex:
         """
         with self._lock:
             done = self._build_waiting(budget) if self._waiting.message_count else 0
+            if self._waiting.message_count:
+                return done
             if self._behind and done < budget:
                 done += self._catch_up(budget - done)
             if self._gaps and not self._behind and done < budget:
@@ -234,8 +238,7 @@ class KeyIndex:
     def _build_waiting(self, budget: int) -> int:
         """Of the oldest messages that wait."""
         waiting = self._waiting
-        count = min(budget, waiting.message_count)
-        rows = waiting.rows(count)
+        rows, count = waiting.first(budget, MAX_SLICE_ENTRIES)
         # Some, or all, may have been read from the log already.
         self._add(rows_from(rows, self.scanned), self._newest)
         waiting.drop(rows, count)
@@ -437,19 +440,21 @@ class KeyIndex:
 
 
 def _some(messages: Iterable[StoredMessage], count: int) -> tuple[list[StoredMessage], bool]:
-    """Up to ``count`` messages, and whether there are no more."""
+    """Up to ``count`` messages, fewer when they may have ``MAX_SLICE_ENTRIES``, and whether there are no more."""
     some: list[StoredMessage] = []
+    property_bytes = 0
     for message in messages:
-        if len(some) == count:
+        if len(some) == count or property_bytes >= 2 * MAX_SLICE_ENTRIES:
             return some, False
         some.append(message)
+        property_bytes += len(message.properties)
     return some, True
 
 
 def _rows_of(messages: Sequence[StoredMessage]) -> bytes:
     entries = IndexEntries()
     entries.add_messages(messages)
-    return entries.rows(entries.message_count)
+    return entries.rows()
 
 
 def _following(file: IndexFile) -> str:

@@ -173,13 +173,22 @@ class IndexEntries:
         hashes = self._topics[topic] = TopicHashes(topic)
         return hashes
 
-    def rows(self, messages: i64) -> bytes:
-        """The rows of the first messages, of all when there are no more."""
+    def rows(self) -> bytes:
+        """All rows."""
+        return self._rows.getvalue()
+
+    def first(self, messages: i64, most: i64) -> tuple[bytes, int]:
+        """The rows of the first messages, and how many messages these are.
+
+        :param messages: at most, and no more once there are ``most`` rows: a message may have thousands of keys.
+        """
         rows = self._rows.getvalue()
-        return rows if messages >= self.message_count else rows[: _end_of(rows, messages)]
+        if messages >= self.message_count and len(rows) <= most * ROW_BYTES:
+            return rows, self.message_count
+        return _first_of(rows, messages, most * ROW_BYTES)
 
     def drop(self, taken: bytes, messages: i64) -> None:
-        """Forget what ``rows`` gave of so many messages."""
+        """Forget what ``first`` gave, the rows of so many messages."""
         rest = self._rows.getvalue()[len(taken) :]
         self._rows = BytesWriter()
         self._rows.write(rest)
@@ -193,18 +202,20 @@ def _write_row(rows: BytesWriter, key_hash: int, offset: i64, stored_at_ms: i64)
     write_i64_be(rows, stored_at_ms)
 
 
-def _end_of(rows: bytes, messages: i64) -> i64:
-    """Where the rows of the first messages end, of which there are more."""
+def _first_of(rows: bytes, messages: i64, most_bytes: i64) -> tuple[bytes, int]:
     at: i64 = 0
+    end: i64 = len(rows)
+    count: i64 = 0
     previous: i64 = -1
-    while True:
+    while at < end:
         offset = read_i64_be(rows, at + OFFSET_AT)
         if offset != previous:
-            if messages == 0:
-                return at
-            messages -= 1
+            if count == messages or (at >= most_bytes and count > 0):
+                break
+            count += 1
             previous = offset
         at += ROW_BYTES
+    return rows[:at], count
 
 
 def rows_from(rows: bytes, first_offset: i64) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store import index
-from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE
+from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE, MAX_SLICE_ENTRIES
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key, check, fill
 from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened, remove_first
@@ -66,6 +66,34 @@ def waiting_store(directory: Path, count: int) -> tuple[Executor, MessageStore]:
         store.append(message(b"%d" % number, UNIQ_KEY=f"u{number}", KEYS=f"k{number % 7} all"), lambda _: None)
     executor.run()
     return executor, store
+
+
+@pytest.mark.parametrize("backlog", [100, 1])
+def test_messages_with_thousands_of_keys_are_indexed_a_few_at_a_time(tmp_path: Path, backlog: int) -> None:
+    """With a small backlog they are read from the log again."""
+    executor = Executor()
+    settings = replace(
+        SMALL,
+        max_index_backlog=backlog,
+        max_index_num=200_000,
+        mapped_file_size_commit_log=1 << 20,
+        max_message_size=1 << 20,
+    )
+    store = opened(tmp_path, settings, soon=executor.soon, in_thread=executor.in_thread)
+    executor.run()
+    keys = " ".join(f"{number:x}" for number in range(4_000))
+    for number in range(20):
+        store.append(message(b"%d" % number, KEYS=f"k{number} {keys}"), lambda _: None)
+    executor.run_turn()
+    executor.work()()  # written
+    executor.work()()  # on disk
+    built: list[int] = []
+    while count := store._index.build(512):
+        built.append(count)
+    assert sum(built) == 20
+    assert max(built) <= MAX_SLICE_ENTRIES // 2_000
+    assert bodies_with_key(store, "k19") == [b"19"]
+    assert len(bodies_with_key(store, "f9f")) == 20
 
 
 def store_with_its_file(directory: Path) -> tuple[Executor, MessageStore]:

@@ -72,20 +72,23 @@ def unpacked(rows: bytes) -> list[tuple[int, ...]]:
 @given(st.lists(_keys, max_size=20))
 def test_a_message_has_an_entry_for_each_of_its_keys_and_its_tag(messages: list[Keys]) -> None:
     entries = entries_of(messages)
-    assert unpacked(entries.rows(len(messages))) == rows_of(messages)
+    assert unpacked(entries.rows()) == rows_of(messages)
     assert entries.count == len(rows_of(messages))
     assert entries.message_count == len([keys for keys in messages if keys.hashes()])
 
 
 @QUICK
-@given(st.lists(_keys, max_size=20), st.integers(1, 5))
-def test_the_entries_of_a_message_are_taken_together(messages: list[Keys], slice_messages: int) -> None:
+@given(st.lists(_keys, max_size=20), st.integers(1, 5), st.integers(1, 20))
+def test_the_entries_of_a_message_are_taken_together(messages: list[Keys], slice_messages: int, most: int) -> None:
     entries, taken = entries_of(messages), b""
     while entries.message_count:
-        rows = entries.rows(slice_messages)
-        assert len({offset for _, offset, _ in unpacked(rows)}) == min(slice_messages, entries.message_count)
-        assert entries.first_offset == unpacked(rows)[0][1]
-        entries.drop(rows, min(slice_messages, entries.message_count))
+        rows, count = entries.first(slice_messages, most)
+        offsets = [offset for _, offset, _ in unpacked(rows)]
+        assert 0 < len(set(offsets)) == count <= slice_messages
+        assert len([offset for offset in offsets if offset != offsets[-1]]) < most, "only the last message is over it"
+        assert count == min(slice_messages, entries.message_count) or len(offsets) >= most
+        assert entries.first_offset == offsets[0]
+        entries.drop(rows, count)
         taken += rows
     assert unpacked(taken) == rows_of(messages)
     assert entries.count == 0
@@ -94,16 +97,16 @@ def test_the_entries_of_a_message_are_taken_together(messages: list[Keys], slice
 def test_what_comes_behind_a_slice_waits_behind_the_rest() -> None:
     messages = [Keys("T", f"u{number}", "k", "") for number in range(4)]
     entries = entries_of(messages[:3])
-    entries.drop(entries.rows(2), 2)
+    entries.drop(*entries.first(2, 100))
     late = message(UNIQ_KEY="u3", KEYS="k")
     entries.add_outcomes([PutResult(PutStatus.PUT_OK, late, None, 0, 300, 100, START_MS + 3)], 1_000)
     assert (entries.message_count, entries.first_offset) == (2, 200)
-    assert unpacked(entries.rows(9)) == rows_of(messages)[4:]
+    assert unpacked(entries.rows()) == rows_of(messages)[4:]
 
 
 def test_rows_of_earlier_messages_and_known_ones_are_left_out() -> None:
     messages = [Keys("T", f"u{number}", "", "a") for number in range(4)]
-    rows, wanted = entries_of(messages).rows(4), rows_of(messages)
+    rows, wanted = entries_of(messages).rows(), rows_of(messages)
     assert unpacked(rows_from(rows, 0)) == wanted
     assert unpacked(rows_from(rows, 101)) == wanted[4:]
     assert rows_from(rows, 301) == b""
@@ -116,5 +119,5 @@ def test_the_topics_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(index_entries, "MAX_KNOWN_TOPICS", 3)
     messages = [Keys(f"topic-{number % 7}", f"u{number}", "", "a") for number in range(20)]
     entries = entries_of(messages)
-    assert unpacked(entries.rows(20)) == rows_of(messages)
+    assert unpacked(entries.rows()) == rows_of(messages)
     assert len(entries._topics) <= 3
