@@ -31,6 +31,7 @@ from wire.bodies.fastjson import (
     MAX_CONTAINERS,
     MAX_DEPTH,
     MAX_JSON_BYTES,
+    MAX_LENIENT_BYTES,
     build_json,
     is_deeper,
     object_key,
@@ -64,6 +65,8 @@ REQUEST_BODY_BYTES = 2_097_152
 """The largest request of a client: a heartbeat with 1,000 groups of five topics has half of it."""
 LIST_BODY_BYTES = 4_194_304
 """The largest list of topics or groups that a request brings, and the largest answer of a client."""
+LENIENT_BYTES_PER_VALUE = 8
+"""Fewer are not needed: a queue and its offsets, as tools get them, are ten values of 170 bytes together."""
 REQUEST_CONTAINERS = 32_768
 """Objects and arrays of a request: 10,000 subscriptions or topics. Each takes five to ten microseconds to read."""
 
@@ -102,7 +105,8 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
     go is a ``RequestBody`` and says how large it may be: a quarter of a second is enough for the largest.
     """
 
-    MAX_BYTES: ClassVar[int] = MAX_JSON_BYTES  # of what comes from a server
+    MAX_BYTES: ClassVar[int] = MAX_JSON_BYTES  # of what comes from a server, as is the next one
+    MAX_LENIENT_BYTES: ClassVar[int] = 2 * MAX_LENIENT_BYTES
     MAX_CONTAINERS: ClassVar[int] = MAX_CONTAINERS
 
     @classmethod
@@ -119,7 +123,12 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
         """The JSON value of a body that is no larger than this class allows; raises as ``parse`` does."""
         if len(raw) > cls.MAX_BYTES:
             raise BodyError(f"{cls.__name__} of {len(raw)} bytes is over the limit of {cls.MAX_BYTES}")
-        return parse_json(raw, max_containers=cls.MAX_CONTAINERS)
+        return parse_json(
+            raw,
+            max_containers=cls.MAX_CONTAINERS,
+            max_lenient_bytes=cls.MAX_LENIENT_BYTES,
+            max_lenient_values=cls.MAX_LENIENT_BYTES // LENIENT_BYTES_PER_VALUE,
+        )
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -184,6 +193,7 @@ class RequestBody(Body):
     """A body that a server reads at one go, in the middle of its other work."""
 
     MAX_BYTES: ClassVar[int] = REQUEST_BODY_BYTES
+    MAX_LENIENT_BYTES: ClassVar[int] = MAX_LENIENT_BYTES
     MAX_CONTAINERS: ClassVar[int] = REQUEST_CONTAINERS
 
 

@@ -13,8 +13,10 @@ import pytest
 from wire.bodies.declare import JsonObject, RequestBody, Undeclared
 from wire.bodies.fastjson import MAX_LENIENT_BYTES, parse_json
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
+from wire.bodies.message_queue import MessageQueue
 from wire.bodies.registration import TopicsAndMappings
 from wire.bodies.route import TopicRouteData
+from wire.bodies.statistics import ConsumeStats, OffsetWrapper
 from wire.bodies.steps import ENTRIES_PER_STEP, finish
 from wire.bodies.subscriptions import SubscriptionData
 from wire.bodies.topics import CreateTopicList, TopicConfig
@@ -81,6 +83,13 @@ def _outcome(read: Callable[[object], object], value: object) -> object:
         return read(value)
     except BodyError as error:
         return str(error)
+
+
+def test_a_tool_is_told_of_ten_thousand_queues() -> None:
+    """The keys of the table are objects, which is no JSON."""
+    offsets = {MessageQueue("a-topic-name", "broker-a", at): OffsetWrapper(10**9, 10**9, 10**9) for at in range(10_000)}
+    stats = ConsumeStats(offset_table=offsets)
+    assert len(ConsumeStats.parse(stats.build()).offset_table) == 10_000
 
 
 def test_no_step_reads_many_entries() -> None:
