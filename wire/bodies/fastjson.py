@@ -53,6 +53,7 @@ reference counts nothing: brokers with fastjson 1 name one empty map of attribut
 """
 MAX_NUMBER_CHARS = 64
 
+_CONTAINERS = (dict, list)
 _decode_strict = msgspec.json.Decoder().decode
 
 
@@ -162,9 +163,9 @@ def is_deeper(value: Any, depth: int) -> bool:
         children: list[Any] = []
         for node in level:
             if isinstance(node, dict):
-                children += [child for child in node.values() if isinstance(child, dict | list)]
+                children += [child for child in node.values() if isinstance(child, _CONTAINERS)]
             elif isinstance(node, list):
-                children += [child for child in node if isinstance(child, dict | list)]
+                children += [child for child in node if isinstance(child, _CONTAINERS)]
         if not children:
             return False
         level = children
@@ -411,10 +412,12 @@ class _Resolution:
             children: list[Any] = []
             for container in level:
                 for place, child in container.items() if isinstance(container, dict) else enumerate(container):
+                    if not isinstance(child, _CONTAINERS):
+                        continue
                     path = _reference(child)
                     if path is not None:
                         references.append(_Reference(container, place, path, depth))
-                    elif child and isinstance(child, dict | list):
+                    elif child:
                         children.append(child)
             level = children
         return references
