@@ -177,15 +177,15 @@ def test_too_many_that_wait_are_refused() -> None:
 # -- connections ------------------------------------------------------------------------------------------------
 
 
-class Large(Dispatch):
+class Large:
     """Answers pulls with as many bytes as it is told, and heartbeats with nothing."""
 
     def __init__(self, answer_bytes: int = 4 * MIB) -> None:
-        super().__init__()
         self.answer_bytes = answer_bytes
         self.pulled: list[int] = []
-        self.answers_directly(PULL, self._pull)
-        self.answers_directly(HEART_BEAT, lambda asked: asked.answer(ResponseCode.SUCCESS))
+        self.dispatch = Dispatch()
+        self.dispatch.answers_directly(PULL, self._pull)
+        self.dispatch.answers_directly(HEART_BEAT, lambda asked: asked.answer(ResponseCode.SUCCESS))
 
     def _pull(self, asked: Request) -> None:
         self.pulled.append(asked.command.opaque)
@@ -202,25 +202,25 @@ def unread(conversation: Conversation, mebibytes: int) -> Peer:
 
 
 def test_only_one_large_answer_is_made_for_a_peer_that_reads_none() -> None:
-    dispatch = Large()
-    conversation = Conversation(dispatch)
+    large = Large()
+    conversation = Conversation(large.dispatch)
     peer = conversation.connect()
     peer.transport.full()
     peer.send(*(request(PULL, opaque=opaque) for opaque in range(8)))
     conversation.reactor.pump([0] * 20)
-    assert dispatch.pulled == [0]
+    assert large.pulled == [0]
     for read in range(1, 8):
         peer.transport.empty()
         peer.transport.full()
         conversation.reactor.pump([0] * 20)
-        assert dispatch.pulled == list(range(read + 1))
+        assert large.pulled == list(range(read + 1))
     peer.transport.empty()
     assert [answer.opaque for answer in peer.received()] == list(range(8))
 
 
 def test_a_peer_that_reads_gets_everything_it_asked_for() -> None:
-    dispatch = Large()
-    conversation = Conversation(dispatch)
+    large = Large()
+    conversation = Conversation(large.dispatch)
     peer = conversation.connect()
     peer.send(*(request(PULL, opaque=opaque) for opaque in range(30)))
     conversation.reactor.pump([0] * 60)
@@ -229,8 +229,8 @@ def test_a_peer_that_reads_gets_everything_it_asked_for() -> None:
 
 
 def test_where_room_is_short_pulls_wait_and_everything_small_goes_on() -> None:
-    dispatch = Large(100)
-    conversation = Conversation(dispatch, unsent_bytes_total=TOTAL)
+    large = Large(100)
+    conversation = Conversation(large.dispatch, unsent_bytes_total=TOTAL)
     hog = unread(conversation, 13)
     honest = conversation.connect()
     honest.send(request(PULL, opaque=1), request(HEART_BEAT, opaque=2))
@@ -242,25 +242,25 @@ def test_where_room_is_short_pulls_wait_and_everything_small_goes_on() -> None:
 
 
 def test_a_peer_with_small_answers_does_not_wait_behind_those_who_ask_for_much() -> None:
-    dispatch = Large(100)
-    conversation = Conversation(dispatch, unsent_bytes_total=TOTAL)
+    large = Large(100)
+    conversation = Conversation(large.dispatch, unsent_bytes_total=TOTAL)
     known, new = conversation.connect(), conversation.connect()
     known.channel.send_parts([b"small"])
     unread(conversation, 13)
     known.send(request(PULL, opaque=1))
     new.send(request(PULL, opaque=2))
-    assert dispatch.pulled == [1]
+    assert large.pulled == [1]
 
 
 def test_a_request_that_waits_is_forgotten_with_its_connection() -> None:
-    dispatch = Large()
-    conversation = Conversation(dispatch)
+    large = Large()
+    conversation = Conversation(large.dispatch)
     peer = conversation.connect()
     peer.transport.full()
     peer.send(request(PULL, opaque=1), request(PULL, opaque=2))
     peer.leave()
     conversation.reactor.pump([0] * 5)
-    assert dispatch.pulled == [1]
+    assert large.pulled == [1]
     assert conversation.server.room.total_bytes == 0
 
 
