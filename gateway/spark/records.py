@@ -86,6 +86,8 @@ def _starts_of_runs(buffer: Whole) -> Integers | None:
 
 def _guessed_starts(buffer: Whole) -> Integers | None:
     """The same, by the magic numbers; None when one stands somewhere else."""
+    if len(buffer) < MIN_RECORD_BYTES:
+        return None
     text = np.frombuffer(buffer, np.uint8)
     at = np.flatnonzero(text[_MAGIC_AT : len(text) - 3] == _MAGIC_START[0])
     for place, byte in enumerate(_MAGIC_START[1:], 1):

@@ -111,3 +111,9 @@ def test_slices_are_taken_without_what_lies_between() -> None:
     found = slices(b"..one..two.", np.array([2, 7]), np.array([3, 3]))
     assert found.to_pylist() == [b"one", b"two"]
     assert slices(b"abc", np.array([0, 1, 3]), np.array([1, 2, 0])).to_pylist() == [b"a", b"bc", b""]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 7, 8, 50])
+def test_some_bytes_are_no_record(size: int) -> None:
+    with pytest.raises(RecordError):
+        record_starts(bytes(size))
