@@ -20,6 +20,8 @@ MAX_ROUTE_QUEUES = 262_144
 
 A client holds about 200 bytes for each queue.
 """
+MAX_ROUTE_ADDRESSES = 10_000
+"""Addresses of all brokers of one topic, as many as a name server of ours knows; clients connect to each of them."""
 _MOST_DIGITS = len(str(MAX_QUEUES))
 
 
@@ -74,7 +76,7 @@ class TopicRouteData(JsonObject):
         """The route of an already read JSON value.
 
         :raises BodyError: it is no such object, or has more queues than ``MAX_QUEUES`` on a broker or
-            ``MAX_ROUTE_QUEUES`` on all of them.
+            ``MAX_ROUTE_QUEUES`` on all of them, or more than ``MAX_ROUTE_ADDRESSES``.
         """
         data = super().from_json(value)
         for what, counts in (
@@ -85,6 +87,9 @@ class TopicRouteData(JsonObject):
             total = sum(max(count, 0) for count in counts)
             if total > MAX_ROUTE_QUEUES:
                 raise BodyError(f"the topic has {total} {what}, the limit of all brokers is {MAX_ROUTE_QUEUES}")
+        addresses = sum(len(broker.broker_addrs) for broker in data.broker_datas)
+        if addresses > MAX_ROUTE_ADDRESSES:
+            raise BodyError(f"the topic has {addresses} addresses of brokers, the limit is {MAX_ROUTE_ADDRESSES}")
         return data
 
     def build(self, *, standard: bool) -> bytes:

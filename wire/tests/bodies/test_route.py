@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from wire.bodies.route import (
     MASTER_ID,
+    MAX_ROUTE_ADDRESSES,
     MAX_ROUTE_QUEUES,
     BrokerData,
     BrokerMemberGroup,
@@ -130,6 +131,16 @@ def test_the_queues_of_all_brokers_together_have_a_limit() -> None:
     order = ";".join(f"b:{MAX_QUEUES}" for _ in range(5))
     with pytest.raises(BodyError, match=str(MAX_ROUTE_QUEUES)):
         TopicRouteData.parse(route_text((4, 4), order=order))
+
+
+def test_the_addresses_of_all_brokers_together_have_a_limit() -> None:
+    for count, each in ((MAX_ROUTE_ADDRESSES, 1), (2, MAX_ROUTE_ADDRESSES // 2)):
+        brokers = [BrokerData("c", f"b{n}", dict.fromkeys(range(each), "a:1")) for n in range(count)]
+        text = TopicRouteData((), brokers).build(standard=True)
+        assert len(TopicRouteData.parse(text).broker_datas) == count
+        more = TopicRouteData((), [*brokers, BrokerData("c", "more", {0: "a:1"})]).build(standard=True)
+        with pytest.raises(BodyError, match=f"10001 addresses.*{MAX_ROUTE_ADDRESSES}"):
+            TopicRouteData.parse(more)
 
 
 def test_a_count_below_nothing_is_no_queue_and_a_thousand_digits_are_no_number() -> None:
