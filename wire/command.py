@@ -127,6 +127,20 @@ class RemotingCommand:
             serialize_type=self.serialize_type,
         )
 
+    @property
+    def header_characters(self) -> int:
+        """How long what the command keeps of its header is, about."""
+        raw = self.header_json or self.ext_json
+        if raw is not None:
+            return len(raw)
+        return sum(map(len, self._ext_fields.values())) if self._ext_fields else 0
+
+    def let_go(self) -> None:
+        """Forget what the request brought, for one that waits long for its answer: it can still be answered."""
+        self._ext_fields = {}
+        self.ext_json = self.header_json = self.header = self.remark = None
+        self.body = b""
+
     def __repr__(self) -> str:
         kind = "response" if self.is_response else "one-way request" if self.is_oneway else "request"
         return (

@@ -16,11 +16,17 @@ from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
 from gateway.delivery.filters.turns import FilterTurns
+from gateway.shares import Shares
 
 LONGEST_HOLD_MS = 120_000
 """A pull is held no longer than this whatever it asks for; stock clients ask for 15 to 30 s."""
 TICK_MS = 250
 """How fine the deadlines are: a held pull is resumed at most this much late."""
+
+SHORT_TEXT_CHARACTERS = 1_024
+"""A held pull whose texts are no longer than this is only counted."""
+MAX_TEXT_CHARACTERS = 64 << 20
+"""Characters of the longer texts (expressions) of all held pulls; a connection gets a share."""
 
 QueueKey = tuple[str, int]
 
@@ -60,6 +66,7 @@ class HeldPull:
     __slots__ = (
         "accepts",
         "by_properties",
+        "characters",
         "deadline_ms",
         "key",
         "next_offset",
@@ -77,8 +84,11 @@ class HeldPull:
         resume: Callable[[], None],
         by_properties: Sql92Filter | None = None,
         owner: object = None,
+        characters: int = 0,
     ) -> None:
         self.owner = owner
+        self.characters = characters
+        """Of the texts that it keeps in memory."""
         self.next_offset = next_offset
         self.accepts = accepts
         self.by_properties = by_properties
@@ -103,6 +113,7 @@ class HeldPulls:
         self._limit = limit
         self._owner_limit = limit if owner_limit is None else owner_limit
         self._of_owner: dict[object, int] = {}
+        self._texts: Shares[object] = Shares(MAX_TEXT_CHARACTERS)
         self._by_queue: dict[QueueKey, list[HeldPull]] = {}
         self._deadlines: Deadlines[HeldPull] = Deadlines(clock, TICK_MS)
         self._count = 0
@@ -114,6 +125,8 @@ class HeldPulls:
         """Keep a pull until it is woken; False when a limit is reached."""
         owned = self._of_owner.get(pull.owner, 0)
         if self._count >= self._limit or owned >= self._owner_limit:
+            return False
+        if pull.characters > SHORT_TEXT_CHARACTERS and not self._texts.take(pull.owner, pull.characters):
             return False
         self._of_owner[pull.owner] = owned + 1
         key = pull.key = (topic, queue_id)
@@ -181,6 +194,8 @@ class HeldPulls:
                 of_owner[pull.owner] = owned
             else:
                 del of_owner[pull.owner]
+            if pull.characters > SHORT_TEXT_CHARACTERS:
+                self._texts.give_back(pull.owner, pull.characters)
         for pull in ready:
             pull.resume()
 

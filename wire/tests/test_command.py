@@ -44,6 +44,20 @@ def test_a_response_carries_the_opaque_and_the_header_form_of_its_request() -> N
     assert (response.remark, response.ext_fields, response.body) == ("no route", {"a": "b"}, b"body")
 
 
+def test_a_command_knows_about_how_long_its_header_is() -> None:
+    assert RemotingCommand(11).header_characters == 0
+    assert RemotingCommand(11, ext_fields={"a": "xyz", "b": "x"}).header_characters == 4
+    assert RemotingCommand(11, ext_json=b'{"a":"xyz"}').header_characters == 11
+    assert RemotingCommand(11, header_json=b'{"code":11}').header_characters == 11
+
+
+def test_a_request_that_let_go_of_what_it_brought_can_still_be_answered() -> None:
+    request = RemotingCommand(11, opaque=7, ext_fields={"topic": "x" * 1_000}, remark="r", body=b"b", serialize_type=1)
+    request.let_go()
+    assert (request.ext_fields, request.remark, request.body) == ({}, None, b"")
+    assert (request.code, request.response(0).opaque, request.response(0).serialize_type) == (11, 7, 1)
+
+
 def test_a_command_shows_what_it_is_but_not_its_body() -> None:
     text = repr(RemotingCommand(10, opaque=5, flag=ONEWAY_FLAG, ext_fields={"topic": "t"}, body=b"secret"))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gateway.broker.requests.pop import LATE_MS, refuse_unstored
+from gateway.broker.requests.pop import LATE_MS, check_attempt, refuse_unstored
 from gateway.broker.requests.pop_ack import check_invisible
 from gateway.broker.requests.pop_sources import Source, check_pop_place
 from gateway.broker.requests.pop_taking import Pop, PopTaking, answer_refusals
@@ -114,6 +114,7 @@ class PopLite:
                 f"the broker's maxMsgNum is limited to {MAX_MESSAGES}, {header.max_msg_num} are asked for",
             )
         check_invisible(header.invisible_time)
+        check_attempt(header.attempt_id)
         config = check_pop_place(self._topics, self._groups, self._permission, topic, ANY_QUEUE, group)
         check_bound(self._groups, config.attributes, topic, group)
 
@@ -211,6 +212,7 @@ class PopLite:
             return
         key = (header.client_id or "", pop.header.consumer_group, ANY_QUEUE)
         resume = partial(self._resume, request, header, pop.deadline_ms)
+        request.command.body = b""
         outcome = self._lite.held.hold(HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume))
         if outcome is Held.FULL:
             self._found_nothing(request, header, ResponseCode.POLLING_FULL, "too many pops are held")

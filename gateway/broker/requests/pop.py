@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
 
+MAX_ATTEMPT_CHARACTERS: Final = 255
+"""Characters of an attempt's id; clients send a UUID."""
 LATE_MS: Final = 500
 """A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
 
@@ -182,6 +184,7 @@ class PopMessage:
                 f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
             )
         check_invisible(header.invisible_time)
+        check_attempt(header.attempt_id)
         check_pop_place(self._topics, self._groups, limits.broker_permission, topic, header.queue_id, group)
         if not limits.property_filter_enabled:
             check_expression_type(header.exp_type)
@@ -334,6 +337,7 @@ class PopMessage:
             return
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         held = HeldPop(key, pop.accepts, pop.deadline_ms, request.channel, partial(self._resume, pop))
+        request.command.let_go()
         outcome = self._held.hold(held)
         if outcome is Held.FULL:
             self._found_nothing(request, ResponseCode.POLLING_FULL, "too many pops are held")
@@ -374,6 +378,18 @@ class PopMessage:
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1
         request.answer(code, PopMessageResponse(), remark=remark)
+
+
+def check_attempt(attempt_id: str | None) -> None:
+    """Let the id of an attempt pass, which is kept until the messages of an ordered pop are done.
+
+    :raises RequestRefused: INVALID_PARAMETER.
+    """
+    if attempt_id is not None and len(attempt_id) > MAX_ATTEMPT_CHARACTERS:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"attemptId has {len(attempt_id)} characters, the limit is {MAX_ATTEMPT_CHARACTERS}",
+        )
 
 
 def refuse_unstored(request: Request) -> None:

@@ -131,6 +131,7 @@ class PopWaiting:
                 self._hold(request, header, accepts, min(deadline_ms, self._clock_ms() + wait_ms), wait_ms)
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
+        request.command.let_go()
         outcome = self._notified.hold(HeldPop(key, accepts, deadline_ms, request.channel, resume))
         if outcome is not Held.YES:
             full = outcome is Held.FULL

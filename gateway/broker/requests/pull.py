@@ -288,8 +288,16 @@ class PullMessage:
         # A function within this one would be, compiled, a circle that only the garbage collection takes apart.
         resume = partial(self._resume, request, header, accepts, may_hold=False)
         deadline_ms = self._clock() + hold_ms
+        command = request.command
+        command.body, command.remark = b"", None  # of no use, and perhaps long
         held = HeldPull(
-            header.queue_offset, accepts.accepts_code, deadline_ms, resume, accepts.by_properties, request.channel
+            header.queue_offset,
+            accepts.accepts_code,
+            deadline_ms,
+            resume,
+            accepts.by_properties,
+            request.channel,
+            command.header_characters,
         )
         return self._held.hold(header.topic, header.queue_id, held)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from gateway.delivery.deadlines import Deadlines
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.shares import Shares
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -75,7 +76,7 @@ class HeldPops:
     """The held requests of one kind.
 
     :param turns: of filters; a pop whose filter has no steps left is resumed, to look by itself in a later turn.
-    :param limit: how many may wait at once; :param queue_limit: for one topic, group and queue.
+    :param limit: how many may wait at once, in shares of a group; :param queue_limit: for one topic, group and queue.
     :param wakes_all: a message wakes everyone who waits for it, not one of each group.
     """
 
@@ -84,16 +85,15 @@ class HeldPops:
     ) -> None:
         self._turns = turns
         self._clock = clock
-        self._limit = limit
+        self._shares: Shares[str] = Shares(limit)
         self._queue_limit = queue_limit
         self._wakes_all = wakes_all
         self._waiting: dict[Key, dict[HeldPop, None]] = {}
         self._keys_of: dict[str, set[Key]] = {}
         self._deadlines: Deadlines[HeldPop] = Deadlines(clock, TICK_MS)
-        self._count = 0
 
     def __len__(self) -> int:
-        return self._count
+        return self._shares.used
 
     def count(self, key: Key) -> int:
         """How many wait for a topic, group and queue."""
@@ -104,15 +104,16 @@ class HeldPops:
         if pop.deadline_ms <= self._clock():
             return Held.TOO_LATE
         waiting = self._waiting.get(pop.key)
-        if self._count >= self._limit or (waiting is not None and len(waiting) >= self._queue_limit):
+        group = pop.key[1]
+        if not self._shares.has_room(group) or (waiting is not None and len(waiting) >= self._queue_limit):
             return Held.FULL
+        self._shares.add(group)
         if waiting is None:
             waiting = self._waiting[pop.key] = {}
             for topic in _topics_of(pop.key):
                 self._keys_of.setdefault(topic, set()).add(pop.key)
         waiting[pop] = None
         self._deadlines.add(pop, pop.deadline_ms)
-        self._count += 1
         return Held.YES
 
     def arrived(self, neighbours: Iterable[Arrivals]) -> None:
@@ -182,8 +183,8 @@ class HeldPops:
         return chosen
 
     def _resume(self, ready: list[HeldPop], *, is_over: bool = False) -> None:
-        self._count -= len(ready)
         for pop in ready:
+            self._shares.give_back(pop.key[1])
             self._deadlines.remove(pop)
             waiting = self._waiting[pop.key]
             del waiting[pop]

@@ -32,10 +32,13 @@ class Pulls:
         tags: frozenset[int] | None = None,
         colour: str | None = None,
         owner: str = "one",
+        characters: int = 0,
     ) -> bool:
         accepts = None if tags is None else tags.__contains__
         by_colour = None if colour is None else sql92_filter(f"colour = '{colour}'")
-        pull = HeldPull(offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour, owner)
+        pull = HeldPull(
+            offset, accepts, self.clock() + wait_ms, lambda: self.resumed.append(name), by_colour, owner, characters
+        )
         return self.held.hold(topic, queue, pull)
 
     def advance(self, ms: int) -> None:
@@ -67,6 +70,17 @@ def test_a_pull_that_was_resumed_keeps_nothing_of_its_request_until_its_deadline
     assert request() is None
     pulls.advance(16_000)
     assert len(pulls.held) == 0
+
+
+def test_long_expressions_of_one_connection_leave_room_for_those_of_others() -> None:
+    pulls, count = Pulls(limit=10_000), 0
+    while pulls.hold("greedy", characters=65_536, owner="greedy"):
+        count += 1
+    assert count == 768, "48 MiB of 64"
+    assert pulls.hold("short", owner="greedy")
+    assert pulls.hold("honest", characters=65_536, owner="honest")
+    pulls.advance(16_000)
+    assert pulls.hold("greedy", characters=65_536, owner="greedy")
 
 
 def test_a_batch_wakes_a_pull_once() -> None:

@@ -226,6 +226,12 @@ def test_a_woken_pop_of_a_peer_that_does_not_read_takes_nothing_before_it_has_re
     assert bodies(messages(slow.received()[-1])) == [b"c"]
 
 
+def test_the_id_of_an_attempt_is_no_place_to_keep_things(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    assert broker.ask(client, POP, popping(attempt_id="x" * 256)).code == ResponseCode.INVALID_PARAMETER
+    assert pop(broker, client, attempt_id="x" * 255)
+
+
 # -- what is held -----------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.broker.newer_subscriptions import REPEAT_MS
+from gateway.delivery.long_poll import SHORT_TEXT_CHARACTERS
 from gateway.remoting.dispatch import Request
 from gateway.store.files import RealFiles
 from gateway.store.get_result import GetResult
@@ -410,6 +411,14 @@ def test_a_pull_at_the_end_is_held_and_woken_by_the_next_message(broker: WholeBr
     assert bodies(answer) == [b"new"]
     broker.wait(20)
     assert client.received() == []
+
+
+def test_a_held_pull_keeps_no_body(broker: WholeBroker) -> None:
+    client = filled(broker, "a")
+    assert broker.ask_all(client, PULL, pulling(1, sys_flag=SUSPEND), b"x" * 1_000_000) == []
+    (held,) = next(iter(broker.parts.held._by_queue.values()))
+    assert held.resume.args[0].command.body == b""  # type: ignore[attr-defined]
+    assert held.characters < SHORT_TEXT_CHARACTERS
 
 
 def test_held_pulls_that_were_answered_are_gone_at_once(broker: WholeBroker) -> None:

@@ -56,6 +56,18 @@ class Pops:
         return taken
 
 
+def test_a_greedy_group_leaves_room_for_another_one() -> None:
+    pops = Pops(limit=100)
+    held = 0
+    while pops.hold("greedy", group="greedy") is Held.YES:
+        held += 1
+    assert held == 75
+    assert pops.hold("honest", group="honest") is Held.YES
+    pops.advance(16_000)
+    assert len(pops.held) == 0
+    assert pops.hold("greedy", group="greedy") is Held.YES
+
+
 def test_neighbours_wake_one_of_each_group_and_all_who_only_look() -> None:
     pops = Pops()
     for name in ("mail 1", "mail 2"):
