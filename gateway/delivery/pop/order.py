@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from gateway.shares import Shares
 from wire.disk.config_json import OrderInfoEntry
 
 MAX_ORDER_QUEUES: Final = 200_000
-"""Queues that groups consume in order: one entry each, about 500 bytes."""
+"""Queues that groups consume in order: one entry each, about 500 bytes. A group gets a share of them."""
+FREES_KEPT: Final = 1_000
+"""Times at which queues come free that are kept besides two for each queue: most of the others are out of date."""
 
 Key = tuple[str, str, int]
 """Topic, group, queue."""
@@ -101,8 +104,9 @@ class OrderInfo:
 class OrderTable:
     """The ordered pops of all groups."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_queues: int = MAX_ORDER_QUEUES) -> None:
         self._table: dict[Key, OrderInfo] = {}
+        self._shares: Shares[str] = Shares(max_queues)
         self._frees: list[tuple[int, Key]] = []
         self.changes = 0
         """Rises with every change."""
@@ -118,8 +122,11 @@ class OrderTable:
         """As the log or the file says; None: there is none any more."""
         self.changes += 1
         if info is None:
-            self._table.pop(key, None)
+            if self._table.pop(key, None) is not None:
+                self._shares.give_back(key[1])
         else:
+            if key not in self._table:
+                self._shares.add(key[1])
             self._table[key] = info
             self._note_free(key, info)
 
@@ -132,8 +139,8 @@ class OrderTable:
         return free_at_ms is not None and now_ms < free_at_ms
 
     def is_full(self, key: Key) -> bool:
-        """Whether this queue would be one too many."""
-        return len(self._table) >= MAX_ORDER_QUEUES and key not in self._table
+        """Whether this queue would be one too many for its group, which gets a share of all."""
+        return key not in self._table and not self._shares.has_room(key[1])
 
     def popped(
         self, key: Key, offsets: Sequence[int], now_ms: int, invisible_ms: int, attempt_id: str | None
@@ -229,3 +236,11 @@ class OrderTable:
         free_at_ms = info.free_at_ms()
         if free_at_ms is not None:
             heapq.heappush(self._frees, (free_at_ms, key))
+            if len(self._frees) > FREES_KEPT + 2 * len(self._table):
+                self._drop_old_frees()
+
+    def _drop_old_frees(self) -> None:
+        """Keep one time for each queue: a message may be hidden for longer again and again."""
+        times = ((info.free_at_ms(), key) for key, info in self._table.items())
+        self._frees = [(free_at_ms, key) for free_at_ms, key in times if free_at_ms is not None]
+        heapq.heapify(self._frees)

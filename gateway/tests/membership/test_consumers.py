@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
 from gateway.membership.consumers import MAX_SUBSCRIPTIONS_PER_GROUP, ConsumerGroup
-from gateway.membership.kept_subscriptions import KeptSubscriptions
+from gateway.membership.kept_subscriptions import MAX_CLIENT_SUBSCRIPTION_BYTES, KeptSubscriptions
 from gateway.shares import Shares
 from gateway.tests.membership.connected import Member, Members, consumer
 from gateway.tests.membership.subscriptions import subscription
@@ -177,6 +177,17 @@ def test_subscriptions_of_one_client_take_so_much_memory_and_an_honest_one_gets_
     assert members.consumers.subscription("b", "t0") is not None
     greedy.consumes("a", "t0")
     greedy.consumes("c", *(f"t{number}" for number in range(25)))
+
+
+def test_a_large_honest_client_and_many_members_are_far_from_the_limits(tmp_path: Path) -> None:
+    kept = KeptSubscriptions()
+    members = Members(tmp_path, kept=kept)
+    topics = [f"topic-with-a-long-name-{number}" for number in range(50)]
+    for client in (members.client("c1"), members.client("c2")):
+        for number in range(100):
+            client.consumes(f"group-{number}", *topics)
+    assert len(members.consumers.names()) == 100
+    assert kept.used < MAX_CLIENT_SUBSCRIPTION_BYTES / 10
 
 
 def test_a_group_that_may_not_grow_keeps_what_it_has(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delivery.pop.order import AckFault, OrderInfo, OrderTable
+from gateway.delivery.pop.order import FREES_KEPT, AckFault, OrderInfo, OrderTable
 from wire.disk.config_json import ConsumerOrderInfoFile
 
 KEY = ("orders", "mail", 2)
@@ -27,6 +27,28 @@ def test_a_queue_is_closed_until_all_is_acknowledged_or_visible_again() -> None:
     assert table.is_closed(KEY, None, NOW + 999)
     assert table.ack(KEY, 6, NOW) == 7
     assert not table.is_closed(KEY, None, NOW)
+
+
+def test_a_greedy_group_leaves_room_for_another_one() -> None:
+    table = OrderTable(max_queues=100)
+    for queue_id in range(75):
+        assert not table.is_full(("orders", "greedy", queue_id))
+        table.popped(("orders", "greedy", queue_id), [1], NOW, 1_000, None)
+    assert table.is_full(("orders", "greedy", 75))
+    assert not table.is_full(("orders", "greedy", 7))
+    assert not table.is_full(("orders", "honest", 0))
+    assert table.forget_topic("orders")
+    assert not table.is_full(("orders", "greedy", 75))
+
+
+def test_hiding_a_message_again_and_again_does_not_fill_the_memory() -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    for later in range(10_000):
+        assert table.change_visible(KEY, 5, NOW, NOW + 100_000 + later) is None
+    assert len(table._frees) <= FREES_KEPT + 2
+    assert table.take_free(NOW + 109_998) == []
+    assert table.take_free(NOW + 109_999) == [KEY]
 
 
 def test_an_attempt_made_again_is_not_kept_out_by_itself() -> None:
