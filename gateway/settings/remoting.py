@@ -81,7 +81,7 @@ class RemotingSettings:
     unsent_bytes_total: int = setting(
         268_435_456,
         "gateway.unsentBytesTotal",
-        "Answers waiting for all clients together. From three quarters of it on, requests with large answers wait, and "
+        "Answers waiting for all clients of a server together. From three quarters of it on large answers wait, and "
         "connections that do not read are closed; beyond it the one that holds the most is closed.",
         unit="bytes",
         minimum=16_777_216,

@@ -1,0 +1,21 @@
+"""Peers that read none of their large answers cost little memory, give it back, and hold up nobody."""
+
+from __future__ import annotations
+
+from compat_tests.unread_answers import MIB, run
+
+ROUNDS = 4
+MOST_BYTES = 400 * MIB
+KEPT_SHARE = 0.1
+"""Of the idle server's memory, what may be left after a round."""
+LONGEST_S = 2.0
+"""An honest client's wait beside other tests on the same processors; alone it is 0.3 s at most."""
+
+
+def test_peers_that_read_nothing_take_no_memory_for_good_and_hold_up_nobody() -> None:
+    idle_bytes, rounds = run(ROUNDS, peers=60, pulls=8, hold_s=2.0)
+    for seen in rounds:
+        assert seen.peak_bytes < MOST_BYTES
+        assert seen.after_bytes < KEPT_SHARE * idle_bytes
+        assert seen.longest_send_s < LONGEST_S
+        assert seen.longest_pull_s < LONGEST_S
