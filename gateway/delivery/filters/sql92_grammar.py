@@ -39,6 +39,9 @@ MAX_EXPRESSION_CHARACTERS = 16_384
 """Of one expression: room for IN with 400 UUIDs or 1,000 numbers of twelve digits. Upstream has no limit of its own."""
 MAX_OPERANDS = 2_048
 """Properties, literals, signs and brackets of one expression, what stands behind IN left out: 1,000 comparisons."""
+MAX_SEARCHES = 256
+"""CONTAINS, STARTSWITH and ENDSWITH in one expression, each counted once more for every 16 characters searched for: the
+costliest evaluation, with texts made for it, takes 50 ms instead of 100."""
 
 _NAMED = {"TRUE": TRUE, "FALSE": FALSE, "NULL": NULL}
 _EQUALITIES = frozenset(("=", "<>", "IS"))
@@ -67,12 +70,13 @@ def parse_expression(text: str) -> Part:
 class _Parser:
     """Five calls deep for each bracket: Python's stack is enough for what ``MAX_DEPTH`` allows."""
 
-    __slots__ = ("_depth", "_operands", "_tokens")
+    __slots__ = ("_depth", "_operands", "_searches", "_tokens")
 
     def __init__(self, text: str) -> None:
         self._tokens = Tokens(text)
         self._depth = 0
         self._operands = 0
+        self._searches = 0
 
     def expression(self) -> Part:
         """Operands joined by OR, each of operands joined by AND."""
@@ -114,7 +118,11 @@ class _Parser:
         tokens = self._tokens
         if tokens.mark in _SEARCHES:
             self._count()
-            return search(tokens.take(), left, self._string(), negated=is_not)
+            how, text = tokens.take(), self._string()
+            self._searches += 1 + len(text) // 16
+            if self._searches > MAX_SEARCHES:
+                raise ExpressionError(f"the expression has more than {MAX_SEARCHES} searches (CONTAINS and its like)")
+            return search(how, left, text, negated=is_not)
         if tokens.take_mark("BETWEEN"):
             low = self._unary()
             tokens.expect("AND")

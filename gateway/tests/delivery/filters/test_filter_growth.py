@@ -81,7 +81,7 @@ EXPRESSIONS: dict[str, MakesText] = {
     "comparisons of many properties": joined("a{} = 1", " AND "),
     "ranges": joined("a BETWEEN {} AND 9999.5", " AND "),
     "truths": joined("(a)", " AND "),
-    "searches": joined("a CONTAINS 'b{}'", " OR "),
+    "searches": joined("a CONTAINS 'b{}' OR a = '123456789 123456789'", " OR "),
     "lists": joined("a IN ('{}')", " OR "),
     "one list": lambda size: "a IN (" + joined("'{}'", ",")(size) + ")",
     "brackets": joined("(" * 40 + "a = 1" + ")" * 40, " OR "),

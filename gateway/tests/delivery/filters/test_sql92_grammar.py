@@ -48,7 +48,7 @@ def test_an_expression_may_have_16_k_characters() -> None:
 
 @pytest.mark.parametrize(
     ("unit", "joint", "operands"),
-    [("a=1", " OR ", 2), ("a", " OR ", 1), ("a BETWEEN 1 AND 2", " AND ", 3), ("a CONTAINS 'x'", " OR ", 2)],
+    [("a=1", " OR ", 2), ("a", " OR ", 1), ("a BETWEEN 1 AND 2", " AND ", 3), ("a > - 1", " OR ", 3)],
 )
 def test_an_expression_may_have_2048_operands(unit: str, joint: str, operands: int) -> None:
     text = joint.join([unit] * (MAX_OPERANDS // operands))
@@ -57,6 +57,13 @@ def test_an_expression_may_have_2048_operands(unit: str, joint: str, operands: i
         assert "more than 2048 operands" in refusal(text + joint + unit)
     else:
         assert refusal(text).startswith(f"the expression has {len(text)} characters")
+
+
+def test_an_expression_may_have_256_searches_long_ones_counted_as_several() -> None:
+    for unit, count in (("a CONTAINS 'x'", 256), (f"a ENDSWITH '{'x' * 16}'", 128), (f"a STARTSWITH '{'x' * 40}'", 85)):
+        text = " OR ".join([unit] * count)
+        assert parse_expression(text).depth == 3
+        assert "more than 256 searches" in refusal(f"{text} OR {unit}")
 
 
 def test_signs_and_brackets_are_operands() -> None:
