@@ -209,12 +209,16 @@ def _verified(data: Path) -> list[str]:
     """What ``store verify`` finds in the directory."""
     with packages(compiled=False):
         done = subprocess.run(
-            [sys.executable, "-P", "-m", "gateway.cli", "store", "verify", str(data)],
+            [sys.executable, "-P", "-m", "gateway.cli", "store", "verify", *_as_options(SETTINGS), str(data)],
             capture_output=True,
             text=True,
             check=False,
         )
     return [] if done.returncode == 0 else [f"store verify: {done.stdout[-2_000:]}{done.stderr[-500:]}"]
+
+
+def _as_options(settings: Mapping[str, str]) -> list[str]:
+    return [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
 
 
 def errors_of(entries: Sequence[Entry], *, compiled: bool) -> list[str]:
