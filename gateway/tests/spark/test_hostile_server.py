@@ -143,7 +143,7 @@ def test_a_server_that_sends_on_and_on_is_waited_for_until_the_timeout(server: H
             "answers to others": build_frame(other),
             "requests": build_frame(RemotingCommand(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, flag=2)),
         }[way]
-        for _ in range(5_000):
+        for _ in range(60_000):
             server.send_garbage(endless)
             await asyncio.sleep(0.001)
 
@@ -152,5 +152,5 @@ def test_a_server_that_sends_on_and_on_is_waited_for_until_the_timeout(server: H
     begun = time.monotonic()
     with pytest.raises(RequestTimeout):
         connection.call(command, 0.1)
-    assert time.monotonic() - begun < 4.0
+    assert time.monotonic() - begun < 20.0
     connection.close()
