@@ -168,7 +168,7 @@ class BrokerParts:
             clock_ms=clock,
             soon=soon,
             later=self._later,
-            in_turns=self.turns.run,
+            in_turns=self.turns.begin,
         )
         self.consumers = Consumers(groups=self.groups, tell=notices.tell)
         self.locks = QueueLocks(clock)

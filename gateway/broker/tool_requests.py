@@ -139,6 +139,7 @@ def _consumer_state(parts: BrokerParts) -> RequestGroup:
         groups=parts.groups,
         consumers=parts.consumers,
         cold_reads=parts.cold_reads,
+        turns=parts.turns,
     )
 
 

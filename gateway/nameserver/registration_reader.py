@@ -50,7 +50,7 @@ class RegistrationReader:
         self._newest[address] = mark = object()
         try:
             work = RegisterBrokerBody.parse_in_steps(raw, compressed, version)
-            told: RegisterBrokerBody = await cast(Any, self._one_at_a_time.run(self._turns.run, work))
+            told: RegisterBrokerBody = await cast(Any, self._one_at_a_time.run(self._turns.begin, work))
             if self._newest.get(address) is not mark:
                 raise RequestRefused(ResponseCode.SYSTEM_ERROR, "the broker registered again or went meanwhile")
         finally:

@@ -53,7 +53,7 @@ class NameServer(Service):
         self.routes = RouteTable(
             forget_unlisted_topics=settings.delete_topic_with_broker_registration,
             limits=_limits(settings),
-            in_turns=self._turns.run,
+            in_turns=self._turns.begin,
         )
         self.dispatch = Dispatch()
         self.kv_config = KvConfig(settings.kv_config_file, in_thread)

@@ -7,7 +7,6 @@ The generators here are works for ``Turns``: they yield between two pieces and r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any, Final
 
 from gateway.errors import RequestRefused
@@ -18,6 +17,11 @@ from wire.frame import MAX_FRAME_BYTES
 
 MAX_LIST_BYTES: Final = MAX_FRAME_BYTES - 262_144
 """Bytes of a list's text. The rest of the frame is for the header and the other members of the body."""
+
+BYTES_PER_TURN: Final = 262_144
+"""Bytes of a list's text that one turn makes, if its entries are long."""
+BYTES_PER_ENTRY: Final = 100
+"""Bytes of an entry of a list in a list, when it is counted how much one turn does."""
 
 
 def list_text(what: str, items: Iterable[Any], *, java_form: bool = True, advice: str = "") -> Work[PreparedText]:
@@ -39,21 +43,51 @@ def table_text(
     return PreparedText(f"{{{text}}}")
 
 
+def table_of_texts(
+    what: str, members: Iterable[tuple[Any, Work[PreparedText]]], *, advice: str = ""
+) -> Work[PreparedText]:
+    """Make the text of an object whose values are lists or tables of their own; takes and raises as ``list_text``."""
+    made: list[tuple[Any, PreparedText]] = []
+    total = entries = 0
+    for key, work in members:
+        text = yield from work
+        total += len(text)
+        if total > MAX_LIST_BYTES:
+            raise _too_long(what, advice)
+        made.append((key, text))
+        entries += 1 + len(text) // BYTES_PER_ENTRY
+        if entries >= ENTRIES_PER_TURN:
+            entries = 0
+            yield
+    return (yield from table_text(what, made, advice=advice))
+
+
 def _text(value: Any, java_form: bool) -> str:
     return prepared_text(value, depth=None) if java_form else str(build_json(value, java_form=False), "utf-8")
 
 
 def _joined(what: str, texts: Iterable[str], advice: str) -> Work[str]:
     pieces: list[str] = []
-    total, left = 2, iter(texts)
-    while some := list(islice(left, ENTRIES_PER_TURN)):
-        piece = ",".join(some)
-        total += 1 + (len(piece) if piece.isascii() else len(piece.encode("utf-8", "replace")))
+    some: list[str] = []
+    total, size = 2, 0
+    for text in texts:
+        some.append(text)
+        size += 1 + (len(text) if text.isascii() else len(text.encode("utf-8", "replace")))
+        if len(some) < ENTRIES_PER_TURN and size < BYTES_PER_TURN:
+            continue
+        total += size
         if total > MAX_LIST_BYTES:
-            text = f"{what}: the text is longer than {MAX_LIST_BYTES} bytes and does not fit into one frame"
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"{text}; {advice}" if advice else text)
-        pieces.append(piece)
-        if len(some) < ENTRIES_PER_TURN:
-            break
+            raise _too_long(what, advice)
+        pieces.append(",".join(some))
+        some, size = [], 0
         yield
+    if total + size > MAX_LIST_BYTES:
+        raise _too_long(what, advice)
+    if some:
+        pieces.append(",".join(some))
     return ",".join(pieces)
+
+
+def _too_long(what: str, advice: str) -> RequestRefused:
+    text = f"{what}: the text is longer than {MAX_LIST_BYTES} bytes and does not fit into one frame"
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, f"{text}; {advice}" if advice else text)

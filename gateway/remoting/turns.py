@@ -13,10 +13,17 @@ from typing import Any, TypeAlias, TypeVar
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from gateway.errors import RequestRefused
 from gateway.remoting.reactor import TimeSource
+from wire.codes import ResponseCode
 
 ENTRIES_PER_TURN = 1_000
 """Entries of a table that one piece of work looks at: about a millisecond, at most ten."""
+
+MAX_WORKS = 8
+"""Works that take turns, and the others wait for one of them to end; each may hold an answer of 16 MiB."""
+MAX_WAITING = 10_000
+"""Works that wait to be begun: 10,000 clients that ask for the members of their group in one moment."""
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
@@ -24,37 +31,65 @@ Work: TypeAlias = Generator[None, None, T]
 
 
 class Turns:
-    """The works of one server. Only the reactor's thread uses this class."""
+    """The works of one server. Only the reactor's thread uses this class.
+
+    Work is begun at once while few others are under way; one peer that sends hundreds of requests in one read does not
+    get hundreds of pieces before everybody else.
+    """
 
     def __init__(self, reactor: TimeSource) -> None:
         self._reactor = reactor
         self._works: deque[tuple[Work[Any], Deferred[Any]]] = deque()
+        self._waiting: deque[tuple[Work[Any], Deferred[Any]]] = deque()
+        self._scheduled = False
 
     @property
     def count(self) -> int:
         """Works that are not at their end."""
-        return len(self._works)
+        return len(self._works) + len(self._waiting)
 
     def run(self, work: Work[T]) -> Deferred[T]:
         """Do the first piece now and the others in later turns; fires with the work's value or its exception.
 
-        Work of a single piece is done when this method returns.
+        Work of a single piece is mostly done when this method returns.
+
+        :raises RequestRefused: SYSTEM_BUSY: too many works wait.
         """
+        if len(self._waiting) >= MAX_WAITING:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_BUSY, f"{MAX_WAITING} long answers are in the making; try again later"
+            )
+        done: Deferred[T] = Deferred()
+        if self._waiting or len(self._works) >= MAX_WORKS:
+            self._waiting.append((work, done))
+        elif not self._is_over(work, done):
+            self._works.append((work, done))
+            self._schedule()
+        return done
+
+    def begin(self, work: Work[T]) -> Deferred[T]:
+        """As ``run``, for works of which there are few at a time: never refused, and the first piece is done now."""
         done: Deferred[T] = Deferred()
         if not self._is_over(work, done):
             self._works.append((work, done))
-            if len(self._works) == 1:
-                self._reactor.callLater(0, self._next_piece)
+            self._schedule()
         return done
 
-    def _next_piece(self) -> None:
-        work, done = self._works[0]
-        is_over = self._is_over(work, done)
-        self._works.popleft()
-        if not is_over:
-            self._works.append((work, done))
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._reactor.callLater(0, self._turn)
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        if self._waiting and len(self._works) < MAX_WORKS:
+            self._works.appendleft(self._waiting.popleft())
         if self._works:
-            self._reactor.callLater(0, self._next_piece)
+            work, done = self._works.popleft()
+            if not self._is_over(work, done):
+                self._works.append((work, done))
+        if self._works or self._waiting:
+            self._schedule()
 
     def _is_over(self, work: Work[T], done: Deferred[T]) -> bool:
         try:

@@ -13,8 +13,7 @@ from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_po
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
 from gateway.remoting.dispatch import Answer
-from gateway.remoting.long_lists import list_text, table_text
-from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from wire.bodies.heartbeat import MessageModel
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.pop import (
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from gateway.metadata.request_modes import RequestModes
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
-    from wire.bodies.fastjson import PreparedText
+    from gateway.remoting.turns import Turns, Work
 
 QueuesOf = Callable[[str], Awaitable[Mapping[str, int] | None]]
 """Read queues of a topic by broker name, as the name servers know them; None when none of them does."""
@@ -87,11 +85,16 @@ class Assignments:
         asked = QueryAssignmentRequest.parse(request.command.body)
         mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
+        return await self._turns.run(self._answer(asked, mode, queues))
+
+    def _answer(
+        self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: OrderedQueues | None
+    ) -> Work[Answer]:
         mine = None if queues is None else self._assigned(asked, mode, queues)
         if mine is None:
             return Answer(body=QueryAssignmentResponse().build())
         assignments = (MessageQueueAssignment(queue, mode.mode).to_json() for queue in mine)
-        text: Any = await self._turns.run(list_text(f"queues of topic {asked.topic}", assignments))
+        text: Any = yield from list_text(f"queues of topic {asked.topic}", assignments)
         return Answer(body=QueryAssignmentResponse(text).build())
 
     def _mode(self, topic: str, group: str) -> MessageRequestMode:
@@ -145,17 +148,11 @@ class Assignments:
 
     async def all_modes(self, _request: Request, _header: None) -> Answer:
         """Every mode that was set."""
-        text: Any = await self._turns.run(_mode_table(self._modes.all()))
+        what, modes = "all request modes", self._modes.all()
+        tables = ((topic, table_text(what, _of_topic(modes.get(topic, {})))) for topic in sorted(modes))
+        text: Any = await self._turns.run(table_of_texts(what, tables))
         return Answer(body=MessageRequestModes(text).build())
 
 
-def _mode_table(modes: Mapping[str, Mapping[str, MessageRequestMode]]) -> Work[PreparedText]:
-    what, table, written = "all request modes", [], 0
-    for topic in sorted(modes):
-        of_topic = [(group, mode.to_json()) for group, mode in sorted(modes.get(topic, {}).items())]
-        table.append((topic, (yield from table_text(what, of_topic))))
-        written += 1 + len(of_topic)
-        if written >= ENTRIES_PER_TURN:
-            written = 0
-            yield
-    return (yield from table_text(what, table))
+def _of_topic(modes: Mapping[str, MessageRequestMode]) -> list[tuple[str, dict[str, Any]]]:
+    return [(group, mode.to_json()) for group, mode in sorted(modes.items())]

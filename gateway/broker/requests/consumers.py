@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
-from gateway.remoting.long_lists import list_text, table_text
-from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from wire.bodies.consumers import (
     Connection,
     ConsumerConnection,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from gateway.membership.producers import Producers
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Turns
-    from wire.bodies.fastjson import PreparedText
 
 
 class ConnectedClients:
@@ -101,20 +99,12 @@ class ConnectedClients:
 
     async def all_producers(self, _request: Request, _header: None) -> Answer:
         """The connections of every producer group."""
-        text: Any = await self._turns.run(self._producer_table())
+        what, producers = "connections of all producer groups", self._producers
+        lists = (
+            (group, list_text(what, map(_producer_info, producers.members(group)))) for group in producers.groups()
+        )
+        text: Any = await self._turns.run(table_of_texts(what, lists))
         return Answer(body=ProducerTableInfo(text).build())
-
-    def _producer_table(self) -> Work[PreparedText]:
-        what, table = "connections of all producer groups", []
-        written = 0
-        for group in self._producers.groups():
-            members = self._producers.members(group)
-            written += 1 + len(members)
-            table.append((group, (yield from list_text(what, map(_producer_info, members)))))
-            if written >= ENTRIES_PER_TURN:
-                written = 0
-                yield
-        return (yield from table_text(what, table))
 
 
 def _connection(client: Client) -> dict[str, Any]:

@@ -23,10 +23,12 @@ from wire.headers.groups import DeleteSubscriptionGroupRequest, GetSubscriptionG
 from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
 
 if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
     from gateway.metadata.groups import Groups
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
+    from gateway.remoting.turns import Turns, Work
 
 MAX_GROUPS_PER_REQUEST = 10_000
 MAX_RETRY_QUEUES = 1_024
@@ -69,15 +71,18 @@ class GroupRequests:
         await saved(self._groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 
-    async def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Answer:
+    def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
         """All groups, or a page of them."""
+        return self._turns.run(self._table(header))
+
+    def _table(self, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
         table, version, total = self._groups.table(), self._groups.data_version, len(self._groups.table())
         configs = {name: table[name] for name in page(table, header.group_seq, header.max_group_num)}
         members = ((name, config.to_json()) for name, config in configs.items())
         what, advice = f"configuration of {len(configs)} groups", "ask for pages (groupSeq and maxGroupNum)"
-        text: Any = await self._turns.run(table_text(what, members, advice=advice))
+        text: Any = yield from table_text(what, members, advice=advice)
         forbidden = {group: dict(topics) for group, topics in self._groups.forbidden().items()}
-        forbidden_text: Any = await self._turns.run(table_text("forbidden topics of groups", sorted(forbidden.items())))
+        forbidden_text: Any = yield from table_text("forbidden topics of groups", sorted(forbidden.items()))
         body = SubscriptionGroupTable(configs=text, data_version=version, forbidden_table=forbidden_text)
         return Answer(header=GetAllSubscriptionGroupResponse(total_group_num=total), body=body.build())
 

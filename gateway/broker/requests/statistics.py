@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
+    from gateway.remoting.turns import Turns, Work
     from gateway.store.message_store import MessageStore
 
 
@@ -99,14 +99,19 @@ class StatisticsRequests:
 
     async def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
         """The groups that subscribe a topic now, or have offsets in it."""
-        groups = {*self._consumers.groups_of_topic(header.topic), *self._offsets.groups_of(header.topic)}
-        text = await self._turns.run(list_text(f"groups of topic {header.topic}", sorted(groups)))
+        return await self._turns.run(self._groups_of_topic(header.topic))
+
+    def _groups_of_topic(self, topic: str) -> Work[Answer]:
+        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
+        text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())
 
     async def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
         """The topics in which a group has offsets."""
-        topics = self._offsets.topics_of(header.group)
-        text = await self._turns.run(list_text(f"topics of group {header.group}", topics))
+        return await self._turns.run(self._topics_of_group(header.group))
+
+    def _topics_of_group(self, group: str) -> Work[Answer]:
+        text = yield from list_text(f"topics of group {group}", self._offsets.topics_of(group))
         return Answer(body=TopicList(text).build())
 
     def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:

@@ -30,11 +30,13 @@ from wire.headers.topics import (
 )
 
 if TYPE_CHECKING:
+    from twisted.internet.defer import Deferred
+
     from gateway.in_thread import InThread
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
+    from gateway.remoting.turns import Turns, Work
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
 
@@ -134,15 +136,18 @@ class TopicRequests:
             await saved(self._topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    async def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Answer:
+    def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
         """All topics, or a page of them."""
+        return self._turns.run(self._table(header))
+
+    def _table(self, header: GetAllTopicConfigRequest) -> Work[Answer]:
         table, version = self._topics.table(), self._topics.data_version
         names = page(table, header.topic_seq, header.max_topic_num)
         configs = {name: table[name] for name in names}
         answer = GetAllTopicConfigResponse(total_topic_num=len(table))
         members = ((name, config.to_json()) for name, config in configs.items())
         what, advice = f"configuration of {len(configs)} topics", "ask for pages (topicSeq and maxTopicNum)"
-        text: Any = await self._turns.run(table_text(what, members, advice=advice))
+        text: Any = yield from table_text(what, members, advice=advice)
         return Answer(header=answer, body=TopicConfigTable(configs=text, data_version=version).build())
 
     def config(self, _request: Request, header: GetTopicConfigRequest) -> Answer:

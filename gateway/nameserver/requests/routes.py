@@ -18,7 +18,7 @@ from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text, table_text
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
-from wire.bodies.route import ClusterInfo, TopicRouteData
+from wire.bodies.route import TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import GetRouteInfoRequest
 
@@ -71,7 +71,7 @@ class RouteRequests:
 
     def cluster_info(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """All brokers, by name and by cluster."""
-        return self._turns.run(_long_info(self._routes.cluster_info(request.channel.local[0])))
+        return self._turns.run(_long_info(self._routes, request.channel.local[0]))
 
 
 def _long_route(topic: str, route: TopicRouteData, standard: bool) -> Work[Answer]:
@@ -84,7 +84,8 @@ def _long_route(topic: str, route: TopicRouteData, standard: bool) -> Work[Answe
     return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
 
-def _long_info(info: ClusterInfo) -> Work[Answer]:
+def _long_info(routes: RouteTable, reached_at: str) -> Work[Answer]:
+    info = routes.cluster_info(reached_at)
     brokers = sorted(info.broker_addr_table.items())
     table: Any = yield from table_text("list of brokers", ((name, data.to_json()) for name, data in brokers))
     return Answer(body=replace(info, broker_addr_table=table).build())

@@ -5,6 +5,8 @@ Upstream: the topic half of ``DefaultRequestProcessor`` (name server).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
@@ -58,7 +60,7 @@ class TopicRequests:
         """Every topic."""
         if not self._settings.enable_all_topic_list:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
-        return self._turns.run(_topic_list(self._routes.topics()))
+        return self._turns.run(_topic_list(self._routes.topics))
 
     def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Deferred[Answer]:  # noqa: ARG002
         """The topics of one cluster's brokers."""
@@ -67,8 +69,8 @@ class TopicRequests:
 
     def system_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """The names of clusters and brokers, and one broker's address for further questions."""
-        topics, address = self._routes.system_topics(request.channel.local[0])
-        return self._turns.run(_topic_list(topics, address))
+        reached_at = request.channel.local[0]
+        return self._turns.run(_system_topics(self._routes, reached_at))
 
     def unit_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
         """Topics with the unit flag."""
@@ -128,10 +130,16 @@ class TopicRequests:
 
 def _found(topics: Work[list[str]]) -> Work[Answer]:
     found = yield from topics
-    return (yield from _topic_list(found))
+    return (yield from _topic_list(lambda: found))
 
 
-def _topic_list(topics: list[str], address: str | None = None) -> Work[Answer]:
+def _system_topics(routes: RouteTable, reached_at: str) -> Work[Answer]:
+    topics, address = routes.system_topics(reached_at)
+    return (yield from _topic_list(lambda: topics, address))
+
+
+def _topic_list(known: Callable[[], list[str]], address: str | None = None) -> Work[Answer]:
+    topics = known()
     advice = f"they are {len(topics)} topics, ask for those of a cluster or for single routes"
     text = yield from list_text("list of topics", topics, advice=advice)
     return Answer(body=TopicList(topic_list=text, broker_addr=address).build())

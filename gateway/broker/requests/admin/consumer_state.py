@@ -5,7 +5,7 @@ The broker only passes the question on, and the client's answer back.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import DeferredList, ensureDeferred
 
@@ -17,8 +17,10 @@ from gateway.broker.client_calls import (
     members_of,
 )
 from gateway.broker.cold_reads import TOOLS
+from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import table_of_texts
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.admin import ConsumeMessageDirectlyResultRequest, GetConsumerRunningInfoRequest
@@ -26,15 +28,14 @@ from wire.headers.offsets import GetConsumerStatusRequest
 from wire.message.message_id import parse_offset_message_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from gateway.broker.cold_reads import ColdReads
     from gateway.membership.consumers import Consumers
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns, Work
     from gateway.store.message_store import MessageStore
-    from wire.bodies.message_queue import MessageQueue
+    from wire.bodies.fastjson import PreparedText
     from wire.command import RemotingCommand
 
 OFFSETS_SINCE_VERSION = 28
@@ -55,7 +56,9 @@ class ConsumerState:
         groups: Groups,
         consumers: Consumers,
         cold_reads: ColdReads,
+        turns: Turns,
     ) -> None:
+        self._turns = turns
         self._store = store
         self._topics = topics
         self._groups = groups
@@ -83,11 +86,14 @@ class ConsumerState:
         question = GetConsumerStatusRequest(topic=header.topic, group=header.group)
         code = RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT
         calls = [ensureDeferred(ask_client(each, code, question, timeout_s=OFFSETS_TIMEOUT_S)) for each in asked]
-        table: dict[str, Mapping[MessageQueue, int]] = {}
+        told: dict[str, bytes] = {}
         for client, (has_answered, answer) in zip(asked, await DeferredList(calls, consumeErrors=True), strict=True):
             if has_answered and answer.code == ResponseCode.SUCCESS and answer.body:
-                table[client.client_id] = GetConsumerStatusBody.parse(answer.body).message_queue_table
-        return Answer(body=GetConsumerStatusBody(consumer_table=table).build())
+                told[client.client_id] = answer.body
+        what, advice = f"offsets that clients of group {header.group} have in memory", "ask for one client (clientAddr)"
+        tables = ((client_id, _offsets_of(what, told[client_id])) for client_id in sorted(told))
+        text: Any = await self._turns.run(table_of_texts(what, tables, advice=advice))
+        return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:
         """A consumer's settings, queues and statistics, and its thread dump when it is asked for."""
@@ -121,6 +127,10 @@ class ConsumerState:
         if record is None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return bytes(record)
+
+
+def _offsets_of(what: str, body: bytes) -> Work[PreparedText]:
+    return (yield from queue_table(what, GetConsumerStatusBody.parse(body).message_queue_table.items()))
 
 
 def _passed_on(answer: RemotingCommand) -> Answer:

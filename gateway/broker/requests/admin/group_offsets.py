@@ -19,6 +19,8 @@ from wire.headers.offsets import CloneGroupOffsetRequest, QueryCorrectionOffsetR
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from twisted.internet.defer import Deferred
+
     from gateway.membership.consumers import Consumers
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.remoting.dispatch import Dispatch, Request
@@ -58,13 +60,14 @@ class GroupOffsets:
         dispatch.answers(RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction)
         dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone)
 
-    async def all_offsets(self, _request: Request, _header: None) -> Answer:
+    def all_offsets(self, _request: Request, _header: None) -> Deferred[Answer]:
         """Every offset of every group."""
+        return self._turns.run(self._all_offsets())
+
+    def _all_offsets(self) -> Work[Answer]:
         table, version = dict(self._offsets.all()), self._offsets.data_version
         what, advice = "offsets of all groups", "ask for single groups (GET_CONSUME_STATS)"
-        text: Any = await self._turns.run(
-            table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
-        )
+        text: Any = yield from table_text(what, ((key, dict(table[key])) for key in sorted(table)), advice=advice)
         return Answer(body=ConsumerOffsetTable(text, version).build())
 
     def all_delay_offsets(self, _request: Request, _header: None) -> Answer:
