@@ -70,6 +70,7 @@ class Stress:
         self._reactor = Reactor(4)
         self._stopped = Event()
         self._waiting = 0
+        self._deleting = 0
         self._random = Random(plan.seed)
         self.store = MessageStore(
             directory,
@@ -96,6 +97,8 @@ class Stress:
                 thread.join()
         if not reactor.run_until(lambda: not self._waiting, 60):
             account.complain("messages are still on their way after a minute")
+        if not reactor.run_until(lambda: not self._deleting, 60):
+            account.complain("files are still being deleted after a minute")
         idle: list[bool] = []
         store.when_idle(partial(idle.append, True))
         reactor.run_until(lambda: bool(idle), 60)
@@ -138,11 +141,15 @@ class Stress:
                 self.account.count("read at once")
 
     def _delete(self) -> None:
+        if self._deleting:  # or they would pile up on a slow disk, and the log with them
+            return
+        self._deleting += 1
         survey = self.store.deletion.survey(wall_clock_ms() + 100 * HOUR_MS, asked=True)
         self._reactor.in_thread(survey, self._surveyed)
         topic = self._random.choice(self._short_lived) if self._short_lived else None
         if topic is not None and not self._waiting_for(topic):
             self.account.delete(topic)
+            self._deleting += 1
             self.store.delete_topic(topic, self._reactor.in_thread, self._deleted)
 
     def _waiting_for(self, topic: str) -> bool:
@@ -154,6 +161,8 @@ class Stress:
             self.account.complain(f"survey failed: {survey!r}")
         elif self.store.deletion.detach(survey):
             self._reactor.in_thread(self._remove, self._deleted)
+            return
+        self._deleting -= 1
 
     def _remove(self) -> None:
         while self.store.deletion.remove_log_file(wall_clock_ms()):
@@ -163,6 +172,7 @@ class Stress:
     def _deleted(self, failure: object) -> None:
         if isinstance(failure, BaseException):
             self.account.complain(f"deletion failed: {failure!r}")
+        self._deleting -= 1
         self.account.count("deletions")
 
     # --- other threads ---------------------------------------------------------------------------------------------
