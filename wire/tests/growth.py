@@ -29,7 +29,8 @@ def growth_per_doubling(work: Callable[[Any], object], make: Callable[[int], Any
         quick = min(_seconds(work, small) for _ in range(tries + 1))
         slow = min(_seconds(work, large) for _ in range(tries + 1))
         # What is too quick to be measured at its largest size does no harm.
-        least = min(least, (slow / max(quick, MEASURABLE_S)) ** 0.5)
+        counted = max(quick, MEASURABLE_S) if size >= largest else quick
+        least = min(least, (slow / counted) ** 0.5)
         if least <= MOST_PER_DOUBLING:
             break
         size = min(2 * size, largest)  # where little is measured, a page of memory more is much
