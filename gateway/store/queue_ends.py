@@ -129,6 +129,7 @@ def queue_files_modified(
     """
     names: list[str] = []
     counts: list[int] = []
+    one_each = True
     first_name = offset_name(0)
     for topic, queues in topics:
         for queue in queues:
@@ -137,13 +138,14 @@ def queue_files_modified(
                 names.append(f"{topic}/{queue[0]}/{offset_name(first) if first else first_name}")
                 counts.append(1)
             else:
+                one_each = False
                 starts = range(first, last + 1, file_bytes) if first >= 0 and file_bytes > 0 else range(0)
                 if not 0 < len(starts) <= MAX_FILES and first >= 0:
                     starts = range(-1, 0)  # a file that is not there
                 names += [f"{topic}/{queue[0]}/{offset_name(start)}" for start in starts]
                 counts.append(len(starts))
     changed_ns = files.modified_all(paths.consume_queue, names)
-    if len(changed_ns) == len(counts):
+    if one_each:
         return list(changed_ns)
     of_all = iter(changed_ns)
     return [_newest([next(of_all) for _ in range(count)]) for count in counts]

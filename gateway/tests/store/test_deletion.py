@@ -109,6 +109,19 @@ def test_a_kill_during_a_deletion_leaves_a_store_that_starts(tmp_path: Path, rem
     assert put(again, b"next").queue_offset == 40
 
 
+def test_a_kill_after_a_deletion_beside_a_queue_that_never_had_a_message_leaves_a_store_that_starts(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "s" / "consumequeue" / "U" / "0").mkdir(parents=True)
+    store = opened(tmp_path / "s", replace(SMALL, delete_file_batch_max=2))
+    for _ in range(19):  # two files of the queue
+        put(store, b"y" * 1500)
+    store.flush()
+    store.delete_expired(2 * START_MS, asked=True)
+    assert not (tmp_path / "s" / "consumequeue" / "T" / "0" / f"{0:020d}").exists()
+    assert len(bodies(opened(killed(tmp_path / "s")))) == len(bodies(store)) > 0
+
+
 def test_a_file_that_cannot_be_deleted_is_tried_again_later_and_keeps_later_ones_waiting(tmp_path: Path) -> None:
     disk = Disk()
     store = aged(tmp_path / "s", disk)

@@ -147,3 +147,15 @@ def test_a_queue_of_more_files_than_there_can_be_is_looked_at_itself(tmp_path: P
     topics = [("T", [(0, 1, 0, 0, 0, 0, 2**62, 7), (1, 1, 0, 0, 0, 0, 200, 7), (2, 0, 0, -1, -1, -1, -1, 7)])]
     assert queue_files_modified(Disk(), StorePaths(tmp_path), topics, 100) == [-1, -1, 0]
     assert queue_files_modified(Disk(), StorePaths(tmp_path), topics, 0) == [-1, -1, 0]
+
+
+def test_a_queue_without_files_does_not_shift_the_times_of_others(tmp_path: Path) -> None:
+    folder = StorePaths(tmp_path).queue("T", 1)
+    folder.mkdir(parents=True)
+    for start, changed_ns in ((0, 5), (200, 9)):
+        path = folder / f"{start:020d}"
+        path.touch()
+        os.utime(path, ns=(changed_ns, changed_ns))
+    none, two = (0, 0, 0, -1, -1, -1, -1, 0), (1, 11, 0, 0, 0, 0, 200, 0)
+    for queues, expected in (([none, two], [0, 9]), ([two, none], [9, 0]), ([none, two, none], [0, 9, 0])):
+        assert queue_files_modified(Disk(), StorePaths(tmp_path), [("T", queues)], 200) == expected
