@@ -25,6 +25,7 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.errors import NOT_OPENED
 from gateway.store.figures import StoreFigures
 from gateway.store.files import DiskSpace, FileLayer
 from gateway.store.index import KeyIndex
@@ -201,13 +202,18 @@ class Deletion:
             self._failed_ms = now_ms
             log.error("commit log file cannot be deleted", path=path, error=str(error))
             return False
-        self._log_files.popleft()
-        self._figures.deleted_files.value += 1
-        log.info("commit log file deleted", path=path)
         try:
             self._files.fsync_directory(path.parent)
         except OSError as error:
-            self._admission.fail(f"sync of {path.parent} failed: {error}")
+            if error.errno not in NOT_OPENED:
+                self._admission.fail(f"sync of {path.parent} failed: {error}")
+                return False
+            self._failed_ms = now_ms  # once more, before the next file goes
+            log.error("commit log directory cannot be opened", path=path.parent, error=str(error))
+            return False
+        self._log_files.popleft()
+        self._figures.deleted_files.value += 1
+        log.info("commit log file deleted", path=path)
         return bool(self._log_files)
 
     def remove_other_files(self) -> None:

@@ -146,6 +146,29 @@ def test_a_directory_that_cannot_be_synced_after_a_deletion_stops_the_store(tmp_
     assert "restart the broker" in str(store.refusal)
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+def test_a_directory_that_cannot_be_opened_after_a_deletion_keeps_later_files_waiting(
+    tmp_path: Path, number: int
+) -> None:
+    disk = Disk()
+    store = aged(tmp_path / "s", disk)
+    disk.fail("sync", "commitlog", number)
+    store.delete_expired(MUCH_LATER_MS, asked=True)
+    disk.fault = None
+    assert names(tmp_path / "s") == [LOG_FILE_BYTES, 2 * LOG_FILE_BYTES]
+    assert put(store, b"next").status is PutStatus.PUT_OK
+    opened(killed(tmp_path / "s"))
+    deletion = store.deletion
+    disk.calls.clear()
+    assert not deletion.remove_log_file(MUCH_LATER_MS + 119_999), "redeleteHangedFileInterval"
+    assert disk.calls == []
+    assert deletion.remove_log_file(MUCH_LATER_MS + 120_000)
+    assert disk.calls == [("unlink", log_file(tmp_path / "s")), ("sync", tmp_path / "s" / "commitlog")]
+    assert not deletion.remove_log_file(MUCH_LATER_MS + 120_000)
+    assert names(tmp_path / "s") == [2 * LOG_FILE_BYTES]
+    assert store.figures.deleted_files.value == 2
+
+
 def test_what_became_needed_meanwhile_stays(tmp_path: Path) -> None:
     store = aged(tmp_path, Disk())
     survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
