@@ -36,8 +36,6 @@ MAX_WAITING: Final = 100_000
 
 LARGE_ANSWERS: Final = frozenset(
     {
-        RequestCode.PULL_MESSAGE,
-        RequestCode.LITE_PULL_MESSAGE,
         RequestCode.POP_MESSAGE,
         RequestCode.POP_LITE_MESSAGE,
         RequestCode.PEEK_MESSAGE,
@@ -67,7 +65,8 @@ LARGE_ANSWERS: Final = frozenset(
         RequestCode.GET_KVLIST_BY_NAMESPACE,
     }
 )
-"""Requests that wait for room before they are carried out: their answers grow with messages or with tables."""
+"""Requests that wait for room before they are carried out: their answers grow with messages or with tables. Pulls are
+not among them: they wait when their offsets are committed."""
 
 
 class Holder(Protocol):

@@ -158,8 +158,15 @@ class PopMessage:
         """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
         header = read_header(PopMessageRequest, request.command)
         if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
-            popped = partial(answer_refusals, request, partial(self._pop, request, header))
+            popped = partial(answer_refusals, request, partial(self._pop_with_room, request, header))
             self._turns.later(request.channel, popped)
+        else:
+            self._pop(request, header)
+
+    def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
+        """Go on with a pop that waited for its turn: there may be no room for its answer any more."""
+        if request.channel.must_wait:
+            wait_for_room(request, partial(answer_refusals, request, partial(self.pop, request)))
         else:
             self._pop(request, header)
 
@@ -279,7 +286,11 @@ class PopMessage:
 
     def _wake_next(self, pop: Pop) -> None:
         """More is there: someone else who waits may have it."""
-        if pop.rest and len(self._held):
+        if pop.rest:
+            self._wake_another(pop)
+
+    def _wake_another(self, pop: Pop) -> None:
+        if len(self._held):
             topic, group = pop.header.topic, pop.header.consumer_group
             self._soon(lambda: self._held.wake(topic, group))
 
@@ -355,11 +366,17 @@ class PopMessage:
             return
 
         def again() -> None:
+            now_ms = self._clock_ms()
+            if now_ms - pop.deadline_ms > LATE_MS:
+                self._wake_another(pop)
+                self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+                return
             if request.channel.must_wait:
                 wait_for_room(request, partial(self._resume, pop, False))
+                if request.channel.is_full:  # who reads shall have the message
+                    self._wake_another(pop)
                 return
             accepts = self._checked(pop.header)  # the topic may be gone
-            now_ms = self._clock_ms()
             wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
             deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
             self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))

@@ -257,3 +257,6 @@ def answer_refusals(request: Request, go_on: Callable[[], None]) -> None:
         request.answer(refusal.code, remark=refusal.remark)
     except OSError as error:
         request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
+    except Exception as error:  # noqa: BLE001 - others wait for the same turn
+        log.error("pop failed", failure=error)
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

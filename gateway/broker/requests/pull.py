@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
-    from wire.bodies.subscriptions import SubscriptionData
+    from wire.bodies.subscriptions import SubscriptionData, SubscriptionGroupConfig
 
 log = EventLog("pull")
 
@@ -150,9 +150,14 @@ class PullMessage:
         if header.lite_topic:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
         if self._turns.is_busy and self._looks_at_properties(header):
-            self._turns.later(request.channel, partial(self._in_turn, request, partial(self._pull, request, header)))
+            self._check_allowed(request, header)
+            self._commit(header)  # not later: offsets that arrive meanwhile are newer
+            go_on = partial(self._check_and_read, request, header)
+            self._turns.later(request.channel, partial(self._in_turn, request, go_on))
         else:
-            self._pull(request, header)
+            accepts = self._checked(request, header)
+            self._commit(header)
+            self._read_with_room(request, header, accepts, bool(header.sys_flag & PullFlag.SUSPEND))
 
     def _looks_at_properties(self, header: PullMessageRequest) -> bool:
         """Whether the filter is an SQL92 expression."""
@@ -167,20 +172,32 @@ class PullMessage:
             return
         try:
             go_on()
-        except OSError as error:
-            header = read_header(PullMessageRequest, request.command)
-            self._failed(request, header, error)
         except RequestRefused as refusal:
             request.answer(refusal.code, remark=refusal.remark)
+        except OSError as error:
+            self._failed(request, read_header(PullMessageRequest, request.command), error)
+        except Exception as error:  # noqa: BLE001 - others wait for the same turn
+            log.error("pull failed", failure=error)
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
-    def _pull(self, request: Request, header: PullMessageRequest) -> None:
-        accepts = self._checked(request, header)
+    def _commit(self, header: PullMessageRequest) -> None:
         if header.sys_flag & PullFlag.COMMIT_OFFSET and header.consumer_group != TRANSACTION_GROUP:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
-        may_hold = bool(header.sys_flag & PullFlag.SUSPEND)
-        self._read(request, header, accepts, may_hold)
+
+    def _check_and_read(self, request: Request, header: PullMessageRequest) -> None:
+        accepts = self._checked(request, header)
+        self._read_with_room(request, header, accepts, bool(header.sys_flag & PullFlag.SUSPEND))
 
     # -- reading --------------------------------------------------------------------------------------------
+
+    def _read_with_room(
+        self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool
+    ) -> None:
+        """Read as soon as there is room for the answer."""
+        if request.channel.must_wait:
+            wait_for_room(request, partial(self._resume, request, header, accepts, may_hold))
+        else:
+            self._read(request, header, accepts, may_hold)
 
     def _read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits = self._limits
@@ -302,15 +319,12 @@ class PullMessage:
         return self._held.hold(header.topic, header.queue_id, held)
 
     def _resume(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
-        """Go on with a pull that waited, when there is room for its answer and time for its filter."""
-        read = partial(self._in_turn, request, partial(self._read, request, header, accepts, may_hold))
-        if request.channel.must_wait:
-            again = partial(self._resume, request, header, accepts, may_hold)
-            self._in_turn(request, partial(wait_for_room, request, again))
-        elif self._turns.is_busy and accepts.by_properties is not None:
-            self._in_turn(request, partial(self._turns.later, request.channel, read))
+        """Go on with a pull that waited, when there is time for its filter and room for its answer."""
+        go_on = partial(self._in_turn, request, partial(self._read_with_room, request, header, accepts, may_hold))
+        if self._turns.is_busy and accepts.by_properties is not None and not request.channel.must_wait:
+            self._in_turn(request, partial(self._turns.later, request.channel, go_on))
         else:
-            read()
+            go_on()
 
     def _answer(self, request: Request, asked: PullMessageRequest, code: ResponseCode, result: GetResult) -> None:
         topic, group = self._topics.get(asked.topic), self._groups.get(asked.consumer_group)
@@ -340,6 +354,23 @@ class PullMessage:
 
         :raises RequestRefused: with upstream's code for the first check that fails.
         """
+        group = self._check_allowed(request, header)
+        if header.sys_flag & PullFlag.SUBSCRIPTION:
+            expression_type: str | None = header.expression_type
+            accepts = posted_filter(header.subscription or "", expression_type, self._turns)
+        else:
+            subscription = self._subscription(header, group.consume_broadcast_enable)
+            expression_type = subscription.expression_type
+            accepts = self._subscribed_filter(request, header, subscription)
+        if not self._limits.property_filter_enabled:
+            check_expression_type(expression_type)
+        return accepts
+
+    def _check_allowed(self, request: Request, header: PullMessageRequest) -> SubscriptionGroupConfig:
+        """Let a pull pass whose group may read this queue.
+
+        :return: the group.
+        """
         if not self._limits.broker_permission & Permission.READ:
             raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker gives out no messages (brokerPermission)")
         if request.command.code == RequestCode.LITE_PULL_MESSAGE and not self._limits.lite_pull_enabled:
@@ -362,16 +393,7 @@ class PullMessage:
                 ResponseCode.NO_PERMISSION,
                 f"the consumer group[{header.consumer_group}] is forbidden to read topic[{header.topic}]",
             )
-        if header.sys_flag & PullFlag.SUBSCRIPTION:
-            expression_type: str | None = header.expression_type
-            accepts = posted_filter(header.subscription or "", expression_type, self._turns)
-        else:
-            subscription = self._subscription(header, group.consume_broadcast_enable)
-            expression_type = subscription.expression_type
-            accepts = self._subscribed_filter(request, header, subscription)
-        if not self._limits.property_filter_enabled:
-            check_expression_type(expression_type)
-        return accepts
+        return group
 
     def _check_queue(self, header: PullMessageRequest) -> None:
         topic = self._topics.get(header.topic)

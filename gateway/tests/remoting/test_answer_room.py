@@ -20,7 +20,7 @@ MIB = 1 << 20
 TOTAL = 16 * MIB
 FULL = 12 * MIB
 """Three quarters of the total: from here on requests wait."""
-PULL = RequestCode.PULL_MESSAGE
+POP = RequestCode.POP_MESSAGE
 HEART_BEAT = RequestCode.HEART_BEAT
 
 
@@ -178,17 +178,17 @@ def test_too_many_that_wait_are_refused() -> None:
 
 
 class Large:
-    """Answers pulls with as many bytes as it is told, and heartbeats with nothing."""
+    """Answers pops with as many bytes as it is told, and heartbeats with nothing."""
 
     def __init__(self, answer_bytes: int = 4 * MIB) -> None:
         self.answer_bytes = answer_bytes
-        self.pulled: list[int] = []
+        self.popped: list[int] = []
         self.dispatch = Dispatch()
-        self.dispatch.answers_directly(PULL, self._pull)
+        self.dispatch.answers_directly(POP, self._pop)
         self.dispatch.answers_directly(HEART_BEAT, lambda asked: asked.answer(ResponseCode.SUCCESS))
 
-    def _pull(self, asked: Request) -> None:
-        self.pulled.append(asked.command.opaque)
+    def _pop(self, asked: Request) -> None:
+        self.popped.append(asked.command.opaque)
         asked.answer(ResponseCode.SUCCESS, body=bytes(self.answer_bytes))
 
 
@@ -206,14 +206,14 @@ def test_only_one_large_answer_is_made_for_a_peer_that_reads_none() -> None:
     conversation = Conversation(large.dispatch)
     peer = conversation.connect()
     peer.transport.full()
-    peer.send(*(request(PULL, opaque=opaque) for opaque in range(8)))
+    peer.send(*(request(POP, opaque=opaque) for opaque in range(8)))
     conversation.reactor.pump([0] * 20)
-    assert large.pulled == [0]
+    assert large.popped == [0]
     for read in range(1, 8):
         peer.transport.empty()
         peer.transport.full()
         conversation.reactor.pump([0] * 20)
-        assert large.pulled == list(range(read + 1))
+        assert large.popped == list(range(read + 1))
     peer.transport.empty()
     assert [answer.opaque for answer in peer.received()] == list(range(8))
 
@@ -222,18 +222,18 @@ def test_a_peer_that_reads_gets_everything_it_asked_for() -> None:
     large = Large()
     conversation = Conversation(large.dispatch)
     peer = conversation.connect()
-    peer.send(*(request(PULL, opaque=opaque) for opaque in range(30)))
+    peer.send(*(request(POP, opaque=opaque) for opaque in range(30)))
     conversation.reactor.pump([0] * 60)
     assert [answer.opaque for answer in peer.received()] == list(range(30))
     assert conversation.server.room.total_bytes == 0
 
 
-def test_where_room_is_short_pulls_wait_and_everything_small_goes_on() -> None:
+def test_where_room_is_short_pops_wait_and_everything_small_goes_on() -> None:
     large = Large(100)
     conversation = Conversation(large.dispatch, unsent_bytes_total=TOTAL)
     hog = unread(conversation, 13)
     honest = conversation.connect()
-    honest.send(request(PULL, opaque=1), request(HEART_BEAT, opaque=2))
+    honest.send(request(POP, opaque=1), request(HEART_BEAT, opaque=2))
     assert [answer.opaque for answer in honest.received()] == [2]
     conversation.reactor.pump([LOOK_EVERY_S] * 5)
     assert [answer.opaque for answer in honest.received()] == [1]
@@ -247,9 +247,9 @@ def test_a_peer_with_small_answers_does_not_wait_behind_those_who_ask_for_much()
     known, new = conversation.connect(), conversation.connect()
     known.channel.send_parts([b"small"])
     unread(conversation, 13)
-    known.send(request(PULL, opaque=1))
-    new.send(request(PULL, opaque=2))
-    assert large.pulled == [1]
+    known.send(request(POP, opaque=1))
+    new.send(request(POP, opaque=2))
+    assert large.popped == [1]
 
 
 def test_a_request_that_waits_is_forgotten_with_its_connection() -> None:
@@ -257,10 +257,10 @@ def test_a_request_that_waits_is_forgotten_with_its_connection() -> None:
     conversation = Conversation(large.dispatch)
     peer = conversation.connect()
     peer.transport.full()
-    peer.send(request(PULL, opaque=1), request(PULL, opaque=2))
+    peer.send(request(POP, opaque=1), request(POP, opaque=2))
     peer.leave()
     conversation.reactor.pump([0] * 5)
-    assert large.pulled == [1]
+    assert large.popped == [1]
     assert conversation.server.room.total_bytes == 0
 
 

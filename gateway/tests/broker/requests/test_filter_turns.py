@@ -17,6 +17,8 @@ from wire.bodies.subscriptions import SubscriptionData
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
+from wire.headers.offsets import UpdateConsumerOffsetRequest
+from wire.headers.topics import DeleteTopicRequest
 from wire.message.flags import PullFlag
 from wire.message.record import parse_records
 
@@ -31,9 +33,17 @@ class TurnedBroker(WholeBroker):
     """A broker whose turns of filters are ended by the test."""
 
     def __init__(self, directory: Path) -> None:
+        self.clock_failures = 0
         super().__init__(directory, pop_from_retry_probability=0)
         self.ends: list[Callable[[], None]] = []
         self.parts.filter_turns._soon = lambda function: self.ends.append(function)
+
+    def clock(self) -> int:
+        """As that of other brokers; it fails as often as it is told to."""
+        if self.clock_failures:
+            self.clock_failures -= 1
+            raise ZeroDivisionError("the clock is broken")
+        return super().clock()
 
     def end_turn(self) -> None:
         """End one turn."""
@@ -133,10 +143,172 @@ def test_a_pull_that_waits_is_told_that_its_topic_is_gone(broker: TurnedBroker) 
     broker.fill(30)
     client = broker.connect()
     broker.parts.filter_turns.spend(1 << 40)
-    assert broker.ask_all(client, PULL, costly(topic="gone")) == []
+    assert broker.ask_all(client, PULL, costly()) == []
+    delete = DeleteTopicRequest(topic="orders")
+    assert broker.ask(broker.connect(), RequestCode.DELETE_TOPIC_IN_BROKER, delete).code == ResponseCode.SUCCESS
     broker.end_turn()
     [answer] = client.received()
     assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+
+
+LARGE = bytes(600_000)
+"""Two of these fill a connection."""
+OTHERS = pulling(expression_type="SQL92", subscription="c IS NULL", max_msg_nums=1)
+
+
+def filled_with_large(directory: Path) -> TurnedBroker:
+    """A broker with one large message, after which pulls cost what they cost."""
+    broker = TurnedBroker(directory)
+    broker.send(broker.connect(), body=LARGE, properties={"a": "1"})
+    return broker
+
+
+def ask_many(broker: TurnedBroker, peer: Peer, header: Any, many: int) -> None:
+    """Let requests arrive in one read, in a turn of which filters have used up everything."""
+    broker.parts.filter_turns.spend(1 << 40)
+    fields = build_header(header)
+    peer.send(*(RemotingCommand(PULL, opaque=number, ext_fields=fields) for number in range(many)))
+
+
+def test_pulls_that_waited_for_a_turn_wait_until_their_peer_has_read(tmp_path: Path) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    peer = broker.connect()
+    ask_many(broker, peer, OTHERS, 60)
+    answers = peer.received()
+    for _ in range(200):
+        peer.transport.full()
+        broker.end_turn()
+        assert peer.channel.unsent_bytes <= 3 << 20
+        peer.transport.empty()
+        answers += peer.received()
+    assert [answer.opaque for answer in answers] == list(range(60))
+    assert {len(answer.body) > len(LARGE) for answer in answers} == {True}
+    assert not broker.ends
+
+
+def test_a_pop_that_waited_for_a_turn_takes_nothing_until_its_peer_has_read(tmp_path: Path) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    full, reading = broker.connect(), broker.connect()
+    broker.parts.filter_turns.spend(1 << 40)
+    full.send(RemotingCommand(POP, ext_fields=build_header(popping(exp_type="SQL92", exp="c IS NULL"))))
+    full.transport.full()
+    full.channel.send(RemotingCommand(1, body=bytes(2 << 20)))
+    for _ in range(3):
+        broker.end_turn()
+    broker.send(broker.connect(), body=b"second")
+    assert [each.record.body for each in messages(broker.ask(reading, POP, popping(max_msg_nums=1)))] == [LARGE]
+    full.transport.empty()
+    for _ in range(3):
+        broker.end_turn()
+    assert [each.record.body for each in messages(full.received()[-1])] == [b"second"]
+
+
+def test_a_connection_that_closes_while_its_pulls_wait_for_room_and_for_a_turn(tmp_path: Path) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    leaving, staying = broker.connect(), broker.connect()
+    for peer in (leaving, staying):
+        ask_many(broker, peer, OTHERS, 8)
+    leaving.transport.full()
+    broker.end_turn()
+    leaving.leave()
+    for _ in range(50):
+        broker.end_turn()
+    assert len(staying.received()) == 8
+    assert not broker.ends
+    assert broker.conversation.server.room.total_bytes == 0
+
+
+HELD = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
+COMMITTING = {"sys_flag": PullFlag.SUBSCRIPTION | PullFlag.COMMIT_OFFSET, "commit_offset": 1}
+
+
+def committed(broker: TurnedBroker) -> int:
+    """What the offset of the group is set to."""
+    return broker.parts.offsets.query("group", "orders", 0)
+
+
+@pytest.mark.parametrize("waits_for", ["room", "a turn"])
+def test_an_offset_committed_while_a_pull_waits_is_not_set_back(tmp_path: Path, waits_for: str) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    peer, other = broker.connect(), broker.connect()
+    if waits_for == "room":
+        peer.transport.full()
+        peer.channel.send(RemotingCommand(1, body=bytes(2 << 20)))
+        asked = pulling(**COMMITTING)
+    else:
+        broker.parts.filter_turns.spend(1 << 40)
+        asked = costly(**COMMITTING)
+    assert broker.ask_all(peer, PULL, asked) == []
+    assert committed(broker) == 1
+    update = UpdateConsumerOffsetRequest(consumer_group="group", topic="orders", queue_id=0, commit_offset=5)
+    assert broker.ask(other, RequestCode.UPDATE_CONSUMER_OFFSET, update).code == ResponseCode.SUCCESS
+    if waits_for == "room":
+        peer.transport.empty()
+    for _ in range(5):
+        broker.end_turn()
+    assert peer.received()[-1].code in (ResponseCode.SUCCESS, ResponseCode.PULL_RETRY_IMMEDIATELY)
+    assert committed(broker) == 5
+
+
+def test_a_pull_that_fails_in_its_turn_is_answered_and_others_go_on(tmp_path: Path) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    failing, other = broker.connect(), broker.connect()
+    held = pulling(1, expression_type="SQL92", subscription="c IS NULL", sys_flag=HELD)
+    ask_many(broker, failing, held, 1)
+    ask_many(broker, other, OTHERS, 1)
+    broker.clock_failures = 1
+    broker.end_turn()
+    assert [answer.code for answer in failing.received()] == [ResponseCode.SYSTEM_ERROR]
+    assert [answer.code for answer in other.received()] == [ResponseCode.SUCCESS]
+
+
+def test_a_pop_that_fails_in_its_turn_is_answered_and_others_go_on(tmp_path: Path) -> None:
+    broker = filled_with_large(tmp_path / "store")
+    failing, other = broker.connect(), broker.connect()
+    broker.parts.filter_turns.spend(1 << 40)
+    failing.send(RemotingCommand(POP, ext_fields=build_header(popping(exp_type="SQL92", exp="c IS NULL"))))
+    ask_many(broker, other, OTHERS, 1)
+    broker.clock_failures = 1
+    broker.end_turn()
+    assert [answer.code for answer in failing.received()] == [ResponseCode.SYSTEM_ERROR]
+    assert [answer.code for answer in other.received()] == [ResponseCode.SUCCESS]
+
+
+def full_and_reading(broker: TurnedBroker) -> tuple[Peer, Peer]:
+    """Two members of a group whose pops are held; the first does not read what is sent to it."""
+    full, reading = broker.connect(), broker.connect()
+    for peer in (full, reading):
+        header = popping(poll_time=10_000, born_time=broker.clock())
+        assert broker.ask_all(peer, POP, header) == []
+    full.transport.full()
+    full.channel.send(RemotingCommand(1, body=bytes(2 << 20)))
+    broker.conversation.server.flush_group.flush()
+    return full, reading
+
+
+def test_a_woken_pop_of_a_peer_that_does_not_read_leaves_the_message_to_another(broker: TurnedBroker) -> None:
+    producer = broker.connect()
+    broker.send(producer, body=b"first")
+    assert len(broker.ask(producer, POP, popping(invisible_time=60_000)).body) > 0
+    _, reading = full_and_reading(broker)
+    broker.send(producer, body=b"second")
+    broker.turn()
+    [answer] = reading.received()
+    assert [each.record.body for each in messages(answer)] == [b"second"]
+
+
+def test_a_woken_pop_that_waits_for_room_until_its_time_is_over_takes_nothing(broker: TurnedBroker) -> None:
+    producer = broker.connect()
+    broker.send(producer, body=b"first")
+    assert len(broker.ask(producer, POP, popping(invisible_time=60_000)).body) > 0
+    full, reading = full_and_reading(broker)
+    reading.leave()
+    broker.send(producer, body=b"second")
+    broker.wait(11)
+    full.transport.empty()
+    broker.turn()
+    assert full.received()[-1].code == ResponseCode.POLLING_TIMEOUT
+    assert [each.record.body for each in messages(broker.ask(producer, POP, popping()))] == [b"second"]
 
 
 def test_a_message_beside_many_held_pulls_wakes_each_once_and_is_found_once(broker: TurnedBroker) -> None:
