@@ -11,6 +11,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
@@ -24,13 +25,12 @@ from gateway.store_tool.queue_runs import QueueRun
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import is_address
 from wire.errors import RecordError
+from wire.message.batch import MIN_PART_BYTES
 from wire.message.inner_batch import inner_offsets
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 
 MAX_OPEN_EXTENSION_FILES = 16
-MAX_LOOKED_FOR = 1_000_000
-"""Messages between two neighbours of a queue that are looked for one by one: a damaged offset may name any number."""
 _CHUNK_UNITS = 50_000
 _UNWRITTEN = (0, 0, 0)
 
@@ -41,15 +41,16 @@ Place = tuple[str, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A message that the log should have and has not.
+    """A message that the log should have and has not, or ``count`` of them from ``place`` on.
 
-    Its unit says where it lay; without a unit ``size`` is 0 and it lay between ``after`` and ``before``.
+    Its unit says where it lay; without units ``size`` is 0 and they lay between ``after`` and ``before``.
     """
 
     place: Place
     after: int
     before: int
     size: int
+    count: int = 1
 
 
 @dataclass(slots=True)
@@ -228,27 +229,43 @@ class QueueCheck:
     def _judge_missing(self, row: Row) -> None:
         """Offsets that no record claims: either the record is damaged, or it claims another place."""
         for first, end, after, before in row.missing:
-            if end - first > MAX_LOOKED_FOR:
+            if (end - first) * MIN_PART_BYTES > before - after:
                 what = (
                     f"messages {first} … {end - 1} are not in the log: so many that an offset is likely to be damaged"
                 )
                 self._add(row, first, Kind.QUEUE, what, count=end - first)
                 continue
-            lost = []
-            for offset in range(first, end):
-                unit = self._reader.unit(row.topic, row.queue_id, offset)
-                found = _record_at(self._directory, unit)
-                if found is None:
-                    lost.append(offset)
-                    known = after < unit[0] < before and unit[1] > 0
-                    span = (unit[0], before, unit[1]) if known else (after, before, 0)
-                    self.orphans.append(Orphan((row.topic, row.queue_id, offset), *span))
-                elif not _is_further_unit(row.topic, row.queue_id, offset, found):
-                    self.misplaced[unit[0]] = (row.topic, row.queue_id, offset)
-                    self._misnamed(row, offset, _place_of(found))
-            for low, high in _ranges(lost):
-                what = f"messages {low} … {high} are" if high > low else f"message {low} is"
-                self._add(row, low, Kind.QUEUE, f"{what} not in the log", count=high - low + 1)
+            elsewhere = self._look_for(row, first, end, after, before)
+            for one, next_one in pairwise((first - 1, *elsewhere, end)):
+                low, high = one + 1, next_one - 1
+                if low <= high:
+                    what = f"messages {low} … {high} are" if high > low else f"message {low} is"
+                    self._add(row, low, Kind.QUEUE, f"{what} not in the log", count=high - low + 1)
+
+    def _look_for(self, row: Row, first: int, end: int, after: int, before: int) -> list[int]:
+        """Note as orphans the messages [first, end) that are gone; which ones have a record after all."""
+        elsewhere: list[int] = []
+        unplaced = first
+        for offset, unit in self._reader.between(row.topic, row.queue_id, first, end):
+            found = _record_at(self._directory, unit)
+            if found is None and not after < unit[0] < before:
+                continue
+            self._lose(row, unplaced, offset, after, before)
+            unplaced = offset + 1
+            if found is None:
+                self.orphans.append(Orphan((row.topic, row.queue_id, offset), unit[0], before, unit[1]))
+                continue
+            elsewhere.append(offset)
+            if not _is_further_unit(row.topic, row.queue_id, offset, found):
+                self.misplaced[unit[0]] = (row.topic, row.queue_id, offset)
+                self._misnamed(row, offset, _place_of(found))
+        self._lose(row, unplaced, end, after, before)
+        return elsewhere
+
+    def _lose(self, row: Row, first: int, end: int, after: int, before: int) -> None:
+        """Note messages without units."""
+        if first < end:
+            self.orphans.append(Orphan((row.topic, row.queue_id, first), after, before, 0, end - first))
 
     def _misnamed(self, row: Row, offset: int, claims: str) -> None:
         unit = self._reader.unit(row.topic, row.queue_id, offset)
@@ -393,13 +410,25 @@ class UnitReader:
         """The written units of a queue with their offsets, without those in [skip)."""
         for file in folder.files:
             first = file.start // UNIT_BYTES
-            used = self._used_units(file)
-            for low, high in _without(first, first + used, skip):
-                for offset in range(low, high, _CHUNK_UNITS):
-                    part = self.read(folder.topic, folder.queue_id, offset, min(_CHUNK_UNITS, high - offset))
-                    for number, unit in enumerate(UNIT.iter_unpack(part), offset):
-                        if is_written(unit[0], unit[1]):
-                            yield number, unit
+            for low, high in _without(first, first + self._used_units(file), skip):
+                yield from self._written(folder, low, high)
+
+    def between(self, topic: str, queue_id: int, first: int, end: int) -> Iterator[tuple[int, Unit]]:
+        """The written units of [first, end) with their offsets; the work grows with what the files hold."""
+        folder = self._directory.queues.get((topic, queue_id))
+        if folder is None:
+            return
+        for file in folder.files:
+            begin = file.start // UNIT_BYTES
+            if file.start % self._file_bytes == 0 and begin < end:
+                yield from self._written(folder, max(first, begin), min(end, begin + self._used_units(file)))
+
+    def _written(self, folder: QueueFolder, low: int, high: int) -> Iterator[tuple[int, Unit]]:
+        for offset in range(low, high, _CHUNK_UNITS):
+            part = self.read(folder.topic, folder.queue_id, offset, min(_CHUNK_UNITS, high - offset))
+            for number, unit in enumerate(UNIT.iter_unpack(part), offset):
+                if is_written(unit[0], unit[1]):
+                    yield number, unit
 
     def behind_end(self, folder: QueueFolder) -> tuple[DiskFile, int] | None:
         """File and position of what is written behind the first unit that is not; None when nothing is."""

@@ -10,9 +10,9 @@ config    an unreadable file is replaced by its backup
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 from gateway.store.entry_kinds import Misfit, misfits
@@ -332,24 +332,29 @@ class _Filling:
     ) -> list[tuple[int, int, Place]]:
         """Places for messages of which only the neighbours in their queues are known, in the room that is left."""
         slots: list[tuple[int, int, Place]] = []
-        wanted = [
-            orphan
-            for orphan in self._unplaced
-            if orphan.after < gap.begin < orphan.before and orphan.place not in self._taken
-        ]
         rooms = _rooms(gap.begin, end, placed)
-        for number, orphan in enumerate(wanted):
-            topic = orphan.place[0]
+        most = (end - gap.begin) // least_stand_in_bytes("")
+        wanted = list(islice(self._unplaced_in(gap), most))
+        for number, place in enumerate(wanted):
+            topic = place[0]
             least = least_stand_in_bytes(topic)
             room = next((room for room in rooms if room[1] - room[0] >= least), None)
             if room is None:
                 continue
             share = (room[1] - room[0]) // (len(wanted) - number)
             size = max(min(good_stand_in_bytes(topic), share), least)
-            slots.append((room[0], size, orphan.place))
-            self._taken.add(orphan.place)
+            slots.append((room[0], size, place))
+            self._taken.add(place)
             room[0] += size
         return slots
+
+    def _unplaced_in(self, gap: LogGap) -> Iterator[Place]:
+        """The messages that may have stood in a gap and have no place yet."""
+        for orphan in self._unplaced:
+            if orphan.after < gap.begin < orphan.before:
+                topic, queue_id, first = orphan.place
+                places = ((topic, queue_id, offset) for offset in range(first, first + orphan.count))
+                yield from (place for place in places if place not in self._taken)
 
     def _own_place(self, gap: LogGap, end: int) -> tuple[int, int, Place] | None:
         """What a record of which only the body is damaged says of itself."""
