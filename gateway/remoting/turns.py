@@ -1,79 +1,179 @@
 """Long work a piece at a time, so that other requests are answered between two pieces.
 
 Work is a generator that yields after a bounded number of entries. All works of one server share its turns: in each turn
-of the reactor one piece of one work is done, however many works there are.
+of the reactor one piece of one work is done, however many works there are. Each connection has a line of its own, and
+the lines take turns; so a peer that asks for hundreds of long answers waits for itself.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Generator
-from typing import Any, TypeAlias, TypeVar
+from collections import OrderedDict, deque
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
 from gateway.remoting.reactor import TimeSource
+from gateway.shares import Shares
 from wire.codes import ResponseCode
 
 ENTRIES_PER_TURN = 1_000
 """Entries of a table that one piece of work looks at: about a millisecond, at most ten."""
 
 MAX_WORKS = 8
-"""Works that take turns, and the others wait for one of them to end; each may hold an answer of 16 MiB."""
+"""Works, each of another connection, that take turns. The others wait for one of them to end, since each may hold an
+answer of 16 MiB.
+"""
+MAX_BEGUN = 400
+"""Works whose first piece is done: each holds 256 KiB of text at most until it takes turns."""
+MAX_BEGUN_PER_CHANNEL = 4
+"""Those of one connection; with as many long answers in the making, its next requests wait."""
+FIRST_PIECES_PER_TURN = 50
+"""Works that are begun in one turn of the reactor. Most have one piece, as lists of group members and locks have."""
 MAX_WAITING = 10_000
-"""Works that wait to be begun: 10,000 clients that ask for the members of their group in one moment."""
+"""Works that are not at their end: 10,000 clients that ask for the members of their group in one moment."""
+MAX_WAITING_PER_CHANNEL = 2_000
+"""Those of one connection: a process with consumers of 2,000 groups that share out queues in one moment."""
+DROPS_PER_TURN = 100
+"""Works of closed connections that one turn drops: a few milliseconds."""
 
 T = TypeVar("T")
 Work: TypeAlias = Generator[None, None, T]
 """Work in pieces, and its value at the end."""
 
 
+class Peer(Protocol):
+    """What is asked of the connection that work is done for."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody can be answered any more."""
+
+    def on_close(self, callback: Callable[[Any], None], /) -> None:
+        """Call back once, with this connection, when it closes."""
+
+
+class _Job:
+    """A work, what fires at its end, and whether it goes on without its peer once it is begun."""
+
+    __slots__ = ("done", "goes_on", "work")
+
+    def __init__(self, work: Work[Any], *, goes_on: bool) -> None:
+        self.work = work
+        self.done: Deferred[Any] = Deferred()
+        self.goes_on = goes_on
+
+
+class _Line:
+    """The works of one connection, or one of the server's own: those that are begun, and those that are not."""
+
+    __slots__ = ("begun", "fresh", "gone", "holder")
+
+    def __init__(self, holder: object) -> None:
+        self.holder = holder
+        self.begun: deque[_Job] = deque()
+        self.fresh: deque[_Job] = deque()
+        self.gone = False
+
+
 class Turns:
     """The works of one server. Only the reactor's thread uses this class.
 
-    Work is begun at once while few others are under way; one peer that sends hundreds of requests in one read does not
-    get hundreds of pieces before everybody else.
+    The first piece of a work is done at once, so that short answers do not wait for long ones; but few works of one
+    connection are begun at a time, and few in one turn.
     """
 
     def __init__(self, reactor: TimeSource) -> None:
         self._reactor = reactor
-        self._works: deque[tuple[Work[Any], Deferred[Any]]] = deque()
-        self._waiting: deque[tuple[Work[Any], Deferred[Any]]] = deque()
+        self._shares: Shares[object] = Shares(MAX_WAITING, MAX_WAITING_PER_CHANNEL)
+        self._lines: dict[Peer, _Line] = {}
+        self._fresh: OrderedDict[_Line, None] = OrderedDict()  # may begin their next work
+        self._long: OrderedDict[_Line, None] = OrderedDict()  # have a begun work and wait for a place among the active
+        self._active: OrderedDict[_Line, None] = OrderedDict()  # the first begun work of each takes turns
+        self._dropped: deque[tuple[object, _Job]] = deque()
+        self._begun = 0
+        self._first_pieces = 0
         self._scheduled = False
 
     @property
     def count(self) -> int:
         """Works that are not at their end."""
-        return len(self._works) + len(self._waiting)
+        return self._shares.used
 
-    def run(self, work: Work[T]) -> Deferred[T]:
+    def run(self, work: Work[T], channel: Peer, *, goes_on: bool = False) -> Deferred[T]:
         """Do the first piece now and the others in later turns; fires with the work's value or its exception.
 
-        Work of a single piece is mostly done when this method returns.
+        Work of a single piece is mostly done when this method returns. When the channel closes, its works are dropped:
+        they fail with RequestRefused, soon.
 
-        :raises RequestRefused: SYSTEM_BUSY: too many works wait.
+        :param channel: the connection whose request it is.
+        :param goes_on: once begun, the work is done to its end also without its peer: it changes something.
+        :raises RequestRefused: SYSTEM_BUSY: too many works wait; SYSTEM_ERROR: the channel is closed.
         """
-        if len(self._waiting) >= MAX_WAITING:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_BUSY, f"{MAX_WAITING} long answers are in the making; try again later"
-            )
-        done: Deferred[T] = Deferred()
-        if self._waiting or len(self._works) >= MAX_WORKS:
-            self._waiting.append((work, done))
-        elif not self._is_over(work, done):
-            self._works.append((work, done))
+        if channel.closed:
+            raise _closed_meanwhile()
+        if not self._shares.has_room(channel):
+            remark = self._shares.refusal(channel, "long answers in the making")
+            raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{remark}; try again later")
+        job = _Job(work, goes_on=goes_on)
+        self._shares.add(channel)
+        if self._may_begin(channel):
+            self._do_first(channel, job)
+        else:
+            line = self._line(channel)
+            line.fresh.append(job)
+            self._place(line)
             self._schedule()
-        return done
+        return job.done
 
     def begin(self, work: Work[T]) -> Deferred[T]:
-        """As ``run``, for works of which there are few at a time: never refused, and the first piece is done now."""
-        done: Deferred[T] = Deferred()
-        if not self._is_over(work, done):
-            self._works.append((work, done))
-            self._schedule()
-        return done
+        """As ``run``, for works of the server itself, few at a time: never refused, and the first piece is done now."""
+        job = _Job(work, goes_on=True)
+        if not _is_over(job):
+            self._go_on(job)
+        return job.done
+
+    def _may_begin(self, channel: Peer) -> bool:
+        if self._first_pieces >= FIRST_PIECES_PER_TURN or self._begun >= MAX_BEGUN:
+            return False
+        line = self._lines.get(channel)
+        return line is None or (not line.fresh and len(line.begun) < MAX_BEGUN_PER_CHANNEL)
+
+    def _do_first(self, channel: Peer, job: _Job) -> None:
+        self._first_pieces += 1
+        self._schedule()  # the next turn counts anew
+        if _is_over(job):
+            self._shares.give_back(channel)
+        elif channel.closed:
+            self._leave(channel, job)
+        else:
+            line = self._line(channel)
+            line.begun.append(job)
+            self._begun += 1
+            self._place(line)
+
+    def _line(self, channel: Peer) -> _Line:
+        """The channel's line; it is kept until the channel closes."""
+        line = self._lines.get(channel)
+        if line is None:
+            line = self._lines[channel] = _Line(channel)
+            channel.on_close(self._closed)
+        return line
+
+    def _place(self, line: _Line) -> None:
+        """Have a line take part in the turns as far as it has works."""
+        if line.begun and line not in self._active:
+            self._long.setdefault(line)
+        if line.fresh and len(line.begun) < MAX_BEGUN_PER_CHANNEL:
+            self._fresh.setdefault(line)
+        self._fill()
+
+    def _fill(self) -> None:
+        while self._long and len(self._active) < MAX_WORKS:
+            line, _ = self._long.popitem(last=False)
+            self._active[line] = None
 
     def _schedule(self) -> None:
         if not self._scheduled:
@@ -82,25 +182,90 @@ class Turns:
 
     def _turn(self) -> None:
         self._scheduled = False
-        if self._waiting and len(self._works) < MAX_WORKS:
-            self._works.appendleft(self._waiting.popleft())
-        if self._works:
-            work, done = self._works.popleft()
-            if not self._is_over(work, done):
-                self._works.append((work, done))
-        if self._works or self._waiting:
+        self._first_pieces = 0
+        for _ in range(min(DROPS_PER_TURN, len(self._dropped))):
+            holder, job = self._dropped.popleft()
+            self._shares.give_back(holder)
+            job.done.errback(_closed_meanwhile())
+        for _ in range(min(MAX_WORKS, len(self._fresh))):
+            if self._fresh and self._begun < MAX_BEGUN:
+                self._begin_next()
+        if self._active:
+            self._go_on_with_next()
+        if self._active or self._fresh or self._dropped:
             self._schedule()
 
-    def _is_over(self, work: Work[T], done: Deferred[T]) -> bool:
-        try:
-            next(work)
-        except StopIteration as end:
-            done.callback(end.value)
-        except Exception:  # noqa: BLE001 - whoever waits for the work gets its exception
-            done.errback(Failure())  # type: ignore[no-untyped-call]
+    def _begin_next(self) -> None:
+        line, _ = self._fresh.popitem(last=False)
+        channel: Any = line.holder  # the server's own works are never fresh
+        self._do_first(channel, line.fresh.popleft())
+        if not line.gone:
+            self._place(line)
+
+    def _go_on_with_next(self) -> None:
+        line, _ = self._active.popitem(last=False)
+        job = line.begun.popleft()
+        self._begun -= 1
+        if _is_over(job):
+            self._shares.give_back(line.holder)
+        elif line.gone:
+            self._leave(line.holder, job)
         else:
-            return False
-        return True
+            line.begun.appendleft(job)
+            self._begun += 1
+            self._long.pop(line, None)
+            self._active[line] = None
+        if not line.gone:
+            self._place(line)
+
+    def _closed(self, channel: Peer) -> None:
+        line = self._lines.pop(channel)
+        line.gone = True
+        for lines in (self._fresh, self._long, self._active):
+            lines.pop(line, None)
+        self._begun -= len(line.begun)
+        for job in line.begun:
+            self._leave(channel, job)
+        self._dropped.extend((channel, job) for job in line.fresh)
+        line.begun.clear()
+        line.fresh.clear()
+        self._fill()
+        self._schedule()
+
+    def _leave(self, holder: object, job: _Job) -> None:
+        """The peer of a begun work is gone."""
+        if job.goes_on:
+            self._shares.give_back(holder)
+            self._go_on(job)
+        else:
+            self._dropped.append((holder, job))
+            self._schedule()
+
+    def _go_on(self, job: _Job) -> None:
+        """Have a begun work take turns in a line of its own."""
+        line = _Line(job)
+        line.begun.append(job)
+        self._begun += 1
+        self._shares.add(job)
+        self._active[line] = None
+        self._schedule()
+
+
+def _is_over(job: _Job) -> bool:
+    """Do the next piece; True when it was the last, and whoever waits for the work has been told."""
+    try:
+        next(job.work)
+    except StopIteration as end:
+        job.done.callback(end.value)
+    except Exception:  # noqa: BLE001 - whoever waits for the work gets its exception
+        job.done.errback(Failure())  # type: ignore[no-untyped-call]
+    else:
+        return False
+    return True
+
+
+def _closed_meanwhile() -> RequestRefused:
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, "the connection was closed meanwhile")
 
 
 def finish(work: Work[T]) -> T:

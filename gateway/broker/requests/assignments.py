@@ -85,7 +85,7 @@ class Assignments:
         asked = QueryAssignmentRequest.parse(request.command.body)
         mode = self._mode(asked.topic, asked.consumer_group)
         queues = await self._queues(asked.topic)
-        return await self._turns.run(self._answer(asked, mode, queues))
+        return await self._turns.run(self._answer(asked, mode, queues), request.channel)
 
     def _answer(
         self, asked: QueryAssignmentRequest, mode: MessageRequestMode, queues: OrderedQueues | None
@@ -146,11 +146,11 @@ class Assignments:
         await saved(self._modes.persist, f"request mode of group {mode.consumer_group}")
         return Answer()
 
-    async def all_modes(self, _request: Request, _header: None) -> Answer:
+    async def all_modes(self, request: Request, _header: None) -> Answer:
         """Every mode that was set."""
         what, modes = "all request modes", self._modes.all()
         tables = ((topic, table_text(what, _of_topic(modes.get(topic, {})))) for topic in sorted(modes))
-        text: Any = await self._turns.run(table_of_texts(what, tables))
+        text: Any = await self._turns.run(table_of_texts(what, tables), request.channel)
         return Answer(body=MessageRequestModes(text).build())
 
 

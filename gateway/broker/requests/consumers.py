@@ -58,15 +58,17 @@ class ConnectedClients:
         )
         dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers)
 
-    async def consumer_ids(self, _request: Request, header: GetConsumerListByGroupRequest) -> Answer:
+    async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
         """The client ids of a group, which its members share the queues out by."""
         client_ids = self._consumers.client_ids(header.consumer_group)
         if not client_ids:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}")
-        text = await self._turns.run(list_text(f"clients of group {header.consumer_group}", client_ids))
+        text = await self._turns.run(
+            list_text(f"clients of group {header.consumer_group}", client_ids), request.channel
+        )
         return Answer(body=ConsumerListByGroup(text).build())
 
-    async def consumer_connections(self, _request: Request, header: GetConsumerConnectionListRequest) -> Answer:
+    async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:
         """A group's connections and subscriptions."""
         group = self._consumers.group(header.consumer_group)
         if group is None:
@@ -75,9 +77,10 @@ class ConnectedClients:
             )
         what = f"connections of group {header.consumer_group}"
         connections, subscriptions = list(group.members.values()), dict(group.subscriptions)
-        text: Any = await self._turns.run(list_text(what, map(_connection, connections)))
+        text: Any = await self._turns.run(list_text(what, map(_connection, connections)), request.channel)
         topics: Any = await self._turns.run(
-            table_text(what, ((topic, subscriptions[topic].to_json()) for topic in sorted(subscriptions)))
+            table_text(what, ((topic, subscriptions[topic].to_json()) for topic in sorted(subscriptions))),
+            request.channel,
         )
         body = ConsumerConnection(
             connections=text,
@@ -88,22 +91,22 @@ class ConnectedClients:
         )
         return Answer(body=body.build())
 
-    async def producer_connections(self, _request: Request, header: GetProducerConnectionListRequest) -> Answer:
+    async def producer_connections(self, request: Request, header: GetProducerConnectionListRequest) -> Answer:
         """A producer group's connections."""
         members = self._producers.members(header.producer_group)
         if not members:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the producer group[{header.producer_group}] not exist")
         what = f"connections of producer group {header.producer_group}"
-        text: Any = await self._turns.run(list_text(what, map(_connection, members)))
+        text: Any = await self._turns.run(list_text(what, map(_connection, members)), request.channel)
         return Answer(body=ProducerConnection(text).build())
 
-    async def all_producers(self, _request: Request, _header: None) -> Answer:
+    async def all_producers(self, request: Request, _header: None) -> Answer:
         """The connections of every producer group."""
         what, producers = "connections of all producer groups", self._producers
         lists = (
             (group, list_text(what, map(_producer_info, producers.members(group)))) for group in producers.groups()
         )
-        text: Any = await self._turns.run(table_of_texts(what, lists))
+        text: Any = await self._turns.run(table_of_texts(what, lists), request.channel)
         return Answer(body=ProducerTableInfo(text).build())
 
 

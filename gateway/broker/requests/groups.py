@@ -71,9 +71,9 @@ class GroupRequests:
         await saved(self._groups.persist, f"deletion of group {header.group_name}")
         return Answer()
 
-    def table(self, _request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
+    def table(self, request: Request, header: GetAllSubscriptionGroupRequest) -> Deferred[Answer]:
         """All groups, or a page of them."""
-        return self._turns.run(self._table(header))
+        return self._turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllSubscriptionGroupRequest) -> Work[Answer]:
         table, version, total = self._groups.table(), self._groups.data_version, len(self._groups.table())

@@ -51,7 +51,9 @@ class LockRequests:
         if self._groups.get(body.consumer_group) is not None:
             wanted = [queue for queue in body.queues if self._exists(queue)]
             granted = self._locks.lock(body.consumer_group, body.client_id, wanted)
-        text: Any = await self._turns.run(list_text("granted locks", (queue.to_json() for queue in granted)))
+        text: Any = await self._turns.run(
+            list_text("granted locks", (queue.to_json() for queue in granted)), request.channel
+        )
         return Answer(body=LockBatchResponse(text).build())
 
     def _exists(self, queue: MessageQueue) -> bool:

@@ -66,7 +66,7 @@ class StatisticsRequests:
         dispatch.answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, self.groups_of_topic)
         dispatch.answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, self.topics_of_group)
 
-    async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
+    async def topic_stats(self, request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """First and next offset of every queue, and when its last message was stored."""
         config = self._topics.get(header.topic)
         if config is None:
@@ -74,10 +74,12 @@ class StatisticsRequests:
         topic, queue_ids = header.topic, range(config.write_queue_nums)
         rows = await read_rows(self._cold_reads, queue_ids, lambda queue_id: self._topic_offset(topic, queue_id))
         queues = (self._queue(topic, queue_id) for queue_id in queue_ids)
-        table: Any = await self._turns.run(queue_table(f"statistics of topic {topic}", zip(queues, rows, strict=True)))
+        table: Any = await self._turns.run(
+            queue_table(f"statistics of topic {topic}", zip(queues, rows, strict=True)), request.channel
+        )
         return Answer(body=TopicStatsTable(table).build())
 
-    async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
+    async def consume_stats(self, request: Request, header: GetConsumeStatsRequest) -> Answer:
         """How far a group is in each queue of the topics asked for, or of all it consumes."""
         group = header.consumer_group
         connected = self._consumers.group(group)
@@ -94,21 +96,23 @@ class StatisticsRequests:
             per_second += self._flows.given_per_second(topic, group)
         rows = await read_rows(self._cold_reads, places, lambda place: self._progress(group, *place))
         queues = (self._queue(*place) for place in places)
-        table: Any = await self._turns.run(queue_table(f"progress of group {group}", zip(queues, rows, strict=True)))
+        table: Any = await self._turns.run(
+            queue_table(f"progress of group {group}", zip(queues, rows, strict=True)), request.channel
+        )
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
-    async def groups_of_topic(self, _request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
+    async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
         """The groups that subscribe a topic now, or have offsets in it."""
-        return await self._turns.run(self._groups_of_topic(header.topic))
+        return await self._turns.run(self._groups_of_topic(header.topic), request.channel)
 
     def _groups_of_topic(self, topic: str) -> Work[Answer]:
         groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
         text = yield from list_text(f"groups of topic {topic}", sorted(groups))
         return Answer(body=GroupList(text).build())
 
-    async def topics_of_group(self, _request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
+    async def topics_of_group(self, request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
         """The topics in which a group has offsets."""
-        return await self._turns.run(self._topics_of_group(header.group))
+        return await self._turns.run(self._topics_of_group(header.group), request.channel)
 
     def _topics_of_group(self, group: str) -> Work[Answer]:
         text = yield from list_text(f"topics of group {group}", self._offsets.topics_of(group))

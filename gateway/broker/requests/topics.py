@@ -136,9 +136,9 @@ class TopicRequests:
             await saved(self._topics.persist, f"deletion of topic {header.topic}")
         return Answer()
 
-    def table(self, _request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
+    def table(self, request: Request, header: GetAllTopicConfigRequest) -> Deferred[Answer]:
         """All topics, or a page of them."""
-        return self._turns.run(self._table(header))
+        return self._turns.run(self._table(header), request.channel)
 
     def _table(self, header: GetAllTopicConfigRequest) -> Work[Answer]:
         table, version = self._topics.table(), self._topics.data_version

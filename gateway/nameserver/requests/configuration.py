@@ -67,12 +67,12 @@ class ConfigurationRequests:
         await self._kv_config.delete(header.namespace, header.key)
         return Answer()
 
-    def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Deferred[Answer]:  # noqa: ARG002
+    def namespace(self, request: Request, header: GetKVListByNamespaceRequest) -> Deferred[Answer]:
         """All values of a namespace."""
         values = self._kv_config.namespace(header.namespace)
         if values is None:
             raise RequestRefused(ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {header.namespace}")
-        return self._turns.run(_table_of(header.namespace, sorted(values.items())))
+        return self._turns.run(_table_of(header.namespace, sorted(values.items())), request.channel)
 
     def update_settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """Refused."""

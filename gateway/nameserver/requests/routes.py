@@ -67,11 +67,11 @@ class RouteRequests:
         standard = bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
         if len(route.queue_datas) <= BROKERS_AT_ONCE:
             return Answer(body=route.build(standard=standard))
-        return self._turns.run(_long_route(header.topic, route, standard))
+        return self._turns.run(_long_route(header.topic, route, standard), request.channel)
 
-    def cluster_info(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def cluster_info(self, request: Request, _header: None) -> Deferred[Answer]:
         """All brokers, by name and by cluster."""
-        return self._turns.run(_long_info(self._routes, request.channel.local[0]))
+        return self._turns.run(_long_info(self._routes, request.channel.local[0]), request.channel)
 
 
 def _long_route(topic: str, route: TopicRouteData, standard: bool) -> Work[Answer]:

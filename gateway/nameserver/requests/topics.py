@@ -56,36 +56,38 @@ class TopicRequests:
         dispatch.answers(codes.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, self.wipe_permission)
         dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission)
 
-    def all_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def all_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """Every topic."""
         if not self._settings.enable_all_topic_list:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "disable (enableAllTopicList)")
-        return self._turns.run(_topic_list(self._routes.topics))
+        return self._turns.run(_topic_list(self._routes.topics), request.channel)
 
-    def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Deferred[Answer]:  # noqa: ARG002
+    def topics_of_cluster(self, request: Request, header: GetTopicsByClusterRequest) -> Deferred[Answer]:
         """The topics of one cluster's brokers."""
         self._check_lists_enabled()
-        return self._turns.run(_found(self._routes.topics_of_cluster(header.cluster)))
+        return self._turns.run(_found(self._routes.topics_of_cluster(header.cluster)), request.channel)
 
-    def system_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def system_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """The names of clusters and brokers, and one broker's address for further questions."""
         reached_at = request.channel.local[0]
-        return self._turns.run(_system_topics(self._routes, reached_at))
+        return self._turns.run(_system_topics(self._routes, reached_at), request.channel)
 
-    def unit_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def unit_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """Topics with the unit flag."""
         self._check_lists_enabled()
-        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT)))
+        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT)), request.channel)
 
-    def unit_subscription_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def unit_subscription_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """Topics with unit subscriptions."""
         self._check_lists_enabled()
-        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION)))
+        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION)), request.channel)
 
-    def unit_subscription_only_topics(self, request: Request, header: None) -> Deferred[Answer]:  # noqa: ARG002
+    def unit_subscription_only_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """Topics with unit subscriptions that are no unit topics themselves."""
         self._check_lists_enabled()
-        return self._turns.run(_found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)))
+        return self._turns.run(
+            _found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)), request.channel
+        )
 
     def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
         """Forget a topic; one that is not known is fine."""

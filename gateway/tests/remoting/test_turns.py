@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from gateway.errors import RequestRefused
-from gateway.remoting import turns as turns_module
-from gateway.remoting.turns import MAX_WORKS, Turns, Work, finish
+from gateway.remoting.turns import (
+    FIRST_PIECES_PER_TURN,
+    MAX_BEGUN,
+    MAX_BEGUN_PER_CHANNEL,
+    MAX_WAITING_PER_CHANNEL,
+    MAX_WORKS,
+    Turns,
+    Work,
+    finish,
+)
 from gateway.tests.remoting.conversation import outcome
 
 
@@ -21,9 +29,29 @@ def pieces(name: str, count: int, log: list[str]) -> Work[str]:
     return name
 
 
-def awaited(turns: Turns, work: Work[str]) -> list[object]:
+class Peer:
+    """A connection that can close."""
+
+    def __init__(self) -> None:
+        self.closed = False
+        self._callbacks: list[Callable[[Peer], None]] = []
+
+    def on_close(self, callback: Callable[[Peer], None]) -> None:
+        """Call back when it closes."""
+        self._callbacks.append(callback)
+
+    def close(self) -> None:
+        """Close."""
+        self.closed = True
+        for callback in self._callbacks:
+            callback(self)
+
+
+def awaited(turns: Turns, work: Work[str], peer: Peer | None = None, *, goes_on: bool = False) -> list[object]:
+    """What the work comes to; it is that of a peer of its own where none is given."""
+
     async def wait() -> str:
-        return await turns.run(work)
+        return await turns.run(work, peer or Peer(), goes_on=goes_on)
 
     return outcome(wait())
 
@@ -97,7 +125,7 @@ def test_work_may_begin_other_work(reactor: TurnByTurn) -> None:
 
     def beginning() -> Work[str]:
         yield
-        turns.run(pieces("b", 2, log))
+        turns.run(pieces("b", 2, log), Peer())
         yield
         return "a"
 
@@ -107,48 +135,151 @@ def test_work_may_begin_other_work(reactor: TurnByTurn) -> None:
     assert (log, begun, turns.count) == (["b0", "b1"], ["a"], 0)
 
 
-def test_of_hundreds_that_are_asked_for_in_one_turn_few_are_begun_in_it(reactor: TurnByTurn) -> None:
+def test_of_hundreds_that_a_peer_asks_for_in_one_turn_few_are_begun_in_it(reactor: TurnByTurn) -> None:
     log: list[str] = []
-    turns = Turns(reactor)
-    asked = [awaited(turns, pieces("a", 2, log)) for _ in range(200)]
-    assert len(log) == MAX_WORKS
+    turns, peer = Turns(reactor), Peer()
+    asked = [awaited(turns, pieces("a", 2, log), peer) for _ in range(200)]
+    assert len(log) == MAX_BEGUN_PER_CHANNEL
     while turns.count:
         reactor.turn()
     assert asked == [["a"]] * 200
-    assert awaited(turns, pieces("a", 1, log)) == ["a"]
+    assert awaited(turns, pieces("a", 1, log), peer) == ["a"]
 
 
-def test_only_some_take_turns_and_the_others_wait_until_one_of_them_is_over(reactor: TurnByTurn) -> None:
+def test_some_peers_take_turns_and_the_others_wait_until_one_of_them_is_served(reactor: TurnByTurn) -> None:
     logs: list[list[str]] = [[] for _ in range(MAX_WORKS + 2)]
     turns = Turns(reactor)
     for log in logs:
         awaited(turns, pieces("a", 3, log))
     for _ in range(MAX_WORKS):
         reactor.turn()
-    assert logs[MAX_WORKS:] == [[], []]
-    for _ in range(2 * MAX_WORKS + 8):
+    assert logs[MAX_WORKS:] == [["a0"], ["a0"]]
+    for _ in range(MAX_WORKS + 4):
         reactor.turn()
     assert turns.count == 0
     assert all(len(log) == 3 for log in logs)
 
 
-def test_too_many_that_wait_are_refused_and_the_servers_own_work_is_not(
-    reactor: TurnByTurn, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turns_module, "MAX_WAITING", 5)
-    turns = Turns(reactor)
-    for _ in range(MAX_WORKS + 5):
-        awaited(turns, pieces("a", 2, []))
-    with pytest.raises(RequestRefused, match="5 long answers are in the making"):
-        turns.run(pieces("a", 2, []))
+def test_a_short_answer_does_not_wait_for_long_ones(reactor: TurnByTurn) -> None:
+    turns, greedy = Turns(reactor), Peer()
+    for _ in range(500):
+        awaited(turns, pieces("a", 20, []), greedy)
+    for _ in range(2 * MAX_WORKS):
+        awaited(turns, pieces("a", 20, []))
     log: list[str] = []
+    assert awaited(turns, pieces("b", 1, log)) == ["b"]
+
+
+def test_short_answers_of_a_turn_that_had_many_come_in_the_next(reactor: TurnByTurn) -> None:
+    turns, greedy, log = Turns(reactor), Peer(), list[str]()
+    for _ in range(2 * MAX_WORKS):
+        awaited(turns, pieces("a", 20, []))
+    for _ in range(200):
+        awaited(turns, pieces("a", 1, log), greedy)
+    assert len(log) == FIRST_PIECES_PER_TURN - 2 * MAX_WORKS
+    honest = awaited(turns, pieces("b", 1, log))
+    assert honest == []
+    reactor.turn()
+    assert honest == ["b"]
+
+
+def test_a_long_answer_waits_for_one_of_each_peer_and_not_for_hundreds_of_one(reactor: TurnByTurn) -> None:
+    turns, greedy = Turns(reactor), Peer()
+    for _ in range(500):
+        awaited(turns, pieces("a", 20, []), greedy)
+    honest = awaited(turns, pieces("b", 20, []))
+    for _ in range(2 * 20):
+        reactor.turn()
+    assert honest == ["b"]
+
+
+def test_all_peers_together_begin_only_some_works_before_their_turn(reactor: TurnByTurn) -> None:
+    turns, log = Turns(reactor), list[str]()
+    asked = []
+    for _ in range(2 * MAX_BEGUN):
+        asked.append(awaited(turns, pieces("a", 2, log)))
+        if len(asked) % FIRST_PIECES_PER_TURN == 0:
+            reactor.turn()
+        assert log.count("a0") - log.count("a1") <= MAX_BEGUN
+    while turns.count:
+        reactor.turn()
+    assert asked == [["a"]] * 2 * MAX_BEGUN
+
+
+def test_one_peer_is_refused_beyond_its_share_and_others_and_the_servers_own_work_are_not(reactor: TurnByTurn) -> None:
+    turns, greedy, log = Turns(reactor), Peer(), list[str]()
+    for _ in range(MAX_WAITING_PER_CHANNEL):
+        awaited(turns, pieces("a", 2, []), greedy)
+    with pytest.raises(RequestRefused, match="2000, the limit is 10000; one has 2000 of it"):
+        turns.run(pieces("a", 2, []), greedy)
+    assert awaited(turns, pieces("b", 1, log)) == ["b"]
 
     def own() -> Work[None]:
         log.append("begun")
         yield
 
     turns.begin(own())
-    assert log == ["begun"]
+    assert log == ["b0", "begun"]
+
+
+def test_greedy_peers_together_leave_room_for_those_that_ask_for_little(reactor: TurnByTurn) -> None:
+    turns = Turns(reactor)
+    for peer in [Peer() for _ in range(5)]:
+        for _ in range(MAX_WAITING_PER_CHANNEL):
+            try:
+                turns.run(pieces("a", 2, []), peer)
+            except RequestRefused:
+                break
+    assert awaited(turns, pieces("b", 1, [])) == ["b"]
+
+
+def test_works_of_a_closed_peer_are_dropped_and_fail(reactor: TurnByTurn) -> None:
+    turns, gone, log = Turns(reactor), Peer(), list[str]()
+    dropped = [awaited(turns, pieces("a", 20, log), gone) for _ in range(500)]
+    honest = awaited(turns, pieces("b", 2, []))
+    gone.close()
+    begun = len(log)
+    for _ in range(6):
+        reactor.turn()
+    assert len(log) == begun
+    assert honest == ["b"]
+    assert all(isinstance(each[0], RequestRefused) for each in dropped)
+    assert turns.count == 0
+    reactor.turn()
+    assert not reactor.due
+    with pytest.raises(RequestRefused, match="closed"):
+        turns.run(pieces("a", 1, log), gone)
+
+
+def test_work_whose_peer_closes_while_it_is_done_is_dropped(reactor: TurnByTurn) -> None:
+    turns = Turns(reactor)
+
+    def closing(peer: Peer, at: int) -> Work[str]:
+        for number in range(4):
+            if number == at:
+                peer.close()
+            yield
+        return "over"
+
+    for at in range(3):
+        peer = Peer()
+        asked = awaited(turns, closing(peer, at), peer)
+        others = [awaited(turns, pieces("a", 3, []), peer) for _ in range(10 if at else 0)]
+        for _ in range(12):
+            reactor.turn()
+        assert turns.count == 0
+        assert all(isinstance(each[0], RequestRefused) for each in [asked, *others])
+
+
+def test_begun_work_that_changes_something_goes_on_without_its_peer(reactor: TurnByTurn) -> None:
+    turns, gone, log = Turns(reactor), Peer(), list[str]()
+    asked = [awaited(turns, pieces("a", 3, log), gone, goes_on=True) for _ in range(MAX_BEGUN_PER_CHANNEL + 3)]
+    gone.close()
+    while turns.count:
+        reactor.turn()
+    assert log.count("a2") == MAX_BEGUN_PER_CHANNEL
+    assert asked[:MAX_BEGUN_PER_CHANNEL] == [["a"]] * MAX_BEGUN_PER_CHANNEL
+    assert all(isinstance(each[0], RequestRefused) for each in asked[MAX_BEGUN_PER_CHANNEL:])
 
 
 def test_a_program_without_a_reactor_does_all_pieces_at_once() -> None:

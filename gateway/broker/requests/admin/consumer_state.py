@@ -71,7 +71,7 @@ class ConsumerState:
         dispatch.answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, self.running_info)
         dispatch.answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, self.consume)
 
-    async def offsets(self, _request: Request, header: GetConsumerStatusRequest) -> Answer:
+    async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
         """The offsets that the clients of a group, or one of them, have in memory; those that do not answer are left
         out.
         """
@@ -92,7 +92,7 @@ class ConsumerState:
                 told[client.client_id] = answer.body
         what, advice = f"offsets that clients of group {header.group} have in memory", "ask for one client (clientAddr)"
         tables = ((client_id, _offsets_of(what, told[client_id])) for client_id in sorted(told))
-        text: Any = await self._turns.run(table_of_texts(what, tables, advice=advice))
+        text: Any = await self._turns.run(table_of_texts(what, tables, advice=advice), request.channel)
         return Answer(body=GetConsumerStatusBody(consumer_table=text).build())
 
     async def running_info(self, _request: Request, header: GetConsumerRunningInfoRequest) -> Answer:

@@ -84,7 +84,7 @@ class Consumption:
         )
         dispatch.answers(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden)
 
-    async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
+    async def time_span(self, request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """When the first, the last and the last consumed message of each queue were stored."""
         config = self._existing(header.topic)
         offsets = self._offsets.of_topic(header.group, header.topic)
@@ -95,7 +95,9 @@ class Consumption:
             range(config.write_queue_nums),
             lambda queue_id: self._span(topic, queue_id, offsets.get(queue_id, -1)),
         )
-        text: Any = await self._turns.run(list_text(f"time spans of topic {topic}", (span.to_json() for span in spans)))
+        text: Any = await self._turns.run(
+            list_text(f"time spans of topic {topic}", (span.to_json() for span in spans)), request.channel
+        )
         return Answer(body=ConsumeTimeSpans(text).build())
 
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
@@ -104,7 +106,7 @@ class Consumption:
         check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
         places = [(group, config, number) for group, config in pairs for number in range(config.write_queue_nums)]
         rows = await read_rows(self._cold_reads, places, lambda place: self._progress(*place))
-        groups: Any = await self._turns.run(self._by_group(pairs, rows))
+        groups: Any = await self._turns.run(self._by_group(pairs, rows), request.channel)
         body = ConsumeStatsList(
             broker_addr=self._address(request),
             consume_stats_list=groups,

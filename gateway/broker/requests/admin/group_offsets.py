@@ -60,9 +60,9 @@ class GroupOffsets:
         dispatch.answers(RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction)
         dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone)
 
-    def all_offsets(self, _request: Request, _header: None) -> Deferred[Answer]:
+    def all_offsets(self, request: Request, _header: None) -> Deferred[Answer]:
         """Every offset of every group."""
-        return self._turns.run(self._all_offsets())
+        return self._turns.run(self._all_offsets(), request.channel)
 
     def _all_offsets(self) -> Work[Answer]:
         table, version = dict(self._offsets.all()), self._offsets.data_version
@@ -74,14 +74,14 @@ class GroupOffsets:
         """How far each delay level has come, as its file says it."""
         return Answer(body=DelayOffsetsFile(dict(self._delay_offsets())).build())
 
-    async def correction(self, _request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
+    async def correction(self, request: Request, header: QueryCorrectionOffsetRequest) -> Answer:
         """The lowest offset of any group in each queue of a topic, for a group that shall not be behind it.
 
         Groups of ``filter_groups`` (separated by commas) do not count, nor do offsets whose messages are gone.
         """
         left_out = frozenset((header.filter_groups or "").split(","))
         groups = [group for group in self._offsets.groups_of(header.topic) if group not in left_out]
-        lowest = await self._turns.run(self._lowest(header.topic, groups))
+        lowest = await self._turns.run(self._lowest(header.topic, groups), request.channel)
         for queue_id, offset in self._offsets.of_topic(header.compare_group, header.topic).items():
             if queue_id in lowest and lowest[queue_id] > offset:
                 lowest[queue_id] = NO_CORRECTION
@@ -103,7 +103,7 @@ class GroupOffsets:
                     yield
         return lowest
 
-    async def clone(self, _request: Request, header: CloneGroupOffsetRequest) -> Answer:
+    async def clone(self, request: Request, header: CloneGroupOffsetRequest) -> Answer:
         """Copy a group's offsets in a topic, or in all its topics, to another group; queues it has not stay."""
         check_group_name(header.dest_group)
         check_movable(header.dest_group)
@@ -113,7 +113,7 @@ class GroupOffsets:
         online = self._consumers.group(header.src_group)
         if not header.offline and online is not None:
             topics = [topic for topic in topics if online.subscription(topic) is not None]
-        await self._turns.run(self._copied(header.src_group, header.dest_group, topics))
+        await self._turns.run(self._copied(header.src_group, header.dest_group, topics), request.channel, goes_on=True)
         await saved(self._offsets.persist, f"copy of the offsets of group {header.src_group}")
         return Answer()
 

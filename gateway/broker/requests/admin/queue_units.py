@@ -60,7 +60,7 @@ class QueueUnitRequests:
         """Take over the codes this class answers."""
         dispatch.answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, self.units)
 
-    async def units(self, _request: Request, header: QueryConsumeQueueRequest) -> Answer:
+    async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
         """``count`` units from an offset on, as far as there are any."""
         topic, queue_id = header.topic or "", header.queue_id
         config = self._topics.get(topic)
@@ -74,7 +74,8 @@ class QueueUnitRequests:
         units: Any = await self._turns.run(
             list_text(
                 f"units of queue {queue_id} of {topic}", (_unit(unit, kept, wanted).to_json() for unit, kept in found)
-            )
+            ),
+            request.channel,
         )
         body = QueueUnits(
             units=units,

@@ -90,9 +90,9 @@ class ResetOffsets:
         if topic is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"Topic {header.topic} does not exist")
         if self._by_server:
-            table = await self._set(header, topic)
+            table = await self._set(request, header, topic)
         else:
-            table = await self._tell(header, topic)
+            table = await self._tell(request, header, topic)
         log.info(
             "consumer offsets reset",
             group=header.group,
@@ -100,18 +100,18 @@ class ResetOffsets:
             queues=len(table),
             by=request.channel.remote_text,
         )
-        return Answer(body=await self._java_body(header.topic, table))
+        return Answer(body=await self._java_body(request, header.topic, table))
 
     # -- by the broker --------------------------------------------------------------------------------------
 
-    async def _set(self, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
+    async def _set(self, request: Request, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
         group = header.group
         if self._groups.get(group) is None:
             raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"Group {group} does not exist")
         table = await self._targets(header, topic)
         if not table:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "No queues to reset.")
-        await self._turns.run(self._applied(group, header.topic, table))
+        await self._turns.run(self._applied(group, header.topic, table), request.channel, goes_on=True)
         await saved(self._offsets.persist, f"reset of the offsets of group {group}")
         return table
 
@@ -160,7 +160,7 @@ class ResetOffsets:
 
     # -- by the clients -------------------------------------------------------------------------------------
 
-    async def _tell(self, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
+    async def _tell(self, request: Request, header: ResetOffsetRequest, topic: TopicConfig) -> Mapping[int, int]:
         group = header.group
         committed = self._offsets.of_topic(group, header.topic)
         for queue_id in range(topic.write_queue_nums):
@@ -186,21 +186,21 @@ class ResetOffsets:
             is_c = client.language == LanguageCode.CPP
             if is_c not in bodies:
                 make = self._c_body if is_c else self._java_body
-                bodies[is_c] = await make(header.topic, table)
+                bodies[is_c] = await make(request, header.topic, table)
                 _check_told_bytes(group, len(members), bodies[is_c])
         for client in members:
             body = bodies[client.language == LanguageCode.CPP]
             client.channel.notify(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body)
         return table
 
-    async def _java_body(self, topic: str, table: Mapping[int, int]) -> bytes:
+    async def _java_body(self, request: Request, topic: str, table: Mapping[int, int]) -> bytes:
         rows = ((MessageQueue(topic, self._broker_name, queue_id), offset) for queue_id, offset in table.items())
-        text: Any = await self._turns.run(queue_table(f"new offsets in topic {topic}", rows))
+        text: Any = await self._turns.run(queue_table(f"new offsets in topic {topic}", rows), request.channel)
         return ResetOffsetBody(text).build()
 
-    async def _c_body(self, topic: str, table: Mapping[int, int]) -> bytes:
+    async def _c_body(self, request: Request, topic: str, table: Mapping[int, int]) -> bytes:
         rows = (QueueOffset(topic, self._broker_name, queue_id, offset).to_json() for queue_id, offset in table.items())
-        text: Any = await self._turns.run(list_text(f"new offsets in topic {topic}", rows))
+        text: Any = await self._turns.run(list_text(f"new offsets in topic {topic}", rows), request.channel)
         return ResetOffsetBodyForC(text).build()
 
 

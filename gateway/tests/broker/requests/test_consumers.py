@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gateway.tests.broker.requests.small_broker import SmallBroker
+from gateway.tests.remoting.conversation import request
 from wire.bodies.consumers import (
     ConsumerConnection,
     ConsumerListByGroup,
@@ -10,6 +11,7 @@ from wire.bodies.consumers import (
     ProducerTableInfo,
 )
 from wire.bodies.heartbeat import HeartbeatData
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 
 
@@ -21,6 +23,16 @@ def test_the_client_ids_of_a_group_are_listed(broker: SmallBroker) -> None:
     assert answer.code == ResponseCode.SUCCESS
     assert ConsumerListByGroup.parse(answer.body).client_ids == ("c1", "c2")
     assert answer.body == b'{"consumerIdList":["c1","c2"]}'
+
+
+def test_members_are_listed_at_once_while_long_lists_are_made_for_another(broker: SmallBroker) -> None:
+    broker.topics.put_all([TopicConfig(f"topic-{number}") for number in range(3_000)])
+    consumer, greedy = broker.consumer("c1", "g", "t"), broker.connect()
+    consumer.received()
+    greedy.send(*(request(RequestCode.GET_ALL_TOPIC_CONFIG, opaque=number) for number in range(500)))
+    for _ in range(3):
+        answer = consumer.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, fields={"consumerGroup": "g"})
+        assert ConsumerListByGroup.parse(answer.body).client_ids == ("c1",)
 
 
 def test_a_group_nobody_is_in_is_an_error_with_its_name(broker: SmallBroker) -> None:
