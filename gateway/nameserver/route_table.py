@@ -208,7 +208,7 @@ class RouteTable:
             self._groups[registration.broker_name] = group
         is_new = self._place(group, registration)
         if registration.broker_id == MASTER_ID:
-            self._take_topics(group, registration)
+            self._take_topics(group, registration, is_new)
         self._keep_live(_live(registration, now_ms))
         return self._registered(group, registration, is_new)
 
@@ -425,19 +425,21 @@ class RouteTable:
             self._drop_live(before)
         return before != address
 
-    def _take_topics(self, group: _BrokerGroup, registration: Registration) -> None:
+    def _take_topics(self, group: _BrokerGroup, registration: Registration, is_new: bool) -> None:
+        """Take what changed; of the master that told of this version already, what is missing only."""
         live = self._live.get(registration.address)
-        if live is not None and live.data_version == registration.data_version:
-            return
+        is_same = not is_new and live is not None and live.data_version == registration.data_version
         taken, topics = group.taken, group.topics
         for topic, config in registration.topics.items():
-            if taken.get(topic) is not config:
-                if topic not in topics:
-                    self._index(topic, group)
+            if topic not in topics:
+                self._index(topic, group)
                 topics[topic] = group.told(config)
-        if registration.channel_id is None:
-            # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
-            group.taken = registration.topics
+            elif not is_same and taken.get(topic) is not config:
+                topics[topic] = group.told(config)
+        if is_same:
+            return
+        # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
+        group.taken = registration.topics if registration.channel_id is None else {}
         if self._forget_unlisted_topics:
             for topic in [topic for topic in topics if topic not in registration.topics]:
                 self._drop_queue(topic, group)

@@ -91,12 +91,12 @@ class NameServer(Service):
         return self.server.stopService()
 
     def _register_requests(self, read_address: Callable[[str], BrokerAddress]) -> None:
-        settings = self._settings
+        settings, reader = self._settings, RegistrationReader(self._turns)
         for requests in (
             BrokerRequests(
                 routes=self.routes,
                 kv_config=self.kv_config,
-                reader=RegistrationReader(self._turns),
+                reader=reader,
                 settings=settings,
                 clock_ms=self._clock_ms,
                 read_address=read_address,
@@ -108,7 +108,7 @@ class NameServer(Service):
                 clock_ms=self._clock_ms,
                 turns=self._turns,
             ),
-            TopicRequests(routes=self.routes, settings=settings, turns=self._turns),
+            TopicRequests(routes=self.routes, reader=reader, settings=settings, turns=self._turns),
             ConfigurationRequests(kv_config=self.kv_config, settings=settings, turns=self._turns),
         ):
             requests.register(self.dispatch)

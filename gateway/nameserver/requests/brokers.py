@@ -89,8 +89,8 @@ class BrokerRequests:
         dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat)
         dispatch.answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group)
 
-    async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer | None:
-        """Take in a broker and its topics; nothing of one that closed its connection while it was read."""
+    async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
+        """Take in a broker and its topics; nothing of one that left while it was read."""
         _check_names(header)
         body = request.command.body
         if header.body_crc32 and zlib.crc32(body) & CRC_MASK != header.body_crc32 & CRC_MASK:
@@ -100,11 +100,9 @@ class BrokerRequests:
         topics: Mapping[str, TopicConfig] = {}
         version = self._repeated(address, digest)
         if version is None:
-            told = await self._reader.read(address, body, compressed=header.compressed, version=request.command.version)
-            if request.channel.closed:
-                return None
+            self._routes.heartbeat(address, self._clock_ms())  # it lives, even if it has to wait
+            told = await self._reader.read(request, address, compressed=header.compressed)
             topics, version = self._valid_topics(told.topic_config_table, header), told.data_version
-            self._remember(address, digest, version)
         registration = Registration(
             cluster=header.cluster_name,
             broker_name=header.broker_name,
@@ -119,6 +117,8 @@ class BrokerRequests:
         registered = self._routes.register(registration, self._clock_ms())
         if registered.refusal is not None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, registered.refusal)
+        if not registered.outdated:
+            self._remember(address, digest, version)
         if registered.is_new:
             log.info(
                 "broker registered",

@@ -5,19 +5,20 @@ Upstream: the topic half of ``DefaultRequestProcessor`` (name server).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
+from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.route_table import RouteTable
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.dispatch import Answer, Dispatch, Outcome, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog
-from wire.bodies.route import TopicRouteData
+from wire.bodies.route import QueueData, TopicRouteData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (
@@ -35,10 +36,16 @@ log = EventLog("nameserver")
 
 
 class TopicRequests:
-    """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327)."""
+    """Answers the topic lists (206, 224, 304, 311–313), topic changes (216, 217), permissions (205, 327).
 
-    def __init__(self, *, routes: RouteTable, settings: NameServerSettings, turns: Turns) -> None:
+    :param reader: its registrations that came before a change do not undo it.
+    """
+
+    def __init__(
+        self, *, routes: RouteTable, reader: RegistrationReader, settings: NameServerSettings, turns: Turns
+    ) -> None:
         self._routes = routes
+        self._reader = reader
         self._turns = turns
         self._settings = settings
 
@@ -89,22 +96,32 @@ class TopicRequests:
             _found(self._routes.topics_with_flags(TopicFlag.UNIT_SUBSCRIPTION, TopicFlag.UNIT)), request.channel
         )
 
-    def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
+    def delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Outcome:
         """Forget a topic; one that is not known is fine."""
+        return self._reader.in_order(request, lambda: self._delete_topic(request, header))
+
+    def _delete_topic(self, request: Request, header: DeleteTopicFromNamesrvRequest) -> Answer:
         self._routes.delete_topic(header.topic, header.cluster_name or None)
         log.info("topic deleted", topic=header.topic, remote=request.channel.remote_text)
         return Answer()
 
-    def register_topic(self, request: Request, header: RegisterTopicRequest) -> Answer:
+    def register_topic(self, request: Request, header: RegisterTopicRequest) -> Outcome:
         """Add one topic's queues, before its broker registers the next time."""
         check_topic_name(header.topic)
-        refusal = self._routes.add_queues(header.topic, TopicRouteData.parse(request.command.body).queue_datas)
+        queues = TopicRouteData.parse(request.command.body).queue_datas
+        return self._reader.in_order(request, lambda: self._add_queues(header.topic, queues))
+
+    def _add_queues(self, topic: str, queues: Sequence[QueueData]) -> Answer:
+        refusal = self._routes.add_queues(topic, queues)
         if refusal is not None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, refusal)
         return Answer()
 
-    def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Answer:
+    def wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Outcome:
         """Let producers leave a broker."""
+        return self._reader.in_order(request, lambda: self._wipe_permission(request, header))
+
+    def _wipe_permission(self, request: Request, header: WipeWritePermOfBrokerRequest) -> Answer:
         count = self._routes.wipe_write_permission(header.broker_name)
         log.info(
             "write permission wiped",
@@ -114,8 +131,11 @@ class TopicRequests:
         )
         return Answer(header=WipeWritePermOfBrokerResponse(wipe_topic_count=count))
 
-    def add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Answer:
+    def add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Outcome:
         """Let producers come back to a broker."""
+        return self._reader.in_order(request, lambda: self._add_permission(request, header))
+
+    def _add_permission(self, request: Request, header: AddWritePermOfBrokerRequest) -> Answer:
         count = self._routes.add_write_permission(header.broker_name)
         log.info(
             "write permission added",

@@ -2,54 +2,114 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.nameserver.registration_reader import RegistrationReader
+from gateway.nameserver.registration_reader import REQUEST_BYTES, RegistrationReader
+from gateway.remoting.dispatch import Answer, Request
 from gateway.remoting.turns import Turns
 from gateway.tests.nameserver.registrations import topics
-from gateway.tests.remoting.conversation import memory_reactor
+from gateway.tests.nameserver.running import RunningNameServer
 from wire.bodies.registration import RegisterBrokerBody
-from wire.codes import ResponseCode
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.errors import BodyError
 
+LARGE = RegisterBrokerBody(topic_config_table=topics(*(f"topic-{at}" for at in range(2_000)))).build(compressed=False)
+SIZE = len(LARGE) + REQUEST_BYTES
 
-def test_what_waits_has_a_limit() -> None:
-    reactor = memory_reactor()
-    raw = RegisterBrokerBody(topic_config_table=topics(*(f"topic-{at}" for at in range(2_000)))).build(compressed=False)
-    reader = RegistrationReader(Turns(reactor), max_waiting_bytes=2 * len(raw))
-    outcomes: list[Any] = []
 
-    def read(address: str, body: bytes = raw) -> None:
-        work = Deferred.fromCoroutine(reader.read(address, body, compressed=False, version=400))
-        work.addCallbacks(outcomes.append, lambda failure: outcomes.append(failure.value))
+class Readings:
+    """Requests from any host to one reader, and what came of those that are at their end."""
 
-    for address in ("a:1", "b:1", "c:1"):
-        read(address)
+    def __init__(self, directory: Path, max_waiting_bytes: int) -> None:
+        self._server = RunningNameServer(directory)
+        self.reader = RegistrationReader(Turns(self._server.reactor), max_waiting_bytes)
+        self.outcomes: list[Any] = []
+
+    def request(self, host: str, body: bytes) -> Request:
+        command = RemotingCommand(RequestCode.REGISTER_BROKER, body=body)
+        return Request(self._server.connect(host).channel, command)
+
+    def read(self, host: str, body: bytes = LARGE) -> None:
+        self._note(self.reader.read(self.request(host, body), f"{host}:10911", compressed=False))
+
+    def change(self, host: str) -> None:
+        outcome = self.reader.in_order(self.request(host, b""), Answer)
+        if isinstance(outcome, Answer):
+            self.outcomes.append(outcome)
+        else:
+            self._note(outcome)
+
+    def finish(self) -> None:
+        """Let turns pass until nothing is left to do."""
+        for _ in range(100):
+            self._server.advance(0)
+
+    def _note(self, reading: Awaitable[Any]) -> None:
+        work = Deferred.fromCoroutine(cast(Any, reading))
+        work.addCallbacks(self.outcomes.append, lambda failure: self.outcomes.append(failure.value))
+
+
+def test_what_waits_has_a_limit(tmp_path: Path) -> None:
+    readings = Readings(tmp_path, 4 * SIZE)
+    outcomes = readings.outcomes
+    for host in ("192.0.2.1", "192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        readings.read(host)
     (refusal,) = outcomes
     assert isinstance(refusal, RequestRefused)
     assert refusal.code == ResponseCode.SYSTEM_BUSY
-    assert refusal.remark == f"registrations of {2 * len(raw)} bytes wait to be read, the limit is {2 * len(raw)}"
-    while len(outcomes) < 3:
-        reactor.advance(0)
-    assert [len(told.topic_config_table) for told in outcomes[1:]] == [2_002, 2_002]
-    read("d:1", b"malformed")
-    assert isinstance(outcomes[3], BodyError)
-    read("d:1", b"{}")
-    assert outcomes[4] == RegisterBrokerBody()
-    read("a:1")
-    read("b:1")
-    assert len(outcomes) == 5, "both have room again"
+    assert str(refusal.remark).startswith(
+        f"bytes of registrations from 192.0.2.3 that wait to be read: 0, of all: {3 * SIZE}, the limit is {4 * SIZE};"
+    )
+    readings.finish()
+    assert [len(told.topic_config_table) for told in outcomes[1:]] == [2_002] * 3
+    readings.read("192.0.2.4", b"malformed")
+    assert isinstance(outcomes[4], BodyError)
+    readings.read("192.0.2.4", b"{}")
+    assert outcomes[5] == RegisterBrokerBody()
+    for host in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+        readings.read(host)
+    assert len(outcomes) == 6, "there is room again"
+
+
+def test_one_host_leaves_room_for_others(tmp_path: Path) -> None:
+    readings = Readings(tmp_path, 100 * SIZE)
+    for _ in range(80):
+        readings.read("192.0.2.1")
+    assert [type(outcome) for outcome in readings.outcomes] == [RequestRefused] * 5
+    for number in range(15):
+        readings.read(f"192.0.2.{number + 2}")
+    assert len(readings.outcomes) == 5
+
+
+def test_changes_that_wait_count_too(tmp_path: Path) -> None:
+    readings = Readings(tmp_path, SIZE + 100 * REQUEST_BYTES)
+    readings.change("192.0.2.1")
+    assert readings.outcomes == [Answer()], "nothing is read"
+    readings.read("192.0.2.2", LARGE)
+    for _ in range(200):
+        readings.change("192.0.2.1")
+    refusals = readings.outcomes[1:]
+    assert 100 < len(refusals) < 150
+    assert {type(refusal) for refusal in refusals} == {RequestRefused}
+    readings.finish()
+    readings.finish()
+    readings.finish()
+    told, *answers = readings.outcomes[1 + len(refusals) :]
+    assert len(told.topic_config_table) == 2_002
+    assert answers == [Answer()] * (200 - len(refusals))
 
 
 @pytest.mark.parametrize("count", [0, 10])
-def test_a_small_registration_is_read_at_once(count: int) -> None:
-    raw = RegisterBrokerBody(topic_config_table=topics(*(f"topic-{at}" for at in range(count)))).build(compressed=True)
-    reader = RegistrationReader(Turns(memory_reactor()))
-    reading = reader.read("a:1", raw, compressed=True, version=513)
-    with pytest.raises(StopIteration) as end:
-        reading.send(None)
-    assert isinstance(end.value.value, RegisterBrokerBody)
+def test_a_small_registration_is_read_at_once(tmp_path: Path, count: int) -> None:
+    readings = Readings(tmp_path, SIZE)
+    table = topics(*(f"topic-{at}" for at in range(count)))
+    readings.read("192.0.2.1", RegisterBrokerBody(topic_config_table=table).build(compressed=False))
+    (told,) = readings.outcomes
+    assert set(told.topic_config_table) == set(table)

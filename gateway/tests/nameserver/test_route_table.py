@@ -92,6 +92,18 @@ def test_topics_are_taken_again_only_with_another_data_version() -> None:
     assert perms(table, "orders") == {"broker-a": 4}
 
 
+@pytest.mark.parametrize("forget_unlisted", [False, True])
+def test_topics_that_are_missing_are_taken_with_the_same_data_version_too(forget_unlisted: bool) -> None:
+    """Some brokers tell of what changed only, and what told of a change may have been refused."""
+    table = table_of(registration("orders", "bills"), forget_unlisted_topics=forget_unlisted)
+    table.wipe_write_permission("broker-a")
+    told = {**topics("notes"), "orders": topics(perm=2)["TBW102"]}
+    table.register(registration(topics=told), 0)
+    assert perms(table, "notes") == {"broker-a": Permission.READ_WRITE}
+    assert perms(table, "orders") == {"broker-a": Permission.READ}, "it is known with this version"
+    assert perms(table, "bills") == {"broker-a": Permission.READ}
+
+
 def test_of_a_broker_of_this_process_only_topics_that_changed_are_taken_again() -> None:
     told = topics("orders", "bills")
     table = table_of(registration(topics=told))
@@ -228,6 +240,20 @@ def test_without_its_master_a_broker_can_only_be_read() -> None:
     assert perms(table, "orders") == {"broker-a": Permission.READ}
     table.register(registration("orders"), 0)
     assert perms(table, "orders") == {"broker-a": Permission.READ_WRITE}
+
+
+def test_a_slave_that_becomes_the_master_can_be_written_to() -> None:
+    table = table_of(registration("orders", channel_id=1), slave("orders", channel_id=2))
+    table.channel_closed(1)
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+    table.register(slave("orders", broker_id=1, channel_id=2), 0)
+    assert perms(table, "orders") == {"broker-a": Permission.READ}
+    promoted = structs.replace(slave("orders", channel_id=2), broker_id=0)
+    table.register(promoted, 0)
+    assert perms(table, "orders") == {"broker-a": Permission.READ_WRITE}
+    table.wipe_write_permission("broker-a")
+    table.register(promoted, 0)
+    assert perms(table, "orders") == {"broker-a": Permission.READ}, "it holds the place already"
 
 
 def test_a_master_that_becomes_a_slave_leaves_no_master_behind() -> None:

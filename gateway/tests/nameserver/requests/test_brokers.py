@@ -15,15 +15,17 @@ from gateway.tests.remoting.conversation import Peer
 from wire.bodies.fastjson import parse_json
 from wire.bodies.kv_table import KVTable
 from wire.bodies.registration import RegisterBrokerBody
-from wire.bodies.route import ClusterInfo, TopicRouteData
+from wire.bodies.route import ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.steps import Steps
 from wire.bodies.topics import MAX_QUEUES, DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.disk.config_json import build_kv_config
-from wire.headers.declare import parse_header
+from wire.headers.declare import Header, parse_header
 from wire.headers.name_server import (
+    AddWritePermOfBrokerRequest,
     BrokerHeartbeatRequest,
+    DeleteTopicFromNamesrvRequest,
     GetBrokerMemberGroupRequest,
     GetKVListByNamespaceRequest,
     GetRouteInfoRequest,
@@ -32,8 +34,11 @@ from wire.headers.name_server import (
     QueryDataVersionResponse,
     RegisterBrokerRequest,
     RegisterBrokerResponse,
+    RegisterTopicRequest,
     UnRegisterBrokerRequest,
+    WipeWritePermOfBrokerRequest,
 )
+from wire.message.flags import Permission
 
 IDENTITY: dict[str, Any] = {
     "broker_name": "broker-a",
@@ -334,19 +339,152 @@ def test_a_broker_that_unregisters_while_it_is_read_is_not_registered(server: Ru
     (answer,) = settled(server, broker)
     assert (answer.code, answer.remark) == (
         ResponseCode.SYSTEM_ERROR,
-        "the broker registered again or went meanwhile",
+        "the broker left while its registration was read",
     )
     assert server.service.routes.topics() == []
 
 
-def test_the_newest_registration_of_a_broker_counts(server: RunningNameServer) -> None:
+def test_an_unregistration_counts_for_what_came_before_it(server: RunningNameServer) -> None:
+    broker = server.connect()
+    assert start_large(broker) == []
+    broker.ask(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest(broker_id=0, **IDENTITY))
+    assert start_large(broker, counter=2, count=3_000) == []
+    assert [answer.code for answer in settled(server, broker)] == [ResponseCode.SYSTEM_ERROR, ResponseCode.SUCCESS]
+    assert route_code(broker, "topic-2999") == ResponseCode.SUCCESS
+
+
+def test_what_a_broker_that_went_registered_is_not_read(
+    server: RunningNameServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[bytes] = []
+    parse = RegisterBrokerBody.parse_in_steps
+
+    def counting(raw: bytes, compressed: bool, version: int) -> Steps[RegisterBrokerBody]:
+        read.append(raw)
+        return parse(raw, compressed, version)
+
+    monkeypatch.setattr(RegisterBrokerBody, "parse_in_steps", counting)
+    other, closing, leaving = server.connect(), server.connect(), server.connect()
+    start_large(other)
+    start(closing, "orders", broker_addr="192.0.2.2:10911")
+    start(leaving, "orders", broker_addr="192.0.2.3:10911")
+    closing.leave()
+    gone = {**IDENTITY, "broker_addr": "192.0.2.3:10911"}
+    leaving.ask(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest(broker_id=0, **gone))
+    assert [answer.code for answer in settled(server, other)] == [ResponseCode.SUCCESS]
+    assert [answer.code for answer in leaving.received()] == [ResponseCode.SYSTEM_ERROR]
+    assert len(read) == 1
+
+
+def test_registrations_of_a_broker_are_taken_one_after_the_other(server: RunningNameServer) -> None:
     old, new = server.connect(), server.connect()
     assert start_large(old, counter=1) == []
     assert start_large(new, counter=2, count=3_000) == []
-    assert [answer.code for answer in settled(server, old)] == [ResponseCode.SYSTEM_ERROR]
+    assert [answer.code for answer in settled(server, old)] == [ResponseCode.SUCCESS]
     assert [answer.code for answer in settled(server, new)] == [ResponseCode.SUCCESS]
+    old.leave()
     assert route_code(new, "topic-2999") == ResponseCode.SUCCESS
-    assert route_code(new, "topic-3000") == ResponseCode.TOPIC_NOT_EXIST
+    assert route_code(new, "topic-4999") == ResponseCode.SUCCESS, "unlisted topics stay"
+
+
+def start(peer: Peer, *names: str, counter: int = 1, perm: int = 6, **fields: Any) -> None:
+    """Register while another registration is read: ``broker-a`` with exactly these topics, or what ``fields`` say."""
+    table = {name: TopicConfig(name, perm=perm) for name in names}
+    body = RegisterBrokerBody(DataVersion(counter=counter), table).build(compressed=False)
+    values = {**IDENTITY, "ha_server_addr": "192.0.2.1:10912", "broker_id": 0, **fields}
+    assert peer.ask_all(RequestCode.REGISTER_BROKER, RegisterBrokerRequest(**values), body) == []
+
+
+def test_all_of_a_broker_that_tells_of_what_changed_only_is_taken(server: RunningNameServer) -> None:
+    """So do brokers of 4.x, and those of 5.x with ``enableSingleTopicRegister=false``."""
+    broker, other = server.connect(), server.connect()
+    register(broker, "first", broker_name="b", broker_addr="192.0.2.2:10911")
+    start_large(other)
+    for counter, name in ((2, "second"), (3, "third")):
+        start(broker, name, counter=counter, broker_name="b", broker_addr="192.0.2.2:10911")
+    assert [answer.code for answer in settled(server, broker)] == [ResponseCode.SUCCESS] * 2
+    for name in ("first", "second", "third"):
+        assert route_code(broker, name) == ResponseCode.SUCCESS
+
+
+def test_a_topic_that_is_created_while_its_broker_is_read_is_taken_too(server: RunningNameServer) -> None:
+    broker = server.connect()
+    start_large(broker, counter=1)
+    start(broker, "new", counter=2)
+    assert [answer.code for answer in settled(server, broker)] == [ResponseCode.SUCCESS] * 2
+    assert route_code(broker, "topic-4999") == ResponseCode.SUCCESS
+    assert route_code(broker, "new") == ResponseCode.SUCCESS
+
+
+def test_many_small_registrations_behind_a_large_one_are_answered(server: RunningNameServer) -> None:
+    peers = [server.connect() for _ in range(900)]
+    start_large(server.connect(), count=1_500)
+    for number, peer in enumerate(peers):
+        start(peer, "one", "two", broker_name=f"b{number}", broker_addr=f"192.0.2.2:{10_000 + number}")
+    codes = [answer.code for peer in peers for answer in settled(server, peer)]
+    assert codes == [ResponseCode.SUCCESS] * len(peers)
+
+
+def test_a_broker_that_registers_lives_while_it_waits_to_be_read(server: RunningNameServer) -> None:
+    broker = server.connect()
+    register(broker, "orders", broker_name="b", broker_addr="192.0.2.2:10911")
+    for _ in range(23):
+        server.advance(5)
+    start_large(server.connect())
+    start(broker, "bills", counter=2, broker_name="b", broker_addr="192.0.2.2:10911")
+    server.now_ms += 10_000
+    assert [live.broker_name for live in server.service.routes.expire(server.now_ms)] == []
+    assert [answer.code for answer in settled(server, broker)] == [ResponseCode.SUCCESS]
+
+
+def test_a_broker_that_takes_over_is_read_although_it_was_outdated_before(server: RunningNameServer) -> None:
+    """What was not accepted is not in the table, and is not a repetition when it comes again."""
+    old, new = server.connect(), server.connect()
+    at_old, at_new = ({"broker_addr": address} for address in ("192.0.2.1:10911", "192.0.2.2:10911"))
+    table = topics("orders")
+
+    def take(peer: Peer, broker_id: int, state: int, **fields: Any) -> None:
+        body = RegisterBrokerBody(DataVersion(state_version=state, counter=1), table).build(compressed=False)
+        header = RegisterBrokerRequest(**{**IDENTITY, **fields}, ha_server_addr="192.0.2.1:1", broker_id=broker_id)
+        assert peer.ask(RequestCode.REGISTER_BROKER, header, body).code == ResponseCode.SUCCESS
+
+    take(old, 0, 2, **at_old)
+    take(new, 1, 1, **at_new)
+    take(new, 0, 1, **at_new)
+    old.leave()
+    take(new, 0, 1, **at_new)
+    route = TopicRouteData.parse(new.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="orders")).body)
+    assert [queues.perm for queues in route.queue_datas] == [Permission.READ_WRITE]
+
+
+QUEUES = TopicRouteData(queue_datas=[QueueData("broker-a", 3, 3, Permission.READ)], broker_datas=[]).build(
+    standard=True
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "header", "body", "told", "expected"),
+    [
+        (RequestCode.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest(topic="late"), b"", 6, None),
+        (RequestCode.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest(broker_name="broker-a"), b"", 6, (16, 4)),
+        (RequestCode.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest(broker_name="broker-a"), b"", 4, (16, 6)),
+        (RequestCode.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest(topic="late"), QUEUES, 6, (3, 4)),
+    ],
+)
+def test_what_an_administrator_changes_counts_for_what_came_before_it(
+    server: RunningNameServer, code: RequestCode, header: Header, body: bytes, told: int, expected: object
+) -> None:
+    """A registration that is read meanwhile does not undo it."""
+    broker, tool = server.connect(), server.connect()
+    register(broker, "orders")
+    start_large(broker, counter=2)
+    start(broker, "late", counter=3, perm=told)
+    assert tool.ask_all(code, header, body) == []
+    settled(server, broker)
+    assert [answer.code for answer in tool.received()] == [ResponseCode.SUCCESS]
+    answer = tool.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="late"))
+    queues = TopicRouteData.parse(answer.body).queue_datas[0] if answer.body else None
+    assert (None if queues is None else (queues.read_queue_nums, queues.perm)) == expected
 
 
 @pytest.mark.parametrize("compressed", [False, True])
