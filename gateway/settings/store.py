@@ -292,7 +292,7 @@ class StoreSettings:
     max_unwritten_bytes: int = setting(
         134_217_728,
         "gateway.maxUnwrittenBytes",
-        "Messages received and not yet written; beyond this sends are refused as busy.",
+        "Messages received and not yet written, or not yet in their queues; beyond this sends are refused.",
         unit="bytes",
         minimum=1_048_576,
         maximum=17_179_869_184,

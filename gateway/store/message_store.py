@@ -143,6 +143,7 @@ class MessageStore:
             figures,
             in_thread,
             lambda: space_text(self.deletion.disk_space()),
+            settings.max_unwritten_bytes,
         )
         self._group = self._publication.group = GroupCommit(
             new_batch=self._log.new_batch,
@@ -546,11 +547,13 @@ class MessageStore:
         return count
 
     def look_at_space(self, space: DiskSpace) -> None:
-        """Refuse messages while the disk is full, take them again when it is not."""
+        """Refuse messages while the disk is full or queues cannot be written, take them again when that is over."""
         if self._lock.is_held:
-            self._admission.space_is(refusal_reason(space, self.deletion.settings))
+            no_space = refusal_reason(space, self.deletion.settings)
+            self._admission.space_is(no_space or self._publication.refusal)
             if not self._publication.is_complete:
                 self._publication.catch_up()
+                self._admission.space_is(no_space or self._publication.refusal)
 
     def delete_topic(self, topic: str, in_thread: InThread = in_this_thread, done: Deleted | None = None) -> None:
         """Delete the queues of a topic; its messages stay in the log until they expire.

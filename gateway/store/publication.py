@@ -33,6 +33,7 @@ class Publication:
     """Told of batches by ``GroupCommit``.
 
     :param numbers: the free space as text, for a disk that turned out to be full.
+    :param max_behind_bytes: of the log, with messages that are stored and not in their queues; with more none is taken.
     """
 
     __slots__ = (
@@ -45,6 +46,7 @@ class Publication:
         "_index",
         "_listeners",
         "_log",
+        "_max_behind_bytes",
         "_numbers",
         "_progress",
         "_undispatched",
@@ -62,6 +64,7 @@ class Publication:
         figures: StoreFigures,
         in_thread: InThread,
         numbers: Callable[[], str],
+        max_behind_bytes: int,
     ) -> None:
         self._log = log
         self._dispatch = dispatch
@@ -72,6 +75,7 @@ class Publication:
         self._figures = figures
         self._in_thread = in_thread
         self._numbers = numbers
+        self._max_behind_bytes = max_behind_bytes
         self._listeners: list[Listener] = []
         self._undispatched: list[LogBatch] = []
         self._idle_callbacks: list[Callable[[], None]] = []
@@ -93,6 +97,17 @@ class Publication:
     def is_complete(self) -> bool:
         """Whether everything that is stored is also visible."""
         return not self._undispatched
+
+    @property
+    def refusal(self) -> str | None:
+        """Why nothing is to be taken until more of what is stored is visible, or None."""
+        behind_bytes = self._log.visible_end - self._progress.dispatched_end
+        if not self._undispatched or behind_bytes <= self._max_behind_bytes:
+            return None
+        return (
+            f"the consume queues cannot be written, and {behind_bytes} bytes of messages wait for that, more than "
+            "gateway.maxUnwrittenBytes allows; see the broker's log"
+        )
 
     @property
     def _group(self) -> GroupCommit:
@@ -120,6 +135,9 @@ class Publication:
                 self._dispatch.write(batch.outcomes)
             except OSError as error:
                 log.error("consume queues cannot be written", error=str(error), waiting=len(self._undispatched))
+                refusal = self.refusal
+                if refusal is not None:
+                    self._admission.refuse(refusal)
                 return
             del self._undispatched[0]
             progress.dispatched_end = batch.end

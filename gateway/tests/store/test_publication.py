@@ -335,3 +335,24 @@ def test_a_next_file_whose_sync_fails_stops_the_store(tmp_path: Path) -> None:
 def test_a_store_that_was_never_opened_has_nothing_to_close(tmp_path: Path) -> None:
     small_store(tmp_path).close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+def test_messages_that_no_queue_can_show_are_taken_up_to_a_limit_and_again_when_queues_can_be_written(
+    tmp_path: Path, number: int
+) -> None:
+    disk = Disk()
+    store = opened(tmp_path, replace(SMALL, max_unwritten_bytes=2500), disk=disk)
+    put(store, b"shown")
+    disk.fail("create", "consumequeue", number)
+    taken = [put(store, message(b"x" * 900, queue_id=1)).status for _ in range(8)]
+    assert taken == [PutStatus.PUT_OK] * 3 + [PutStatus.SERVICE_NOT_AVAILABLE] * 5
+    assert "the consume queues cannot be written" in str(store.refusal)
+    store.look_at_space(disk.space)
+    assert put(store, b"still").status is PutStatus.SERVICE_NOT_AVAILABLE
+    disk.fault = None
+    store.look_at_space(disk.space)
+    assert store.refusal is None
+    assert len(bodies(store, queue_id=1)) == 3
+    assert put(store, b"again").status is PutStatus.PUT_OK
+    assert bodies(store) == [b"shown", b"again"]
