@@ -380,11 +380,17 @@ class KeyIndex:
             names |= dict.fromkeys([*gap.lost, *[file.path.name for file in gap.made]], False)
         return names
 
-    def _build_few(self) -> None:
+    def build_waiting(self) -> None:
+        """Make the entries of all messages that wait; not of those that have to be read from the log again."""
+        while self._waiting.message_count and self._build_few():
+            continue
+
+    def _build_few(self) -> int:
         try:
-            self.build(LEAST_SLICE)
+            return self.build(LEAST_SLICE)
         except OSError as error:
             log.error("key index cannot be written", error=str(error))
+            return 0
 
     def sync(self, flush: IndexFlush) -> None:
         """Bring a snapshot to the disk; blocks, for any thread.

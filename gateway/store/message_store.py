@@ -287,6 +287,7 @@ class MessageStore:
         self._group.write_now()
         self._admission.close()
         self._publication.catch_up()
+        self._index.build_waiting()
         is_complete = self.flush() and self._publication.is_complete
         if is_complete:
             self._log.remove_files_ahead()

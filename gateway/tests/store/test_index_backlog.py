@@ -11,7 +11,7 @@ from gateway.store import index
 from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE, MAX_SLICE_ENTRIES
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key, check, fill
-from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened, remove_first
+from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened, put, remove_first
 
 
 def test_a_query_finds_what_waits_for_the_index(tmp_path: Path) -> None:
@@ -94,6 +94,19 @@ def test_messages_with_thousands_of_keys_are_indexed_a_few_at_a_time(tmp_path: P
     assert max(built) <= MAX_SLICE_ENTRIES // 2_000
     assert bodies_with_key(store, "k19") == [b"19"]
     assert len(bodies_with_key(store, "f9f")) == 20
+
+
+def test_a_store_that_is_closed_leaves_no_entries_to_be_made(tmp_path: Path) -> None:
+    settings = replace(SMALL, max_index_num=200_000, mapped_file_size_commit_log=1 << 20, max_message_size=1 << 20)
+    store = opened(tmp_path, settings)
+    keys = " ".join(f"{number:x}" for number in range(4_000))
+    for number in range(20):
+        put(store, message(b"%d" % number, KEYS=f"k{number} {keys}"))
+    assert store._index.backlog == 20
+    assert store.close()
+    again = opened(tmp_path, settings, soon=Executor().soon)
+    assert again._index.backlog == 0
+    assert bodies_with_key(again, "k19") == [b"19"]
 
 
 def store_with_its_file(directory: Path) -> tuple[Executor, MessageStore]:
