@@ -67,6 +67,7 @@ class ScriptedBroker:
         self._offsets: defaultdict[tuple[str, int], int] = defaultdict(int)
         self._server: asyncio.Server | None = None
         self._writers: list[asyncio.StreamWriter] = []
+        self._closing: list[asyncio.StreamWriter] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._pushed: dict[int, asyncio.Future[RemotingCommand]] = {}
         self._next_opaque = 1_000
@@ -95,6 +96,9 @@ class ScriptedBroker:
         assert self._server is not None, "it was started"
         self._server.close()
         self.drop_connections()
+        for writer in self._closing:  # what they still have to send would keep them open
+            writer.transport.abort()
+        self._closing.clear()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -164,6 +168,8 @@ class ScriptedBroker:
             if writer in self._writers:
                 self._writers.remove(writer)
             writer.close()
+            if writer.transport.get_write_buffer_size():
+                self._closing.append(writer)
 
     def _take(self, command: RemotingCommand, writer: asyncio.StreamWriter) -> None:
         if command.is_response:
