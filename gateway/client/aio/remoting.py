@@ -64,6 +64,7 @@ class Remoting:
         self._asked = asked
         self._jitter = jitter
         self._links: dict[str, _Link] = {}
+        self._retired: set[BrokerConnection] = set()
         self._answering: set[asyncio.Task[None]] = set()
         self._tls: ssl.SSLContext | None = tls_context(settings.tls)
         self._is_closed = False
@@ -187,6 +188,7 @@ class Remoting:
         link = self._links.get(address)
         if link is not None and link.connection is not None:
             connection, link.connection = link.connection, None
+            self._retired.add(connection)
             connection.retire()
 
     async def close(self) -> None:
@@ -197,6 +199,7 @@ class Remoting:
             with contextlib.suppress(asyncio.CancelledError, RocketMQError):
                 await task
         open_ones = [link.connection for link in self._links.values() if link.connection is not None]
+        open_ones.extend(self._retired)
         ended = ClientClosed("client", "was closed before the answer came")
         ended.outcome_unknown = True
         for connection in open_ones:
@@ -277,6 +280,7 @@ class Remoting:
         return ConnectError(address, cause, advertised_by=self.advertised.get(address))
 
     def _connection_lost(self, connection: BrokerConnection) -> None:
+        self._retired.discard(connection)
         link = self._links.get(connection.address)
         if link is not None and link.connection is connection:
             link.connection = None

@@ -184,6 +184,27 @@ def test_a_broker_that_goes_away_is_asked_once_more_on_a_new_connection() -> Non
     run(test())
 
 
+def test_a_connection_that_was_left_is_closed_with_the_client_though_an_answer_is_missing() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, remoting_with() as remoting:
+            answers = [None, ResponseCode.GO_AWAY, ResponseCode.SUCCESS]
+
+            def answer(request: RemotingCommand) -> RemotingCommand | None:
+                code = answers.pop(0)
+                return None if code is None else request.response(code)
+
+            broker.on(HEARTBEAT, answer)
+            waiting = asyncio.ensure_future(remoting.request(broker.address, HEARTBEAT, timeout=60))
+            await broker.wait_for(HEARTBEAT)
+            await remoting.request(broker.address, HEARTBEAT, timeout=5)
+            assert broker.connections == 2
+            await remoting.close()
+            with pytest.raises(ClientClosed):
+                await asyncio.wait_for(waiting, 5)
+
+    run(test())
+
+
 def test_an_address_can_be_mapped_to_a_reachable_one() -> None:
     async def test() -> None:
         async with ScriptedBroker() as broker:
