@@ -11,7 +11,7 @@ answers, which arrive together, share the turns with everybody else. Upstream ha
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -28,11 +28,13 @@ LARGE_ANSWER_BYTES: Final = 64 * 1024
 LOOK_EVERY_S: Final = 0.1
 """Seconds between two looks at who could be closed, while requests wait."""
 STALLED_S: Final = 0.25
-"""Seconds after which a connection that is full (see ``Channel.is_full``) may be closed so that others have room."""
+"""Seconds in which a full connection (see ``Channel.is_full``) takes nothing before it may be closed for others."""
 STALE_S: Final = 5.0
-"""The same for a connection that holds less; a slow line takes 256 KiB in that time."""
+"""The same for a connection that holds less."""
 MAX_WAITING: Final = 100_000
 """Requests that wait for room; the next one is refused as busy. Five for each of ``gateway.maxConnections``."""
+MAX_WAITING_REQUESTS: Final = 10_000
+"""Those of one peer among them, and as many that wait until it has read; so many pulls of one may be held."""
 
 LARGE_ANSWERS: Final = frozenset(
     {
@@ -76,6 +78,10 @@ class Holder(Protocol):
     def is_full(self) -> bool:
         """Whether the peer has to read before more is made for it."""
 
+    @property
+    def untaken_bytes(self) -> int:
+        """Bytes on their way that its peer has not taken, also the kernel's; another number when it has taken some."""
+
     def drop(self, reason: str) -> None:
         """Close at once and hold nothing any more, which ``AnswerRoom.holds`` is told."""
 
@@ -98,6 +104,7 @@ class AnswerRoom:
         "_limit_bytes",
         "_reactor",
         "_waiting",
+        "_waiting_requests",
         "is_crowded",
         "is_short",
         "total_bytes",
@@ -110,9 +117,10 @@ class AnswerRoom:
         self._reactor = reactor
         self._flush_group = flush_group
         self._limit_bytes = limit_bytes
-        self._held: dict[Holder, tuple[int, float]] = {}
+        self._held: dict[Holder, tuple[int, int, float]] = {}
         self._begun_bytes = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: OrderedDict[object, deque[Callable[[], None]]] = OrderedDict()
+        self._waiting_requests = 0
         self._is_next_turn_asked = False
         self._is_looking = False
 
@@ -124,29 +132,48 @@ class AnswerRoom:
             self.is_crowded = self._begun_bytes > CROWDED_BYTES
             self._ask_next_turn()
 
-    def holds(self, holder: Holder, held_bytes: int) -> None:
-        """A connection has this many unread bytes since now; 0 when it has taken all or is closed."""
+    def holds(self, holder: Holder, held_bytes: int, has_taken: bool = False) -> None:
+        """A connection has this many unread bytes; 0 when it has taken all or is closed.
+
+        :param has_taken: whether its peer has taken bytes just now; that more were added says nothing of it.
+        """
         held = self._held
         before = held.pop(holder, None)
         if before is not None:
             self.total_bytes -= before[0]
         if held_bytes:
-            held[holder] = (held_bytes, self._reactor.seconds())
+            if before is None or has_taken:
+                held[holder] = (held_bytes, holder.untaken_bytes, self._reactor.seconds())
+            else:
+                held[holder] = (held_bytes, before[1], before[2])
             self.total_bytes += held_bytes
         while self.total_bytes > self._limit_bytes:
             self._drop(max(held, key=lambda one: held[one][0]))
         self._judge()
 
-    def wait(self, begin: Callable[[], None]) -> bool:
-        """Call ``begin`` when there is room, in the order of these calls; False when too many wait already."""
-        if len(self._waiting) >= MAX_WAITING:
+    def wait(self, waiter: object, begin: Callable[[], None]) -> bool:
+        """Call ``begin`` when there is room; False when too many wait already.
+
+        Those of one waiter, a connection, are called in order; waiters take turns.
+        """
+        begins = self._waiting.get(waiter)
+        if self._waiting_requests >= MAX_WAITING or (begins is not None and len(begins) >= MAX_WAITING_REQUESTS):
             return False
-        self._waiting.append(begin)
+        if begins is None:
+            begins = self._waiting[waiter] = deque()
+        begins.append(begin)
+        self._waiting_requests += 1
         if self._is_short_of_bytes():
             self._look_later()
         else:
             self._ask_next_turn()
         return True
+
+    def forget(self, waiter: object) -> None:
+        """A connection is closed: nothing of it waits any more."""
+        begins = self._waiting.pop(waiter, None)
+        if begins is not None:
+            self._waiting_requests -= len(begins)
 
     def _is_short_of_bytes(self) -> bool:
         return self.total_bytes > self._limit_bytes // 4 * 3
@@ -170,10 +197,15 @@ class AnswerRoom:
 
     def _let_in(self) -> None:
         """Begin what waits, for as long as there is room; those that wait again now are not looked at twice."""
-        for _ in range(len(self._waiting)):
+        for _ in range(self._waiting_requests):
             if self.is_short or not self._waiting:
                 break
-            self._waiting.popleft()()
+            waiter, begins = self._waiting.popitem(last=False)
+            begin = begins.popleft()
+            self._waiting_requests -= 1
+            if begins:
+                self._waiting[waiter] = begins
+            begin()
         if self._waiting and self._is_short_of_bytes():
             self._look_later()
 
@@ -183,16 +215,11 @@ class AnswerRoom:
             self._reactor.callLater(LOOK_EVERY_S, self._look)
 
     def _look(self) -> None:
-        """Make room: close who holds the most of those that do not read, one after the other."""
+        """Make room: close who holds the most of those that take nothing, one after the other."""
         self._is_looking = False
         if not self._waiting:
             return
-        now_s = self._reactor.seconds()
-        stalled = [
-            (held_bytes, holder)
-            for holder, (held_bytes, since_s) in self._held.items()
-            if now_s - since_s >= (STALLED_S if holder.is_full else STALE_S)
-        ]
+        stalled = self._stalled()
         stalled.sort(key=_held_bytes)
         while stalled and self._is_short_of_bytes():
             _, holder = stalled.pop()
@@ -200,6 +227,19 @@ class AnswerRoom:
                 self._drop(holder)
         if self._is_short_of_bytes():
             self._look_later()
+
+    def _stalled(self) -> list[tuple[int, Holder]]:
+        """Who has taken nothing for too long; only of those it is asked, and none too often, what they have taken."""
+        now_s = self._reactor.seconds()
+        stalled: list[tuple[int, Holder]] = []
+        for holder, (held_bytes, untaken_before, since_s) in self._held.items():
+            if now_s - since_s >= (STALLED_S if holder.is_full else STALE_S):
+                untaken_bytes = holder.untaken_bytes
+                if untaken_bytes == untaken_before:
+                    stalled.append((held_bytes, holder))
+                else:
+                    self._held[holder] = (held_bytes, untaken_bytes, now_s)
+        return stalled
 
     def _drop(self, holder: Holder) -> None:
         held_bytes = self._held[holder][0]

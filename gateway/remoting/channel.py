@@ -8,13 +8,12 @@ Unsent bytes push back in two steps: first the peer is no longer read, then it i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import cast
 
 from twisted.internet.address import IPv4Address, IPv6Address
 from twisted.internet.interfaces import IDelayedCall, IPushProducer, ITransport
 
-from gateway.remoting.answer_room import LARGE_ANSWER_BYTES, AnswerRoom
+from gateway.remoting.answer_room import LARGE_ANSWER_BYTES, MAX_WAITING_REQUESTS, AnswerRoom
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.output import GONE, NO_OUTPUT, output_for, send_without_delay
 from gateway.remoting.pending import ChannelClosed, PendingCalls, TooManyCalls
@@ -32,8 +31,6 @@ PAUSE_SHARE = 32
 """A peer with this share of ``gateway.unsentBytesLimit`` unsent (1 MiB of 32) is not read meanwhile."""
 MAX_PENDING_CALLS = 64
 """Calls to one peer that wait for an answer (``serverAsyncSemaphoreValue``)."""
-MAX_WAITING_REQUESTS = 10_000
-"""Requests of one peer that wait until it has read; as many pulls of one connection may be held."""
 CLOSE_GRACE_S = 5.0
 """A closed connection may still flush for this long; a peer that does not read must not keep it for ever."""
 MAPPED_IPV4_PREFIX = "::ffff:"
@@ -129,6 +126,11 @@ class Channel:
         return self._pending_bytes + self._output.unsent_bytes
 
     @property
+    def untaken_bytes(self) -> int:
+        """Bytes on their way that the peer has not taken, also the kernel's, see ``Output.untaken_bytes``."""
+        return self._output.untaken_bytes()
+
+    @property
     def is_full(self) -> bool:
         """Whether the peer has to read first, before more is made for it."""
         return self._pending_bytes + self._output.unsent_bytes > self._pause_bytes
@@ -156,11 +158,7 @@ class Channel:
         if self.is_full and len(self._waiting) < MAX_WAITING_REQUESTS:
             self._waiting.append(begin)
             return True
-        return not self.is_full and self._room.wait(partial(self._begin, begin))
-
-    def _begin(self, begin: Callable[[], None]) -> None:
-        if not self.closed:
-            begin()
+        return not self.is_full and self._room.wait(self, begin)
 
     # Sending
 
@@ -314,6 +312,7 @@ class Channel:
         self._pending_bytes = 0
         self._when_room = None
         self._waiting.clear()
+        self._room.forget(self)
         if self._pending is not None:
             self._pending.fail_all(f"the connection to {self.remote_text} is gone: {reason}")
         callbacks, self._close_callbacks = self._close_callbacks, []
@@ -358,11 +357,13 @@ class Channel:
         self.active = True
         if self._parts:
             self._write_parts()
-        self._room.holds(self, self.unsent_bytes)
+        self._room.holds(self, self.unsent_bytes, True)
         if self.closed:  # there was no room for it
             return
         if self._waiting and not self.is_full:
             self._let_waiting_begin()
+            if self.closed:
+                return
         while self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
             when_room, self._when_room = self._when_room, None
             if when_room is None:
@@ -374,10 +375,14 @@ class Channel:
                     return
 
     def _let_waiting_begin(self) -> None:
-        """Hand what waits for this peer to the server, which has it wait for the others."""
+        """Hand what waits for this peer to the server, which has it wait for the others.
+
+        What is not let in even there looks again at once: it is begun, or refused as busy.
+        """
         waiting, self._waiting = self._waiting, []
         for begin in waiting:
-            self._room.wait(partial(self._begin, begin))
+            if not self.closed and not self._room.wait(self, begin):
+                begin()
 
     def _pending_calls(self) -> PendingCalls:
         # Made late: most of a thousand idle connections are never asked anything.

@@ -30,6 +30,7 @@ class Connected:
     def __init__(self, room: AnswerRoom, *, is_full: bool = True) -> None:
         self._room = room
         self.is_full = is_full
+        self.untaken_bytes = 0
         self.reason = ""
 
     def drop(self, reason: str) -> None:
@@ -46,7 +47,7 @@ class Waiting:
 
     def wait(self, *numbers: int, answer_bytes: int = 0) -> None:
         for number in numbers:
-            assert self._room.wait(self._beginning(number, answer_bytes))
+            assert self._room.wait(self, self._beginning(number, answer_bytes))
 
     def _beginning(self, number: int, answer_bytes: int) -> Callable[[], None]:
         def begin() -> None:
@@ -129,15 +130,45 @@ def test_who_does_not_read_is_closed_when_others_wait_the_largest_first() -> Non
     assert waiting.begun == [1]
 
 
-def test_who_is_reading_is_not_closed() -> None:
+@pytest.mark.parametrize("is_full", [False, True])
+def test_who_takes_bytes_is_not_closed_also_while_a_large_rest_drains(is_full: bool) -> None:
+    reactor, room = room_with()
+    waiting, reading = Waiting(room), Connected(room, is_full=is_full)
+    reading.untaken_bytes = FULL
+    room.holds(reading, FULL + 1)
+    waiting.wait(1)
+    for _ in range(200):
+        reactor.advance(LOOK_EVERY_S)
+        reading.untaken_bytes -= 1
+    assert (reading.reason, waiting.begun) == ("", [])
+
+
+def test_who_has_taken_an_answer_is_not_closed_when_the_next_one_is_as_large() -> None:
     reactor, room = room_with()
     waiting, reading = Waiting(room), Connected(room)
     room.holds(reading, FULL + 1)
     waiting.wait(1)
     for _ in range(100):
         reactor.advance(STALLED_S / 2)
-        room.holds(reading, FULL + 1)
+        room.holds(reading, FULL + 1, True)
     assert (reading.reason, waiting.begun) == ("", [])
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_bytes_that_are_added_are_none_that_were_taken(is_full: bool) -> None:
+    reactor, room = room_with()
+    waiting, adding, honest = Waiting(room), Connected(room, is_full=is_full), Connected(room)
+    room.holds(adding, FULL - MIB)
+    room.holds(honest, MIB + 1)
+    waiting.wait(1)
+    for added in range(100):
+        reactor.advance(LOOK_EVERY_S)
+        honest.untaken_bytes += 1
+        if not adding.reason:
+            room.holds(adding, FULL - MIB + added)
+    assert adding.reason
+    assert honest.reason == ""
+    assert waiting.begun == [1]
 
 
 def test_who_holds_little_is_given_more_time_to_read() -> None:
@@ -169,9 +200,26 @@ def test_too_many_that_wait_are_refused() -> None:
     _, room = room_with()
     room.holds(Connected(room), FULL + 1)
     begin = list[int]().clear
-    for _ in range(answer_room.MAX_WAITING):
-        assert room.wait(begin)
-    assert not room.wait(begin)
+    peers = answer_room.MAX_WAITING // answer_room.MAX_WAITING_REQUESTS
+    for peer in range(peers):
+        for _ in range(answer_room.MAX_WAITING_REQUESTS):
+            assert room.wait(peer, begin)
+        assert not room.wait(peer, begin)
+    assert not room.wait(peers, begin)
+    room.forget(0)
+    assert room.wait(peers, begin), "those of a closed connection take no places"
+
+
+def test_peers_with_waiting_requests_take_turns() -> None:
+    reactor, room = room_with()
+    slow, many, one = Connected(room), Waiting(room), Waiting(room)
+    one.begun = many.begun
+    room.holds(slow, FULL + 1)
+    many.wait(1, 2, 3)
+    one.wait(9)
+    room.holds(slow, 0)
+    reactor.advance(0)
+    assert many.begun == [1, 9, 2, 3]
 
 
 # -- connections ------------------------------------------------------------------------------------------------
@@ -250,6 +298,40 @@ def test_a_peer_with_small_answers_does_not_wait_behind_those_who_ask_for_much()
     known.send(request(POP, opaque=1))
     new.send(request(POP, opaque=2))
     assert large.popped == [1]
+
+
+def test_a_request_that_nobody_has_a_place_for_is_answered_busy() -> None:
+    large = Large()
+    conversation = Conversation(large.dispatch, unsent_bytes_total=TOTAL)
+    room, peer = conversation.server.room, conversation.connect()
+    peer.transport.full()
+    peer.send(request(POP, opaque=1), request(POP, opaque=2))
+    unread(conversation, 10)
+    for other in range(answer_room.MAX_WAITING // answer_room.MAX_WAITING_REQUESTS):
+        for _ in range(answer_room.MAX_WAITING_REQUESTS):
+            assert room.wait(other, list[int]().clear)
+    unread(conversation, 3)
+    peer.transport.empty()
+    conversation.server.flush_group.flush()
+    assert [(answer.opaque, answer.code) for answer in peer.received()] == [
+        (1, ResponseCode.SUCCESS),
+        (2, ResponseCode.SYSTEM_BUSY),
+    ]
+
+
+def test_requests_of_a_closed_connection_leave_their_places_to_others() -> None:
+    large = Large(100)
+    conversation = Conversation(large.dispatch, unsent_bytes_total=TOTAL)
+    unread(conversation, 13)
+    many, others = answer_room.MAX_WAITING_REQUESTS, answer_room.MAX_WAITING - answer_room.MAX_WAITING_REQUESTS
+    first, last = conversation.connect(), conversation.connect()
+    for number in range(others):
+        assert conversation.server.room.wait(number // many, list[int]().clear)
+    for _ in range(many):
+        assert first.channel.when_room(list[int]().clear)
+    assert last.ask(POP).code == ResponseCode.SYSTEM_BUSY
+    first.leave()
+    assert last.ask_all(POP) == []
 
 
 def test_a_request_that_waits_is_forgotten_with_its_connection() -> None:

@@ -79,6 +79,21 @@ def test_what_the_kernel_does_not_take_is_sent_by_the_reactor(pair: Pair) -> Non
     assert pair.transport.producer is None
 
 
+def test_every_byte_that_is_taken_of_a_large_rest_is_seen(pair: Pair) -> None:
+    pair.output.write(LARGE)
+    before = pair.output.untaken_bytes()
+    assert before >= pair.output.unsent_bytes
+    assert pair.output.untaken_bytes() == before
+    for _ in range(3):
+        taken = 0
+        while taken < 100_000:
+            taken += len(pair.far.recv(100_000))
+        assert pair.output.blocked
+        assert pair.output.untaken_bytes() < before
+        before = pair.output.untaken_bytes()
+        pair.transport.doWrite()  # type: ignore[no-untyped-call]
+
+
 def test_what_a_lost_peer_had_sent_is_read_before_its_end(pair: Pair) -> None:
     sent = b"x" * 100_000
     pair.far.sendall(sent)
