@@ -159,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     root = Path(tempfile.mkdtemp(prefix="many-queues-"))
     settings = {"gateway.maxOpenConsumeQueueFiles": str(options.open_files), "mappedFileSizeConsumeQueue": "4000"}
+    settings["gateway.maxConnections"] = "1000"  # more than the system allows would be a warning
     server = GatewayProcess(root / "data", settings, bind="127.0.0.1", advertise="127.0.0.1")
     server.start()
     load = Load(server.broker_port, options.queues)
