@@ -21,6 +21,7 @@ from gateway.cli.late_modules import put_off
 from gateway.cli.nameserver import nameserver
 from gateway.cli.output import say_lines
 from gateway.cli.serve import serve
+from gateway.cli.stop_signals import interrupt_as_ctrl_c
 from gateway.cli.version import version
 from gateway.errors import GatewayError
 
@@ -95,4 +96,5 @@ def main() -> None:
     # Modules are loaded without collections, which find nothing then; a server switches them on when it is ready.
     gc.disable()
     put_off()
+    interrupt_as_ctrl_c()  # a server that runs listens by itself
     cli(prog_name="rocketmq-gateway")

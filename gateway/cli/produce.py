@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -75,13 +76,19 @@ def produce(
         settings = ProducerSettings.from_env(namesrv=nameserver)
         with Producer(group, settings) as producer:
             sending = _Sending(producer, progress, quiet=quiet)
-            for number, text in _paced(_numbered(lines), rate):
-                sending.send(number, text, topic, form, more)
+            is_whole = False
+            with suppress(KeyboardInterrupt):  # what was read is sent and told all the same
+                for number, text in _paced(_numbered(lines), rate):
+                    sending.send(number, text, topic, form, more)
+                is_whole = True
             sending.finish()
     if sys.stderr.isatty():
         progress.end()
+    if not is_whole:
+        say(f"Error: interrupted after {sending.count} messages", err=True)
     if sending.failures:
         say(f"Error: {sending.failures} of {sending.count} messages were not sent", err=True)
+    if sending.failures or not is_whole:
         click.get_current_context().exit(1)
 
 
@@ -150,12 +157,14 @@ class _Sending:
     def _settle(self) -> None:
         from gateway.client import RocketMQError
 
-        number, future = self._under_way.popleft()
+        number, future = self._under_way[0]
         try:
             result = future.result()
         except RocketMQError as error:
+            self._under_way.popleft()
             self._fail(number, error)
             return
+        self._under_way.popleft()
         if sys.stderr.isatty():
             self._progress.add()
         if not self._quiet:

@@ -24,6 +24,7 @@ from twisted.internet.error import CannotListenError
 from twisted.python.failure import Failure
 
 from gateway.cli.output import say, say_lines
+from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT, wanted
 from gateway.errors import GatewayError
 from gateway.remoting.descriptors import MOST_RESERVED_SHARE, open_files_limit
 from gateway.settings.addresses import Address, is_loopback
@@ -50,8 +51,6 @@ LOOK_AT_TURNS_EVERY_S = 1.0
 """Nothing of it happens before the first of these seconds is over: nobody who waits for a start needs it."""
 LOOK_AT_MEMORY_EVERY_S = 1.0
 """A look takes some ten microseconds."""
-IMPATIENCE_S = 1.0
-"""A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
 GARBAGE_THRESHOLDS = (8_000, 1, 4_000)
 """Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
@@ -258,9 +257,10 @@ def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
 
 
 def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
-    """SIGTERM and SIGINT stop; one more, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
+    """Let signals stop the servers; a second one, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
 
-    What was acknowledged is on disk either way, so an impatient operator loses nothing.
+    What was acknowledged is on disk either way, so an impatient operator loses nothing. Signals that mean nothing here
+    would end the process without a stop if they were left alone.
     """
     asked_at_s = 0.0
 
@@ -278,9 +278,18 @@ def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
+    def received_in_vain(number: int, frame: FrameType | None) -> None:
+        del frame
+        reactor.callFromThread(tell, signal.Signals(number))
+
+    def tell(number: signal.Signals) -> None:
+        log.warning("signal without effect", signal=number.name, stop_with="SIGTERM")
+
     # After Twisted's own handlers: those would end the reactor before the servers are stopped.
-    signal.signal(signal.SIGTERM, received)
-    signal.signal(signal.SIGINT, received)
+    for number in wanted(STOPPING):
+        signal.signal(number, received)
+    for number in wanted(WITHOUT_EFFECT):
+        signal.signal(number, received_in_vain)
 
 
 def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:

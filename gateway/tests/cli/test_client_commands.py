@@ -113,6 +113,19 @@ def test_a_rate_spaces_the_messages_out(gateway: GatewayForTest, topic: str, mon
     assert [after - before for before, after in pairwise(due)] == pytest.approx([0.25, 0.25])
 
 
+def test_point_9_an_interrupted_produce_tells_what_it_has_sent(
+    gateway: GatewayForTest, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+        yield 1, next(lines)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(importlib.import_module("gateway.cli.produce"), "_numbered", interrupted)
+    result = run(gateway, "produce", topic, text=LINES)
+    assert (result.exit_code, result.stderr) == (1, "Error: interrupted after 1 messages\n")
+    assert result.stdout.count("msg_id") == 1
+
+
 def test_a_line_that_fails_is_named_and_the_others_are_sent(gateway: GatewayForTest, topic: str) -> None:
     result = run(gateway, "produce", topic, text='{"body": "a"}\nno\n{"body": "b"}\n')
     assert result.exit_code == 1

@@ -16,6 +16,7 @@ from twisted.internet.task import Clock
 from gateway.cli import run, time_slice
 from gateway.cli.run import Lifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.servers import Part
+from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT
 from gateway.errors import ConfigurationError, GatewayError
 from gateway.settings import Settings
 
@@ -286,7 +287,7 @@ class FakeReactor(Clock):
 
 @pytest.fixture
 def signals() -> Iterator[dict[int, Any]]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in map(signal.Signals.__getitem__, STOPPING + WITHOUT_EFFECT)}
     handlers: dict[int, Any] = {}
     yield handlers
     for number, handler in before.items():
@@ -294,7 +295,7 @@ def signals() -> Iterator[dict[int, Any]]:
 
 
 @pytest.mark.usefixtures("signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_the_reactor_with_exit_code_0(process: Process, number: signal.Signals) -> None:
     reactor = FakeReactor(lambda: signal.raise_signal(number))
     assert serve_until_stopped(reactor, process.lifetime) == 0
@@ -337,10 +338,32 @@ def test_a_second_signal_a_second_later_ends_the_process_at_once(
     assert callable(handler)
     handler(signal.SIGTERM, None)
     assert raised == [], "one wish to stop may be delivered twice"
-    reactor.advance(run.IMPATIENCE_S)
+    reactor.advance(IMPATIENCE_S)
     handler(signal.SIGTERM, None)
     assert raised == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.usefixtures("signals")
+@pytest.mark.parametrize("number", [signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2])
+def test_point_9_a_signal_without_a_meaning_is_told_and_ends_nothing(
+    process: Process, number: signal.Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    def while_running() -> None:
+        signal.raise_signal(number)
+        process.done.append("goes on")
+
+    with caplog.at_level(logging.WARNING, "gateway"):
+        serve_until_stopped(FakeReactor(while_running), process.lifetime)
+    assert process.done[-1] == "goes on"
+    assert caplog.records[-1].facts == {"signal": number.name, "stop_with": "SIGTERM"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("signals")
+def test_point_9_a_closed_terminal_stops_nothing_that_nohup_started(process: Process) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    serve_until_stopped(FakeReactor(lambda: signal.raise_signal(signal.SIGHUP)), process.lifetime)
+    assert process.done[-1] == READY
 
 
 @pytest.mark.usefixtures("signals")

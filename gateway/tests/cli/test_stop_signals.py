@@ -1,0 +1,69 @@
+"""What signals do to processes that really run: servers in a terminal, and commands that are clients."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.stop_signals import INTERRUPTING, interrupt_as_ctrl_c
+
+COMMAND = (sys.executable, "-m", "gateway.cli")
+PATIENCE_S = 60
+
+
+@pytest.fixture
+def _same_handlers() -> Iterator[None]:
+    numbers = [signal.Signals[name] for name in INTERRUPTING]
+    before = {number: signal.getsignal(number) for number in numbers}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.skipif(not hasattr(os, "login_tty"), reason="the system has no terminals")
+def test_point_9_signals_leave_a_server_alone_and_the_end_of_its_terminal_stops_it_in_order(tmp_path: Path) -> None:
+    master, terminal = os.openpty()
+    options = ["--data", str(tmp_path), "--port", "0", "--nameserver-port", "0"]
+    process = subprocess.Popen(
+        [*COMMAND, "serve", *options], preexec_fn=lambda: os.login_tty(terminal), close_fds=False, cwd=tmp_path
+    )
+    os.close(terminal)
+    try:
+        said = until(master, b"ready ")
+        port = int(said[said.index(b"broker=") :].split()[0].rpartition(b":")[2])
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT):
+            process.send_signal(number)
+            assert number.name in until(master, b"signal without effect").decode()
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S).close()
+        assert (tmp_path / "abort").exists()
+        os.close(master)  # the terminal is gone: SIGHUP, and no more output is possible
+        assert process.wait(PATIENCE_S) == 0
+        assert not (tmp_path / "abort").exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(terminal: int, text: bytes) -> bytes:
+    """What is written to a terminal up to the end of the line with ``text``."""
+    said = b""
+    while text not in said or not said.endswith(b"\n"):
+        said += os.read(terminal, 4_096)
+    return said
+
+
+@pytest.mark.usefixtures("_same_handlers")
+@pytest.mark.parametrize("name", INTERRUPTING)
+def test_point_9_a_client_command_ends_as_with_ctrl_c_and_once(name: str) -> None:
+    interrupt_as_ctrl_c()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.Signals[name])
+    for again in INTERRUPTING:  # a terminal and its shell may both tell
+        signal.raise_signal(signal.Signals[again])
