@@ -100,6 +100,7 @@ test:
 	@$(MAKE) --no-print-directory test-compat
 
 test-unit: setup-test
+	@$(BIN)/python -m gateway.client.tests.pythons
 	@$(BIN)/pytest -n 2 wire gateway demo benchmarks
 
 test-spark: setup-spark

@@ -28,7 +28,7 @@ PAGE = Path(__file__).with_name("python-client") / "reference.md"
 PACKAGE = "gateway.client"
 ROOT = Path(__file__).parents[1]
 
-NOT_FOR_USERS = ("CLOSE_TIMEOUT", "abandon", "chosen")
+NOT_FOR_USERS = ("CLOSE_TIMEOUT", "abandon", "chosen", "drop", "unwatch")
 """What classes of the package ask of each other; of clients also ``name``."""
 CLIENTS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient")
 # What a client hands out, as attribute or result: heading → blocking class, asyncio class.

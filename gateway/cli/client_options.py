@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -53,14 +54,24 @@ def name_server_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """What a client raises becomes one line and an exit code: 2 for what the user wrote, else 1."""
+    """What a client raises becomes one line and an exit code: 2 for what the user wrote, else 1.
+
+    What it logs as a warning is shown once, without advice to programmers.
+    """
+    from gateway.client.default_log import OncePerKind
     from gateway.client.errors import ConfigurationError, MessageRefused, RocketMQError
 
+    logger = logging.getLogger("gateway.client")
+    handlers, shown = logger.handlers, OncePerKind(hint="")
+    shown.setFormatter(logging.Formatter("%(levelname)s: %(message)s"))
+    logger.handlers = [shown]
     try:
         yield
     except RocketMQError as error:
         is_users = isinstance(error, ConfigurationError | MessageRefused)
         raise GatewayError(str(error), exit_code=2 if is_users else 1) from error
+    finally:
+        logger.handlers = handlers
 
 
 def shows_progress() -> bool:

@@ -13,6 +13,8 @@ import importlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.client.default_log import OncePerKind
+
 if TYPE_CHECKING:
     from gateway.client import aio
     from gateway.client.admin_results import MessageNotFound, NothingConsumed
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         ConnectionLost,
         MessageRefused,
         MessageTooLarge,
+        NotANameServer,
         NotCommitted,
         NotSent,
         PartlySent,
@@ -70,6 +73,7 @@ _ERRORS: Final = (
     "ConnectionLost",
     "MessageRefused",
     "MessageTooLarge",
+    "NotANameServer",
     "NotCommitted",
     "NotSent",
     "PartlySent",
@@ -138,6 +142,7 @@ __all__ = [
     "MessageQueue",
     "MessageRefused",
     "MessageTooLarge",
+    "NotANameServer",
     "NotCommitted",
     "NotSent",
     "NothingConsumed",
@@ -171,8 +176,8 @@ __all__ = [
     "aio",
 ]
 
-# A library does not decide where its log goes; without this, warnings would reach stderr unasked.
-logging.getLogger(__name__).addHandler(logging.NullHandler())
+# A library does not decide where its log goes, as long as the program does.
+logging.getLogger(__name__).addHandler(OncePerKind())
 
 
 def __getattr__(name: str) -> Any:

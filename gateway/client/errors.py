@@ -8,7 +8,8 @@
     │   └── ConnectionLost       it was there and broke while an answer was awaited
     ├── RequestTimeout           no answer in time; also a TimeoutError
     ├── BrokerError              the answer carries a code that is not a success
-    │   └── AclError             it refuses who asks or what they may do
+    │   ├── AclError             it refuses who asks or what they may do
+    │   └── NotANameServer       it comes from another kind of server than a name server
     ├── RouteNotFound            no broker is known for a topic
     ├── BrokerNotFound           no address is known for a broker
     ├── TooManyRequests          a connection has more unanswered requests than it may have
@@ -163,7 +164,10 @@ class RequestTimeout(RocketMQError, TimeoutError):
 
 _FIXES = {
     ResponseCode.SYSTEM_BUSY: "the broker is overloaded: send less or retry later",
-    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: "this server does not know the request: use a newer one",
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED: (
+        "this server does not know the request: it is too old for it, or a name server where a broker is meant, or a "
+        "broker where a name server is meant"
+    ),
     ResponseCode.MESSAGE_ILLEGAL: "compare the message with the broker's maxMessageSize and limits",
     ResponseCode.SERVICE_NOT_AVAILABLE: "the broker is starting, shutting down, out of disk space or a slave",
     ResponseCode.TOPIC_NOT_EXIST: "create the topic (AdminClient.topics.create or mqadmin updateTopic)",
@@ -220,6 +224,16 @@ class AclError(BrokerError):
         return (
             f"{super().__str__()}. Check 'access_key' and 'secret_key' (the signature is wrong when only the secret "
             f"differs) and what this key may do with the topic and the group"
+        )
+
+
+class NotANameServer(BrokerError):
+    """The setting ``namesrv`` names another server: it does not know a request that every name server answers."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.address} is not a name server: it does not know what every name server answers, so most likely it "
+            f"is a broker. Set 'namesrv' to the name server (port 9876 by default); clients learn the brokers from it"
         )
 
 

@@ -78,8 +78,9 @@ class ListenerCall:
     def _call(self, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
         try:
             returned = self._function(list(messages) if self.takes_batches else messages[0])
-        # Whatever the application raises means "again later"; it is logged by who asked.
-        except Exception as error:  # noqa: BLE001
+        # Whatever the application raises means "again later"; it is logged by who asked. A SystemExit, too: Python ends
+        # a thread that raises one without a word.
+        except BaseException as error:  # noqa: BLE001
             return outcome_of(error, messages)
         return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
@@ -87,7 +88,9 @@ class ListenerCall:
         try:
             awaitable: Awaitable[Any] = self._function(list(messages) if self.takes_batches else messages[0])
             returned = await awaitable
-        except Exception as error:  # noqa: BLE001 - as above
+        except BaseException as error:
+            if _ends_the_task(error):
+                raise
             return outcome_of(error, messages)
         return CONSUMED if returned is None else self._outcome_of_return(returned, messages)
 
@@ -113,7 +116,7 @@ class ListenerCall:
         return CONSUMED
 
 
-def outcome_of(error: Exception, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
+def outcome_of(error: BaseException, messages: Sequence[ReceivedMessage]) -> ListenerOutcome:
     """What an exception of a listener means for the messages it was called with."""
     if not isinstance(error, RetryLater):
         return ListenerOutcome(messages, 0, error)
@@ -121,6 +124,16 @@ def outcome_of(error: Exception, messages: Sequence[ReceivedMessage]) -> Listene
         return ListenerOutcome(messages, error.delay_level, error)
     wanted = {id(message) for message in error.messages}
     return ListenerOutcome([message for message in messages if id(message) in wanted], error.delay_level, error)
+
+
+def _ends_the_task(error: BaseException) -> bool:
+    """Whether an exception is meant for the task in which a listener runs: the task is cancelled, or Ctrl-C."""
+    import asyncio  # the blocking clients load it when they start
+
+    if not isinstance(error, asyncio.CancelledError):
+        return not isinstance(error, Exception | SystemExit)
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_async(function: Callable[..., Any]) -> bool:

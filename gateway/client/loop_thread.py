@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from gateway.client.errors import ClientClosed, RequestTimeout
@@ -26,8 +28,9 @@ class LoopThread:
         self._name = name
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        # What was submitted before the loop was told to stop is there when it stops, and is cancelled then.
-        self._ending = threading.Lock()
+        # What was submitted before the loop was told to stop is there when it stops, and is cancelled then. Reentrant,
+        # since the garbage collector may call ``leave`` in a thread that submits something.
+        self._ending = threading.RLock()
 
     @property
     def is_running(self) -> bool:
@@ -88,6 +91,9 @@ class LoopThread:
         :raises ClientClosed: the loop does not run, or another thread stopped it meanwhile, or this is its own thread
             (it would wait for itself).
         """
+        if sys.is_finalizing():
+            coroutine.close()
+            raise ClientClosed(self._name, "has no thread any more, since the interpreter ends")
         if self.is_current:
             coroutine.close()
             self.refuse_current()
@@ -116,8 +122,26 @@ class LoopThread:
             if loop is None or thread is None:
                 return
             loop.call_soon_threadsafe(loop.stop)
-        if not self.is_current:
+        # The threads of an interpreter that ends are frozen (from Python 3.13 on) or gone.
+        if not self.is_current and not sys.is_finalizing():
             thread.join()
+
+    def leave(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a last coroutine on the loop and close it, without waiting; does nothing when it does not run."""
+        with self._ending:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(_end_after, loop, last)
+
+
+def _end_after(loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def ended(task: asyncio.Task[None]) -> None:
+        if not task.cancelled():
+            task.exception()  # nobody waits for it; asyncio would complain
+        loop.stop()
+
+    loop.create_task(last()).add_done_callback(ended)
 
 
 def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:

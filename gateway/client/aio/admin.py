@@ -54,6 +54,7 @@ class AdminClient(Client):
         self._check_usable()
         if self._instance is None:
             self._instance = ClientInstance(self.settings)
+            self._watch()
             await self._instance.start()
 
     async def close(self, timeout: float = CLOSE_TIMEOUT) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
+from gateway.client.retry_later import RetryLater
 from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.bodies.fastjson import parse_json
@@ -143,6 +144,8 @@ class BrokerCalls:
         loop = asyncio.get_running_loop()
         begun_at = loop.time()
         outcome = await self._consume_now(message)
+        if outcome.error is not None and not isinstance(outcome.error, RetryLater):
+            _log.warning("the listener failed with %s, as an operator is told", message, exc_info=outcome.error)
         spent_ms = round((loop.time() - begun_at) * 1000)
         body = build_direct_result(outcome, is_orderly=self._is_orderly, spent_ms=spent_ms)
         return request.response(ResponseCode.SUCCESS, body=body)

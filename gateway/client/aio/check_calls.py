@@ -54,7 +54,7 @@ class CheckCalls:
         await self._turns.acquire()
         is_async = inspect.iscoroutinefunction(call)
         work: asyncio.Future[Any] = (
-            asyncio.ensure_future(cast(Awaitable[TransactionState], call()))
+            asyncio.ensure_future(_awaited(cast("Callable[[], Awaitable[TransactionState]]", call)))
             if is_async
             else asyncio.wrap_future(self._threads.submit(call))
         )
@@ -67,7 +67,9 @@ class CheckCalls:
         except CheckTooSlow as slow:
             log.error("%s: %s", source, slow)
             return TransactionState.UNKNOWN, slow
-        except Exception as error:
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                raise
             log.exception("%s raised; the transaction stays unknown", source)
             return TransactionState.UNKNOWN, error
         finally:
@@ -82,3 +84,15 @@ class CheckCalls:
         self._turns.release()
         if not work.cancelled():
             work.exception()  # looked at when it comes too late, or asyncio would warn
+
+
+async def _awaited(call: Callable[[], Awaitable[TransactionState]]) -> TransactionState:
+    try:
+        return await call()
+    except SystemExit as error:  # asyncio would end the loop
+        raise RuntimeError(f"sys.exit({error.code!r}) was called") from error
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

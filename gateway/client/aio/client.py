@@ -47,9 +47,11 @@ class Client(Lifetime, abc.ABC):
     async def close(self) -> None:
         """End it; idempotent."""
 
-    @property
-    def _holds_something(self) -> bool:
-        return self._instance is not None
+    async def drop(self) -> None:
+        """Close the connections and do nothing else, for a client that nobody has closed."""
+        self.abandon()
+        if self._instance is not None:
+            await self._instance.remoting.close()
 
     def _running_instance(self) -> ClientInstance:
         """The instance, for work on its loop.

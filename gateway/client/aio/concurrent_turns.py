@@ -139,6 +139,8 @@ class ConcurrentTurns(Generic[Q]):
 
     def finished(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome) -> None:
         """Take note of what a listener did; on the loop's thread."""
+        if outcome.error is not None:
+            _tell(self._name, process_queue, outcome)
         if turn.settled or process_queue.dropped:
             return  # the queue is somebody else's or read anew, or the messages were sent back meanwhile
         if outcome is CONSUMED:
@@ -166,8 +168,6 @@ class ConcurrentTurns(Generic[Q]):
             self._idle.set()
 
     async def _fail(self, process_queue: Q, turn: Turn, outcome: ListenerOutcome, *, is_late: bool = False) -> None:
-        if outcome.error is not None:
-            _tell(self._name, process_queue, outcome)
         if self._send_back is None:
             if not is_late:
                 _log.warning("%s: %d messages failed and are dropped: BROADCASTING", self._name, len(outcome.failed))
@@ -268,6 +268,8 @@ class _Threads(Generic[Q]):
                 turn.started_at = now
                 self._started[number] = work
                 outcome = call(turn.messages)
+            if outcome is not None and outcome.error is not None and loop.is_closed():
+                _tell(self._turns._name, process_queue, outcome)  # nobody collects results any more
             results.append((process_queue, turn, outcome))
             self._started.pop(number, None)
             if not self._is_signalled:

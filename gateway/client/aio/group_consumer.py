@@ -67,6 +67,7 @@ class GroupConsumer(Client):
         if self._needs_subscriptions and not self._wanted:
             raise ConfigurationError("subscriptions", {}, "at least one topic, as {'orders': '*'}")
         self._instance = instance = ClientInstance(self.settings)
+        self._watch()
         try:
             self._assemble(instance)
             await self._join(instance)

@@ -72,6 +72,7 @@ class ClientInstance:
         self._queries: dict[str, asyncio.Task[TopicRoute | None]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._known_addresses: set[str] = set()
+        self._missing: set[str] = set()
         self._is_closed = False
         self._started = False
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -148,6 +149,15 @@ class ClientInstance:
     def master_addresses(self) -> dict[str, str]:
         """The addresses of all known masters by broker name."""
         return {name: ids[MASTER_ID] for name, ids in self._brokers.items() if MASTER_ID in ids}
+
+    def route_failed(self, topic: str, error: RocketMQError) -> None:
+        """Log that a route could not be had and is asked for again; of a topic that does not exist, once."""
+        if not isinstance(error, RouteNotFound):
+            _log.warning("the route of topic %s is asked for again: %s", topic, error)
+        elif topic not in self._missing:
+            self._missing.add(topic)
+            servers = ", ".join(error.name_servers)
+            _log.warning("no route for topic %s at %s: %s. It is asked for again", topic, servers, error.reason)
 
     # --- requests -------------------------------------------------------------------------------------------
 
@@ -297,6 +307,9 @@ class ClientInstance:
     def _keep_route(self, route: TopicRoute) -> None:
         known = self._routes.get(route.topic)
         self._routes[route.topic] = route
+        if route.topic in self._missing:
+            self._missing.remove(route.topic)
+            _log.info("topic %s has a route now", route.topic)
         if known == route:
             return
         self._find_brokers()

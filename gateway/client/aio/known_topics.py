@@ -90,8 +90,10 @@ class KnownTopics:
             async with asyncio.timeout(_REFRESH_PATIENCE):
                 return await asked
         except (BrokerError, ConnectError, ProtocolError, RouteNotFound, TimeoutError) as error:
-            cause = str(error) or "the name servers take their time"
-            _log.warning("the route of topic %s stays as it was: %s", wire_topic, cause)
+            cause = error.reason if isinstance(error, RouteNotFound) else str(error)
+            _log.warning(
+                "the route of topic %s stays as it was: %s", wire_topic, cause or "the name servers take their time"
+            )
             return known
 
     def _targets_of(self, topic: str, route: TopicRoute) -> TopicTargets:

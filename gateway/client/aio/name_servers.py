@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.remoting import Remoting
 from gateway.client.errors import (
     ConfigurationError,
     ConnectError,
+    NotANameServer,
     ProtocolError,
     RequestTimeout,
     RocketMQError,
@@ -29,6 +30,13 @@ if TYPE_CHECKING:
     from wire.bodies.route import TopicRouteData
 
 _log = logging.getLogger(__name__)
+
+_KNOWN_TO_EACH: Final = (
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.GET_BROKER_CLUSTER_INFO,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+)
+"""Requests that every name server answers, and no broker."""
 
 
 class NameServers:
@@ -53,15 +61,15 @@ class NameServers:
 
         :param timeout: seconds for each of them; None: ``request_timeout`` of the settings.
         :raises ConnectError: none could be reached; ``RequestTimeout``: the last one did not answer;
-            ``ProtocolError``: it is none.
+            ``ProtocolError``, ``NotANameServer``: it is none.
         """
         wait = self._timeout if timeout is None else timeout
         failure: RocketMQError | None = None
         for _ in self.addresses:
             address = self.addresses[self._current]
             try:
-                return await self._remoting.request(address, code, header, body, timeout=wait), address
-            except (ConnectError, ProtocolError, RequestTimeout) as error:
+                return await self._ask(address, code, header, body, wait), address
+            except (ConnectError, NotANameServer, ProtocolError, RequestTimeout) as error:
                 failure = error
                 if self.addresses[self._current] == address:
                     self._current = (self._current + 1) % len(self.addresses)
@@ -69,6 +77,14 @@ class NameServers:
                     _log.warning("name server %s failed, taking the next one: %s", address, error)
         assert failure is not None, "there is at least one name server"
         raise failure
+
+    async def _ask(
+        self, address: str, code: int, header: Header | None, body: bytes, timeout: float
+    ) -> RemotingCommand:
+        answer = await self._remoting.request(address, code, header, body, timeout=timeout)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and code in _KNOWN_TO_EACH:
+            raise NotANameServer(answer.code, answer.remark, address)
+        return answer
 
     async def route_data(self, topic: str) -> TopicRouteData | None:
         """The route of a topic, None when the name server does not know it.

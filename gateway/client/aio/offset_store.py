@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.answers import header_of
 from gateway.client.errors import BrokerError, RocketMQError
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from gateway.client.message_queue import MessageQueue
 
 _log = logging.getLogger(__name__)
+
+# The topic or the group is gone: there is nothing to be tried again.
+_GONE: Final = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
 
 
 class OffsetStore(Protocol):
@@ -79,10 +82,10 @@ class BrokerOffsets:
             else:
                 address = self._instance.address_of(queue.broker_name)
                 await self._instance.remoting.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
-        except BrokerError as error:
-            # The topic or the group is gone: there is nothing to be tried again.
-            _log.warning("group %s: offset %d of %s was refused: %s", self._group, offset, queue, error)
         except RocketMQError as error:
+            if isinstance(error, BrokerError) and error.code in _GONE:
+                _log.warning("group %s: offset %d of %s was refused: %s", self._group, offset, queue, error)
+                return True
             _log.warning("group %s: offset %d of %s was not stored: %s", self._group, offset, queue, error)
             return False
         return True

@@ -131,6 +131,8 @@ class OrderlyTurns:
                 await lane.news.wait()
             elif await self._may_consume(process_queue):
                 outcome = await self._consume(process_queue, turn, lane)
+                if outcome is not None and outcome.failed:
+                    self._tell(process_queue, outcome)
                 if outcome is not None and not turn.settled:
                     await self._finish(process_queue, turn, outcome, lane)
                 lane.is_calling = False
@@ -159,7 +161,6 @@ class OrderlyTurns:
         if not outcome.failed:
             process_queue.settle(turn)
         else:
-            self._tell(process_queue, outcome)
             left = await self._left(turn, outcome)
             if not turn.settled:
                 process_queue.keep(turn, left)

@@ -113,4 +113,4 @@ class PopLoop:
             try:
                 await self._instance.route(queue.topic, refresh=True)
             except RocketMQError as route_error:
-                _log.warning("no route for %s: %s", queue.topic, route_error)
+                self._instance.route_failed(queue.topic, route_error)

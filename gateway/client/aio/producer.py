@@ -101,6 +101,7 @@ class Producer(Client):
             return
         instance = ClientInstance(self.settings)
         self._instance = instance
+        self._watch()
         self._sender = self._make_sender(instance)
         await instance.start()
         instance.join(self._sender)

@@ -220,7 +220,7 @@ class PullLoop:
             try:
                 await self._instance.route(queue.topic, refresh=True)
             except RocketMQError as route_error:
-                _log.warning("group %s: no route for %s: %s", self._group, queue.topic, route_error)
+                self._instance.route_failed(queue.topic, route_error)
 
 
 def _wanted(

@@ -102,11 +102,19 @@ class Rebalancing:
         """Rebalance for ever."""
         while True:
             self._wanted.clear()
-            is_settled = await self.rebalance()
+            is_settled = await self._try_to_rebalance()
             pause = self._settings.rebalance_interval if is_settled else RETRY_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wanted.wait()
+
+    async def _try_to_rebalance(self) -> bool:
+        try:
+            return await self.rebalance()
+        except Exception:  # noqa: BLE001 - logged
+            # An allocation of the application may raise anything, and later queues must be shared out all the same.
+            _log.exception("group %s: rebalancing failed, again in %g s", self._group, RETRY_S)
+            return False
 
     async def rebalance(self) -> bool:
         """Look once at every topic; False when something is left to be done."""
@@ -138,7 +146,7 @@ class Rebalancing:
                 # Made by the broker at the first heartbeat, and told to the name server a little later, or not at all.
                 self._retry_looks += 1
                 return self._retry_looks > RETRY_TOPIC_LOOKS
-            _log.warning("group %s: %s", self._group, error)
+            self._instance.route_failed(topic, error)
         except (RocketMQError, WireError) as error:
             _log.warning("group %s: topic %s is not rebalanced: %s", self._group, topic, error)
         return False

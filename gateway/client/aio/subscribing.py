@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from wire.codes import RequestCode
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
     from gateway.client.subscriptions import Subscription
-
-_log = logging.getLogger(__name__)
 
 
 async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
@@ -30,7 +27,7 @@ async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:
         try:
             await instance.route(topic)
         except RouteNotFound as error:
-            _log.warning("%s. It is looked for again", error)
+            instance.route_failed(topic, error)
 
 
 async def check_subscription(instance: ClientInstance, group: str, subscription: Subscription) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
@@ -31,6 +32,12 @@ class Core(Protocol):
 
     def abandon(self) -> None:
         """Its loop is gone."""
+
+    def unwatch(self) -> None:
+        """Another client warns when it is not closed."""
+
+    async def drop(self) -> None:
+        """Close the connections and do nothing else."""
 
 
 class GroupCore(Core, Protocol):
@@ -82,6 +89,8 @@ class Face(Lifetime):
             try:
                 self._thread.run(self._core.start())
                 self._started()
+                self._core.unwatch()
+                self._watch()
             except BaseException:
                 self._is_closed = True
                 self._core.abandon()
@@ -99,6 +108,9 @@ class Face(Lifetime):
     def _end(self, close: Callable[[], Coroutine[Any, Any, None]], timeout: float) -> None:
         """Run the core's ``close`` and end the thread; once."""
         self._check_process()
+        if sys.is_finalizing():  # its thread is frozen or gone, perhaps with the lock
+            self._is_closed = True
+            return
         with self._lock:
             self._is_closed = True
             if not self._thread.is_running:
@@ -125,13 +137,8 @@ class Face(Lifetime):
 
         return self._run(on_loop())
 
-    @property
-    def _holds_something(self) -> bool:
-        return self._thread.is_running
-
     def _let_go(self) -> None:
-        self._core.abandon()
-        self._thread.stop()
+        self._thread.leave(self._core.drop)
 
 
 class GroupFace(Face):

@@ -9,6 +9,7 @@ The thin face of ``gateway.client.aio.Producer``, which has the same methods and
 from __future__ import annotations
 
 import concurrent.futures
+import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
@@ -53,6 +54,9 @@ class Producer(GroupFace):
             ``ClientClosed``.
         """
         self._check_process()
+        if sys.is_finalizing():
+            super().close(timeout)
+            return
         hand_over, self._hand_over = self._hand_over, None
         ends_at = time.monotonic() + (self._core.CLOSE_TIMEOUT if timeout is None else timeout)
         try:
@@ -161,6 +165,17 @@ class Producer(GroupFace):
 
     def _started(self) -> None:
         self._hand_over = HandOver(self._thread, self._core.sender)
+
+    def _let_go(self) -> None:
+        core, hand_over = self._core, self._hand_over
+
+        async def drop() -> None:
+            if hand_over is not None:
+                hand_over.finish(0.0)
+                hand_over.close()
+            await core.drop()
+
+        self._thread.leave(drop)
 
     def _running_hand_over(self) -> HandOver:
         hand_over = self._hand_over

@@ -128,3 +128,9 @@ def test_errors_survive_pickling_so_that_workers_can_report_them(error: RocketMQ
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is type(error)
     assert str(copy) == str(error)
+
+
+def test_a_request_that_a_server_does_not_know_may_have_come_to_the_wrong_kind_of_server() -> None:
+    text = str(BrokerError(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "34?", "mq:9876"))
+    assert "too old" in text
+    assert "a name server where a broker is meant" in text

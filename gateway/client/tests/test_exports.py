@@ -59,6 +59,7 @@ ADMIN_PARTS = [
 ]
 # What the asyncio classes answer to the rest of the package, not to applications.
 INTERNAL = {"answers", "consumer_data", "producer_data", "route_changed", "topics", "subscriptions", "properties"} | {
+    "drop",
     "options",
     "executed",
     "execute_of_listener",

@@ -130,3 +130,46 @@ def test_two_listeners_are_one_too_many() -> None:
         ListenerCall(print, print)
     with pytest.raises(ConfigurationError, match="must be given"):
         ListenerCall(None, None)
+
+
+def test_an_exception_that_would_end_the_thread_or_the_task_is_one_of_the_listener() -> None:
+    """``sys.exit()``, and the cancellation of something that it waits for; both were lost without a word."""
+
+    def leave(_: ReceivedMessage) -> None:
+        raise SystemExit("enough")
+
+    async def leave_later(_: ReceivedMessage) -> None:
+        raise SystemExit("enough")
+
+    async def wait_for_what_is_cancelled(_: ReceivedMessage) -> None:
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer.cancel()
+        await answer
+
+    async def scenario() -> None:
+        for listener, error in ((leave_later, SystemExit), (wait_for_what_is_cancelled, asyncio.CancelledError)):
+            outcome = await ListenerCall(listener, None).call_async(MESSAGES[:1])
+            assert outcome.failed == MESSAGES[:1]
+            assert isinstance(outcome.error, error)
+
+    assert isinstance(ListenerCall(leave, None).call(MESSAGES[:1]).error, SystemExit)
+    asyncio.run(scenario())
+
+
+def test_a_task_that_is_cancelled_itself_ends() -> None:
+    async def wait(_: ReceivedMessage) -> None:
+        await asyncio.Event().wait()
+
+    async def interrupted(_: ReceivedMessage) -> None:
+        raise KeyboardInterrupt
+
+    async def scenario() -> None:
+        task = asyncio.ensure_future(ListenerCall(wait, None).call_async(MESSAGES[:1]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(scenario())
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(ListenerCall(interrupted, None).call_async(MESSAGES[:1]))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime, timedelta
 
 import click
@@ -47,3 +48,14 @@ def test_an_error_of_the_client_is_a_line_and_an_exit_code(error: RocketMQError,
     with pytest.raises(GatewayError) as raised, client_errors():
         raise error
     assert (str(raised.value), raised.value.exit_code) == (str(error), exit_code)
+
+
+def test_what_a_client_warns_of_is_a_line_without_advice_to_programmers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as unset:
+        unset.setattr(logging.getLogger(), "handlers", [])
+        with client_errors():
+            for _ in range(2):
+                logging.getLogger("gateway.client.aio.instance").warning("no route for topic orders")
+    assert capsys.readouterr().err == "WARNING: no route for topic orders\n"

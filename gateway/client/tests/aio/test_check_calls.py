@@ -119,3 +119,33 @@ def test_no_more_checks_run_at_once_than_allowed() -> None:
 
     run(scenario())
     assert running[1] == 3
+
+
+def test_a_check_that_would_end_the_loop_or_the_task_is_unknown_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def leave() -> TransactionState:
+        raise SystemExit(3)
+
+    async def leave_later() -> TransactionState:
+        raise SystemExit(4)
+
+    async def wait_for_what_is_cancelled() -> TransactionState:
+        answer: asyncio.Future[TransactionState] = asyncio.get_running_loop().create_future()
+        answer.cancel()
+        return await answer
+
+    async def scenario() -> None:
+        calls = CheckCalls(1, 5, "checks")
+        for check in (leave, leave_later, wait_for_what_is_cancelled):
+            assert (await calls.run(check, f"Orders.{check.__name__}"))[0] is TransactionState.UNKNOWN
+        task = asyncio.ensure_future(calls.run(asyncio.Event().wait, "Orders.check"))  # type: ignore[arg-type]
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        calls.close()
+
+    run(scenario())
+    assert [record.getMessage() for record in caplog.records] == [
+        f"Orders.{name} raised; the transaction stays unknown"
+        for name in ("leave", "leave_later", "wait_for_what_is_cancelled")
+    ]

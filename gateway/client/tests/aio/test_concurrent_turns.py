@@ -178,3 +178,44 @@ def test_a_queue_that_was_given_up_is_not_consumed_further() -> None:
         await scene.end()
 
     run(scenario())
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks"])
+def test_a_failure_is_logged_also_when_the_queue_was_given_up_meanwhile(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        def listen(_: Any) -> None:
+            scene.queue.dropped = True
+            raise ValueError("no such customer")
+
+        async def listen_later(messages: Any) -> None:
+            listen(messages)
+
+        scene = Scene(listen_later if kind == "tasks" else listen)
+        scene.give(1)
+        await until(lambda: "no such customer" in caplog.text)
+        await scene.end()
+
+    run(scenario())
+
+
+def test_a_failure_after_the_loop_has_ended_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    async def scenario() -> None:
+        def listen(_: Any) -> None:
+            begun.set()
+            release.wait(10)
+            raise ValueError("no such customer")
+
+        scene = Scene(listen)
+        scene.give(1)
+        await asyncio.to_thread(begun.wait, 10)
+        await scene.end()
+
+    run(scenario())
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "consumer g-1")
+    release.set()
+    thread.join(10)
+    assert "no such customer" in caplog.text

@@ -4,7 +4,7 @@ import pytest
 
 from gateway.client.aio.name_servers import NameServers
 from gateway.client.aio.remoting import Remoting
-from gateway.client.errors import BrokerError, ConfigurationError, ConnectError
+from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, NotANameServer
 from gateway.client.settings import ClientSettings
 from gateway.client.tests.aio.test_remoting import remoting_with
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
@@ -70,5 +70,18 @@ def test_without_an_address_there_is_nothing_to_ask() -> None:
         async with remoting_with() as remoting:
             with pytest.raises(ConfigurationError, match="NAMESRV_ADDR"):
                 name_servers(remoting)
+
+    run(test())
+
+
+def test_a_broker_in_the_place_of_a_name_server_is_called_what_it_is() -> None:
+    async def test() -> None:
+        async with ScriptedBroker() as broker, ScriptedBroker() as server, remoting_with() as remoting:
+            broker.answer(RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "105?")
+            with pytest.raises(NotANameServer, match=f"{broker.address} is not a name server: .* it is a broker"):
+                await name_servers(remoting, broker.address).route_data("t")
+            for _ in range(3):
+                route = await name_servers(remoting, broker.address, server.address).route_data("t")
+                assert route is not None, "the other one is taken"
 
     run(test())

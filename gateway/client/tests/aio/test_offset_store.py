@@ -28,7 +28,9 @@ def test_a_broker_keeps_offsets() -> None:
             assert await store.store({queue: 6}, confirm=False) == []
             await broker.wait_for(RequestCode.UPDATE_CONSUMER_OFFSET, 2)
             broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, 26, "no group")
-            assert await store.store({queue: 7}, confirm=True) == [], "a refusal is final"
+            assert await store.store({queue: 7}, confirm=True) == [], "nothing can be kept for a group that is gone"
+            broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, 1, "the disk is full")
+            assert await store.store({queue: 7}, confirm=True) == [queue]
             broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, lambda _: None)
             assert await store.store({queue: 7}, confirm=True) == [queue]
             broker.answer(RequestCode.QUERY_CONSUMER_OFFSET, 1, "broken")

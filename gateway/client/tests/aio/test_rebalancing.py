@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from typing import Any
 
+import pytest
+
+from gateway.client.aio import rebalancing
 from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.member import Answer
 from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
@@ -12,7 +16,7 @@ from gateway.client.consumer_settings import ConsumerSettings
 from gateway.client.message import MessageQueue
 from gateway.client.process_queue import ProcessQueue
 from gateway.client.routes import TopicRoute
-from gateway.client.tests.consuming_broker import ConsumingBroker
+from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.bodies.heartbeat import ConsumerData
 from wire.codes import RequestCode, ResponseCode
@@ -23,11 +27,11 @@ class Member:
 
     group = "g"
 
-    def __init__(self, broker: ConsumingBroker, *topics: str) -> None:
+    def __init__(self, broker: ConsumingBroker, *topics: str, **changes: Any) -> None:
         self.wanted = list(topics)
         self.refused: set[MessageQueue] = set()
         self.ended: list[MessageQueue] = []
-        settings = ConsumerSettings(namesrv=broker.address)
+        settings = ConsumerSettings(namesrv=broker.address, **changes)
         self.instance = ClientInstance(settings)
         self.instance.join(self)
         self.rebalancing = Rebalancing(
@@ -148,3 +152,30 @@ def test_it_ends_when_it_is_woken_in_the_moment_of_the_end() -> None:
             await member.instance.close()
 
     run(scenario())
+
+
+def test_an_allocation_that_raises_is_logged_and_asked_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rebalancing, "RETRY_S", 0.01)
+
+    class Broken:
+        name = "BROKEN"
+        calls = 0
+
+        def __call__(self, *_: object) -> list[MessageQueue]:
+            self.calls += 1
+            raise KeyError("rack 7")
+
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            broken = Broken()
+            member = Member(broker, "t", allocation=broken)
+            running = asyncio.create_task(member.rebalancing.run())
+            await until(lambda: broken.calls > 1)
+            running.cancel()
+            await member.instance.close()
+
+    run(scenario())
+    assert "rebalancing failed" in caplog.text
+    assert "KeyError: 'rack 7'" in caplog.text

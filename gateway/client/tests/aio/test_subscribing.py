@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gateway.client.aio.instance import ClientInstance
+from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.aio.subscribing import check_subscription, first_routes
 from gateway.client.errors import BrokerError, ConfigurationError
+from gateway.client.push_settings import PushSettings
 from gateway.client.settings import ClientSettings
 from gateway.client.subscriptions import Sql, subscription_of
 from gateway.client.tests.consuming_broker import ConsumingBroker
@@ -48,4 +50,27 @@ def test_without_name_servers_nothing_can_be_found() -> None:
         with pytest.raises(ConfigurationError, match="namesrv"):
             await first_routes(ClientInstance(ClientSettings()), ["t"])
 
+    run(scenario())
+
+
+def test_a_topic_that_does_not_exist_yet_is_one_short_line_until_it_exists(caplog: pytest.LogCaptureFixture) -> None:
+    """However often and by whatever part of a consumer it is asked for."""
+
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            broker.unknown_topics = {"orders", "%RETRY%g"}
+            settings = PushSettings(namesrv=broker.address)
+            async with PushConsumer("g", print, settings, subscriptions={"orders": "*"}) as consumer:
+                parts = consumer._parts()
+                for _ in range(3):
+                    await parts.rebalancing.rebalance()
+                warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+                assert warnings == [
+                    f"no route for topic orders at {broker.address}: they do not know it. It is asked for again"
+                ]
+                broker.unknown_topics.clear()
+                await parts.rebalancing.rebalance()
+                assert "topic orders has a route now" in caplog.text
+
+    caplog.set_level("INFO", "gateway.client")
     run(scenario())

@@ -39,6 +39,12 @@ class Core:
     def abandon(self) -> None:
         self.calls.append("abandon")
 
+    def unwatch(self) -> None:
+        """See ``Lifetime``."""
+
+    async def drop(self) -> None:
+        self.calls.append("drop")
+
 
 def test_it_starts_once_and_ends_once_on_a_thread_of_its_own() -> None:
     core = Core()
@@ -76,6 +82,10 @@ def test_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
     core = Core("lost consumer g")
     face = GroupFace(core)
     face.start()
+    thread = face._thread._thread
+    assert thread is not None
     with pytest.warns(ResourceWarning, match="lost consumer g was not closed"):
-        face.__del__()
-    assert "lost consumer g" not in {thread.name for thread in threading.enumerate()}
+        del face
+    thread.join(10)
+    assert not thread.is_alive()
+    assert core.calls == ["start", "drop"]

@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import os
 import threading
 import warnings
@@ -189,12 +190,20 @@ def test_a_child_process_is_told(broker: ScriptedBroker, monkeypatch: pytest.Mon
 def test_a_producer_that_is_forgotten_warns_and_ends_its_thread(broker: ScriptedBroker) -> None:
     producer = Producer("g", namesrv=broker.address)
     producer.start()
-    before = threading.active_count()
+    producer.send(MESSAGE)
+    producer.send(MESSAGE)  # over a connection of its own
+    thread = producer._thread._thread
+    assert thread is not None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        producer.__del__()
-    assert ResourceWarning in [warning.category for warning in caught]
-    assert threading.active_count() == before - 1
+        del producer
+        gc.collect()
+        thread.join(10)
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == [
+        "producer g was not closed: use it in a with block, or call close()"
+    ], "and its sockets are closed"
+    assert not thread.is_alive()
 
 
 def test_messages_in_flight_are_waited_for_at_close(broker: ScriptedBroker) -> None:

@@ -1,0 +1,120 @@
+"""The Pythons of this machine: how clients start, end, fork and are interrupted differs between them.
+
+    python -m gateway.client.tests.pythons
+
+looks for them and installs what the client needs beside each, below ``build/pythons``. Tests then run on all of them,
+and ``make test`` names the versions that are not there. The environment variable ``ROCKETMQ_GATEWAY_PYTHONS`` names
+further ones: paths of interpreters, separated as in ``PATH``.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+SUPPORTED: Final = ("3.11", "3.12", "3.13", "3.14")
+VARIABLE: Final = "ROCKETMQ_GATEWAY_PYTHONS"
+
+_ROOT: Final = Path(__file__).parents[3]
+_BUILD: Final = _ROOT / "build" / "pythons"
+_OWN: Final = f"{sys.version_info.major}.{sys.version_info.minor}"
+_NEEDED: Final = ("librt", "msgspec", "mypy-extensions")
+"""Packages that ``gateway.client`` and its part of ``wire`` import."""
+_ASK: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+@functools.cache
+def found() -> dict[str, str]:
+    """Interpreters by version, the one that runs included."""
+    pythons = {_OWN: sys.executable}
+    for candidate in _candidates():
+        version = _version_of(candidate)
+        if version in SUPPORTED:
+            pythons.setdefault(version, candidate)
+    return {version: pythons[version] for version in SUPPORTED if version in pythons}
+
+
+def ready() -> dict[str, str]:
+    """Those of ``found`` that have what the client needs."""
+    return {version: path for version, path in found().items() if version == _OWN or _packages(version).is_dir()}
+
+
+def missing() -> str:
+    """Which versions tests cannot run on here, for people; empty when there is none."""
+    left = [
+        f"{version} (run `make test-unit`, which installs what it needs)" if version in found() else version
+        for version in SUPPORTED
+        if version not in ready()
+    ]
+    return f"not tried, since this machine lacks them: Python {', '.join(left)}" if left else ""
+
+
+def environment(version: str) -> dict[str, str]:
+    """The environment for a program that uses the client on one of the interpreters that are ``ready``."""
+    packages = [] if version == _OWN else [str(_packages(version))]
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(_ROOT), *packages]),
+        "PYTHONPYCACHEPREFIX": str(_BUILD / "pycache"),
+    }
+
+
+def _candidates() -> Iterator[str]:
+    yield from filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    shims = str(pyenv / "shims")  # they are there for versions that are not switched on, too
+    path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if part != shims)
+    for version in SUPPORTED:
+        on_path = shutil.which(f"python{version}", path=path)
+        if on_path is not None:
+            yield on_path
+        yield from map(str, sorted((pyenv / "versions").glob(f"{version}.*/bin/python{version}"), reverse=True))
+
+
+def _version_of(interpreter: str) -> str:
+    try:
+        done = subprocess.run([interpreter, "-I", "-c", _ASK], capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()
+
+
+def _packages(version: str) -> Path:
+    return _BUILD / version
+
+
+def _install(version: str, interpreter: str) -> bool:
+    """Install what is needed with the interpreter's own pip, in the locked version; False when that fails."""
+    lock = (_ROOT / "requirements.lock").read_text(encoding="utf-8")
+    wanted = "".join(re.findall(rf"^(?:{'|'.join(_NEEDED)})==.*\n(?:    --hash.*\n)*", lock, re.MULTILINE))
+    _BUILD.mkdir(parents=True, exist_ok=True)
+    requirements = _BUILD / "requirements.txt"
+    requirements.write_text(wanted, encoding="utf-8")
+    partial = _BUILD / f"{version}.part"
+    shutil.rmtree(partial, ignore_errors=True)
+    command = [interpreter, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    command += ["--require-hashes", "--only-binary", ":all:", "--target", str(partial), "-r", str(requirements)]
+    done = subprocess.run(command, check=False)
+    if done.returncode == 0:
+        partial.rename(_packages(version))
+    return done.returncode == 0
+
+
+def main() -> None:
+    """Install what is missing and say which Pythons the tests will run on."""
+    for version, interpreter in found().items():
+        if version not in ready():
+            _install(version, interpreter)
+    lines = [f"the client is tested on Python {', '.join(ready())}", *filter(None, [missing()])]
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()

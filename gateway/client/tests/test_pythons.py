@@ -1,0 +1,190 @@
+"""What differs between Pythons, on each one of this machine: start and exit, forks, signals."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from gateway.client.tests import pythons
+from gateway.client.tests.blocking.broker_thread import broker_thread
+
+READY = pythons.ready()
+LONGEST_S = 60
+"""Seconds until a program counts as one that never ends; it takes one or two."""
+
+START = """
+import asyncio, atexit, os, signal, sys
+from gateway.client import (
+    AdminClient, LitePullConsumer, Message, Producer, PushConsumer, SimpleConsumer, TransactionProducer,
+    TransactionState, UsedAfterFork, aio,
+)
+
+NAMESRV = sys.argv[1]
+TOPICS = {"orders": "*"}
+
+
+class Checker:
+    def check(self, message):
+        return TransactionState.UNKNOWN
+
+
+def do_nothing(message):
+    pass
+
+
+def clients(kinds, suffix):
+    return [
+        kinds.AdminClient(namesrv=NAMESRV),
+        kinds.Producer("p" + suffix, namesrv=NAMESRV),
+        kinds.TransactionProducer("t" + suffix, Checker(), namesrv=NAMESRV),
+        kinds.PushConsumer("c" + suffix, do_nothing, namesrv=NAMESRV, subscriptions=TOPICS),
+        kinds.LitePullConsumer("l" + suffix, namesrv=NAMESRV, subscriptions=TOPICS),
+        kinds.SimpleConsumer("s" + suffix, namesrv=NAMESRV, subscriptions=TOPICS),
+    ]
+"""
+
+FORGOTTEN = """
+import gateway.client
+
+
+async def main():
+    for client in clients(aio, "-aio"):
+        await client.start()
+
+
+asyncio.run(main())
+
+registered = Producer("registered", namesrv=NAMESRV)
+atexit.register(registered.close)
+registered.start()
+registered.send(Message("orders", b"1"))
+
+
+class Service:
+    def __init__(self):
+        self.producer = Producer("service", namesrv=NAMESRV)
+        self.producer.start()
+
+    def __del__(self):
+        self.producer.close()
+
+
+service = Service()
+service.producer.send(Message("orders", b"2"))
+service.producer.send(Message("orders", b"3"))
+left = clients(gateway.client, "")
+for client in left:
+    client.start()
+for _ in range(2):
+    left[1].send(Message("orders", b"4"))
+print("main is over", flush=True)
+"""
+
+FORKED = """
+def child(parents):
+    try:
+        parents.send(Message("orders", b"1"))
+    except UsedAfterFork:
+        pass
+    else:
+        sys.exit(3)
+    with Producer("child", namesrv=NAMESRV) as own:
+        own.send(Message("orders", b"2"))
+    sys.exit(0)
+
+
+forgotten = Producer("forgotten", namesrv=NAMESRV)
+forgotten.start()
+parents = Producer("parent", namesrv=NAMESRV)
+parents.start()
+parents.send(Message("orders", b"0"))
+pid = os.fork()
+if pid == 0:
+    child(parents)
+_, status = os.waitpid(pid, 0)
+assert status == 0, status
+with parents:
+    parents.send(Message("orders", b"3"))
+"""
+
+INTERRUPTED = """
+def end(*_):
+    sys.exit(5)
+
+
+signal.signal(signal.SIGTERM, end)
+with LitePullConsumer("lite", namesrv=NAMESRV, subscriptions=TOPICS) as consumer:
+    with PushConsumer("push", do_nothing, namesrv=NAMESRV, subscriptions=TOPICS):
+        print("ready", flush=True)
+        while True:
+            consumer.poll(60)
+"""
+
+
+@contextmanager
+def running(version: str, program: str) -> Iterator[subprocess.Popen[str]]:
+    """A program on one of the Pythons, beside a broker."""
+    with broker_thread(queues=1) as server:
+        command = [READY[version], "-W", "always::ResourceWarning", "-c", START + program, server.broker.address]
+        environment = pythons.environment(version)
+        with subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+
+def ended(process: subprocess.Popen[str]) -> tuple[str, Counter[str]]:
+    """What a program wrote to standard error when it has ended, and which clients it says were not closed."""
+    try:
+        _, errors = process.communicate(timeout=LONGEST_S)
+    except subprocess.TimeoutExpired:
+        pytest.fail("the program does not end")
+    assert "Exception ignored" not in errors, errors
+    assert "Fatal Python error" not in errors, errors
+    warned = (line.partition("ResourceWarning: ")[2] for line in errors.splitlines())
+    return errors, Counter(text.partition(" was not closed")[0] for text in warned if " was not closed" in text)
+
+
+@pytest.mark.parametrize("version", READY)
+def test_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(version: str) -> None:
+    with running(version, FORGOTTEN) as process:
+        errors, forgotten = ended(process)
+        assert process.returncode == 0, errors
+    names = ["producer p", "producer t", "push consumer c", "lite pull consumer l", "simple consumer s"]
+    every = ["AdminClient", "AdminClient", "producer service", *names, *(f"{name}-aio" for name in names)]
+    assert forgotten == Counter(every), errors
+
+
+@pytest.mark.parametrize("version", READY)
+def test_a_forked_child_makes_clients_of_its_own_and_ends(version: str) -> None:
+    with running(version, FORKED) as process:
+        errors, forgotten = ended(process)
+        assert process.returncode == 0, errors
+    assert forgotten == Counter(["producer forgotten"]), "the parent says so, and not the child"
+
+
+@pytest.mark.parametrize("version", READY)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 5)])
+def test_a_signal_ends_blocked_clients_in_order(version: str, number: signal.Signals, code: int) -> None:
+    with running(version, INTERRUPTED) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        errors, forgotten = ended(process)
+        assert process.returncode == code, errors
+    assert not forgotten
+
+
+def test_the_pythons_that_are_missing_are_named() -> None:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert own in READY
+    assert {*READY, *(version for version in pythons.SUPPORTED if version in pythons.missing())} == {*pythons.SUPPORTED}
