@@ -10,7 +10,6 @@ from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
-from gateway.broker.newer_subscriptions import NewerSubscriptions
 from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.end_transaction import EndTransaction
@@ -148,7 +147,6 @@ def _pull(parts: BrokerParts) -> PullMessage:
         traffic=parts.traffic,
         flows=parts.flows,
         filters=parts.filters,
-        newer=NewerSubscriptions(parts.consumers, parts.clock),
         turns=parts.filter_turns,
     )
 

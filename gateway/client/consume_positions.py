@@ -54,13 +54,14 @@ Position = AtOffset | AtEnd | AtTime
 
 
 def first_position(topic: str, consume_from: ConsumeFrom, timestamp_ms: int) -> Position:
-    """Where to begin in a queue of which the group has no offset."""
-    is_retry = topic.startswith(RETRY_PREFIX)
-    if consume_from is ConsumeFrom.FIRST_OFFSET:
+    """Return where to begin in a queue of which the group has no offset.
+
+    A retry topic is read from its first message: it holds only what failed in this group. A Java group
+    that begins at a time skips what its retry topic already has.
+    """
+    if consume_from is ConsumeFrom.FIRST_OFFSET or topic.startswith(RETRY_PREFIX):
         return AtOffset(0)
-    if consume_from is ConsumeFrom.LAST_OFFSET:
-        return AtOffset(0) if is_retry else AtEnd()
-    return AtEnd() if is_retry else AtTime(timestamp_ms)
+    return AtEnd() if consume_from is ConsumeFrom.LAST_OFFSET else AtTime(timestamp_ms)
 
 
 def timestamp_ms_of(when: datetime.datetime | float | None, now_ms: int) -> int:

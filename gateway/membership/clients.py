@@ -21,7 +21,6 @@ class Client:
     """
 
     __slots__ = (
-        "asked_groups",
         "channel",
         "client_id",
         "consumer_groups",
@@ -40,8 +39,6 @@ class Client:
         self.producer_groups: dict[str, int] = {}
         """When a heartbeat last named the group, in epoch milliseconds."""
         self.consumer_groups: dict[str, int] = {}
-        self.asked_groups: dict[str, int] = {}
-        """When the client was last asked for its subscriptions in a group, in epoch milliseconds."""
 
     @property
     def address(self) -> str:

@@ -96,15 +96,6 @@ class ConsumerGroup:
             after[subscription.topic] = subscription if newer or known is None else known
         return after
 
-    def renewed(self, told: Iterable[SubscriptionData]) -> dict[str, SubscriptionData]:
-        """The subscriptions after what a member told besides its heartbeats: newer versions of those of the group."""
-        after = dict(self.subscriptions)
-        for subscription in told:
-            known = after.get(subscription.topic)
-            if known is not None and subscription.sub_version > known.sub_version:
-                after[subscription.topic] = subscription
-        return after
-
 
 def tell_at_once(group: ConsumerGroup) -> None:
     """Tell all members of a group that it changed."""
@@ -213,7 +204,6 @@ class Consumers:
     def unregister(self, name: str, client: Client) -> None:
         """The client leaves the group; the others are told. Nothing happens when it was no member."""
         client.consumer_groups.pop(name, None)
-        client.asked_groups.pop(name, None)
         group = self._groups.get(name)
         if group is None or group.members.pop(client.channel, None) is None:
             return
@@ -223,17 +213,6 @@ class Consumers:
             self._tell(group)
         else:
             del self._groups[name]
-
-    def renew(self, name: str, client: Client, told: Iterable[SubscriptionData]) -> None:
-        """Take over newer subscriptions that a member told besides its heartbeats.
-
-        :raises RequestRefused: SYSTEM_BUSY, they are beyond the share of the client.
-        """
-        group = self._groups.get(name)
-        if group is not None and client.channel in group.members:
-            after = group.renewed(told)
-            self._kept.bring(name, client, after.values())
-            group.subscriptions = after
 
     def leave(self, client: Client) -> None:
         """Take a client that is gone out of all its groups."""

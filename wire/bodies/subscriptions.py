@@ -24,12 +24,6 @@ class SubscriptionData(Body):
     class_filter_mode: bool = False
 
 
-class RunningSubscriptions(ListRequestBody):
-    """Of what a client tells of itself (upstream's ``ConsumerRunningInfo``), the subscriptions of the group."""
-
-    subscriptions: Sequence[SubscriptionData] = field(default=(), name="subscriptionSet")
-
-
 def _default_retry_policy() -> dict[str, Any]:
     return {"type": "CUSTOMIZED"}
 

@@ -101,17 +101,12 @@ class OffsetRequests:
         request.answer(ResponseCode.SUCCESS)
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
-        """A group's offset in a queue; one without begins at 0 while all of the queue is in memory."""
+        """Return a group's offset in a queue, or where a new group begins if that is the same for every new group."""
         offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
+        if offset < 0 and header.set_zero_if_not_found is not False:
+            offset = self._common_beginning(header.topic, header.queue_id)
         if offset >= 0:
             return Answer(header=QueryConsumerOffsetResponse(offset=offset))
-        if header.set_zero_if_not_found is False:
-            raise RequestRefused(
-                ResponseCode.QUERY_NOT_FOUND,
-                f"group [{header.consumer_group}] has no offset in queue {header.queue_id} of {header.topic}",
-            )
-        if self._begins_at_zero(header.topic, header.queue_id):
-            return Answer(header=QueryConsumerOffsetResponse(offset=0))
         raise RequestRefused(
             ResponseCode.QUERY_NOT_FOUND,
             f"Not found: group [{header.consumer_group}] is new to queue {header.queue_id} of "
@@ -157,10 +152,13 @@ class OffsetRequests:
         )
         return Answer(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
-    def _begins_at_zero(self, topic: str, queue_id: int) -> bool:
-        """Upstream spares a new group the question where to begin while it can still have everything."""
-        return (
-            self._store.min_offset(topic, queue_id) <= 0
-            and self._store.max_offset(topic, queue_id) > 0
-            and not self._store.is_cold(topic, queue_id, 0)
-        )
+    def _common_beginning(self, topic: str, queue_id: int) -> int:
+        """Return where a new group begins whatever its consumeFromWhere says; -1 if that setting decides.
+
+        A client that gets no offset here asks for the end of the queue next. A message that is stored between the two
+        questions is lost to the group. While the queue holds no message, its end is known to be right for every group.
+        """
+        first, end = max(self._store.min_offset(topic, queue_id), 0), self._store.max_offset(topic, queue_id)
+        if first >= end:
+            return end
+        return -1 if first or self._store.is_cold(topic, queue_id, 0) else 0

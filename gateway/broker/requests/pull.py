@@ -7,6 +7,7 @@ nothing is held when it asks to be. What is in memory is read at once, anything 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
+from wire.bodies.consume_kinds import ConsumeType
 from wire.codes import RequestCode, ResponseCode
 from wire.frame import build_frame_head
 from wire.headers.declare import build_header, read_header
@@ -36,7 +38,6 @@ from wire.message.lite_topics import lite_queue
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.broker.flows import Flows
-    from gateway.broker.newer_subscriptions import NewerSubscriptions
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.membership.consumers import Consumers
@@ -117,7 +118,6 @@ class PullMessage:
         traffic: Traffic,
         flows: Flows,
         filters: SubscribedFilters,
-        newer: NewerSubscriptions,
         turns: FilterTurns,
     ) -> None:
         self._store = store
@@ -132,7 +132,6 @@ class PullMessage:
         self._traffic = traffic
         self._flows = flows
         self._filters = filters
-        self._newer = newer
         self._turns = turns
 
     def register(self, dispatch: Dispatch) -> None:
@@ -181,8 +180,26 @@ class PullMessage:
             request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
     def _commit(self, header: PullMessageRequest) -> None:
-        if header.sys_flag & PullFlag.COMMIT_OFFSET and header.consumer_group != TRANSACTION_GROUP:
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        """Store how far a group is, or where it begins: a member that has the queue next begins at the same message."""
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if header.sys_flag & PullFlag.COMMIT_OFFSET:
+            if group != TRANSACTION_GROUP:
+                self._offsets.commit(group, topic, queue_id, header.commit_offset)
+        elif self._begins(header):
+            with suppress(RequestRefused):  # no room for one offset more: the group may read all the same
+                self._offsets.commit(group, topic, queue_id, header.queue_offset)
+
+    def _begins(self, header: PullMessageRequest) -> bool:
+        """Whether this is the first pull of a queue by a group whose members share the queues and commit offsets here.
+
+        A group that begins at 0 needs no offset: it would begin there again.
+        """
+        group = self._consumers.group(header.consumer_group)
+        if group is None or group.is_broadcasting or group.consume_type != ConsumeType.CONSUME_PASSIVELY:
+            return False
+        if not 0 < header.queue_offset <= self._store.max_offset(header.topic, header.queue_id):
+            return False
+        return self._offsets.query(header.consumer_group, header.topic, header.queue_id) < 0
 
     def _check_and_read(self, request: Request, header: PullMessageRequest) -> None:
         accepts = self._checked(request, header)
@@ -361,7 +378,7 @@ class PullMessage:
         else:
             subscription = self._subscription(header, group.consume_broadcast_enable)
             expression_type = subscription.expression_type
-            accepts = self._subscribed_filter(request, header, subscription)
+            accepts = self._subscribed_filter(header, subscription)
         if not self._limits.property_filter_enabled:
             check_expression_type(expression_type)
         return accepts
@@ -429,20 +446,21 @@ class PullMessage:
             )
         return subscription
 
-    def _subscribed_filter(
-        self, request: Request, header: PullMessageRequest, subscription: SubscriptionData
-    ) -> MessageFilter:
-        """The filter of what the group is known to want; none when the client has newer tags, which it compares itself
-        until it has told them. Upstream refuses such a pull.
+    def _subscribed_filter(self, header: PullMessageRequest, subscription: SubscriptionData) -> MessageFilter:
+        """Return the filter of what the group's heartbeats told.
+
+        A client may know a newer subscription, which its next heartbeat brings. Until then a pull by tags gets every
+        message, because the client compares the tags again. No client evaluates SQL92.
+
+        :raises RequestRefused: SUBSCRIPTION_NOT_LATEST: the newer subscription is SQL92, or replaces SQL92.
         """
         by_tags = is_tag_type(subscription.expression_type)
         if subscription.sub_version < header.sub_version:
-            self._newer.ask(request.channel, header.consumer_group)
             if by_tags and is_tag_type(header.expression_type):
                 return EVERYTHING
             raise RequestRefused(
                 ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                "the consumer's subscription not latest; the client is asked for it, or a heartbeat brings it",
+                "the consumer's subscription not latest: the client's next heartbeat brings the newer one",
             )
         if not by_tags:
             accepts = self._filters.find(header.consumer_group, subscription, header.sub_version)

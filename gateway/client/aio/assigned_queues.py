@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
 from gateway.client.aio.pull_loop import PullLoop, PullTerms
 from gateway.client.aio.queue_offsets import QueueOffsets
-from gateway.client.consume_positions import first_position, timestamp_ms_of
+from gateway.client.consume_positions import AtOffset, first_position, timestamp_ms_of
 from gateway.client.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError
 from gateway.client.local_offsets import offsets_path
@@ -112,6 +112,8 @@ class AssignedQueues:
         settings = self._settings
         position = first_position(queue.topic, settings.consume_from_where, self._timestamp_ms)
         offset = await self.offsets.resolve(queue, position)
+        if self._tracks and not isinstance(position, AtOffset):
+            self.table.move(queue, offset)  # stored like progress: by the next member's first look the end has moved on
         _log.info("group %s: begins with %s at %d (%s)", self.group, queue, offset, settings.consume_from_where)
         return offset
 

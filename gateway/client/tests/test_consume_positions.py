@@ -26,10 +26,12 @@ from gateway.client.errors import ConfigurationError
         ("t", ConsumeFrom.FIRST_OFFSET, AtOffset(0)),
         ("%RETRY%g", ConsumeFrom.FIRST_OFFSET, AtOffset(0)),
         ("t", ConsumeFrom.TIMESTAMP, AtTime(5)),
-        ("%RETRY%g", ConsumeFrom.TIMESTAMP, AtEnd()),
+        ("%RETRY%g", ConsumeFrom.TIMESTAMP, AtOffset(0)),
     ],
 )
-def test_a_group_begins_where_a_java_group_would(topic: str, consume_from: ConsumeFrom, expected: Position) -> None:
+def test_a_group_begins_where_its_setting_says_and_with_all_of_its_retry_topic(
+    topic: str, consume_from: ConsumeFrom, expected: Position
+) -> None:
     assert first_position(topic, consume_from, 5) == expected
 
 

@@ -74,6 +74,28 @@ def test_a_queue_begins_where_the_group_stands_or_by_the_setting() -> None:
     run(scenario())
 
 
+def test_where_a_new_group_began_is_stored_and_the_next_member_misses_nothing() -> None:
+    async def scenario() -> None:
+        async with ConsumingBroker() as broker:
+            broker.put("t", b"0", b"1")
+            first = Scene(broker, consume_from_where=ConsumeFrom.LAST_OFFSET)
+            await first.instance.route("t")
+            state = await first.queues.begin(broker.queue("t"), EVERYTHING)
+            assert state is not None
+            await first.queues.end([state])
+            broker.put("t", b"2")
+            assert await first.queues.position(broker.queue("t")) == 2
+            by_hand = Scene(broker, consume_from_where=ConsumeFrom.LAST_OFFSET, tracks=False)
+            broker.offsets.clear()
+            await by_hand.instance.route("t")
+            assert await by_hand.queues.position(broker.queue("t")) == 3
+            assert by_hand.queues.table.get(broker.queue("t")) is None
+            await first.instance.close()
+            await by_hand.instance.close()
+
+    run(scenario())
+
+
 def test_limits_stop_pulling_until_messages_are_finished() -> None:
     async def scenario() -> None:
         async with ConsumingBroker() as broker:

@@ -79,12 +79,21 @@ def test_a_new_group_that_wants_to_know_is_told_that_it_has_no_offset(known: Sma
     assert query(known, setZeroIfNotFound="true").code == ResponseCode.SUCCESS
 
 
-def test_a_new_group_of_a_long_or_empty_or_unknown_queue_decides_itself(known: SmallBroker) -> None:
-    known.stand_in.put("t", 0)
+def test_a_new_group_of_a_queue_with_messages_that_left_memory_decides_itself(known: SmallBroker) -> None:
     known.stand_in.put("t", 1, 100, first=5)
     known.stand_in.put("t", 2, 100, cold=True)
-    for queue_id in range(4):
+    for queue_id in (1, 2):
         assert query(known, queueId=str(queue_id)).code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_a_new_group_begins_at_the_end_of_a_queue_that_holds_nothing(known: SmallBroker) -> None:
+    """Without an offset a client would ask for the end in a second question, and miss what is stored in between."""
+    known.stand_in.put("t", 0)
+    known.stand_in.put("t", 1, first=5)
+    for queue_id, offset in ((0, "0"), (1, "5"), (3, "0")):
+        answer = query(known, queueId=str(queue_id))
+        assert (answer.code, answer.ext_fields) == (ResponseCode.SUCCESS, {"offset": offset})
+        assert query(known, queueId=str(queue_id), setZeroIfNotFound="false").code == ResponseCode.QUERY_NOT_FOUND
 
 
 def test_the_bounds_of_a_queue_are_told(known: SmallBroker) -> None:
