@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -68,6 +69,9 @@ def test_the_demonstration_ends_by_itself_with_a_right_archive_and_a_report(tmp_
     assert f"2 {producers.capitalize()} producers place orders for 3 s" in said
     assert "each one there once, none of the others" in said
     assert "checks were answered" in said
+    amounts = re.findall(r"\| *(\d+\.\d+)\|", said)
+    assert amounts, "the totals of the customers"
+    assert all(re.fullmatch(r"\d+\.\d\d", amount) for amount in amounts), said
     assert "<html" in (tmp_path / "out" / "report.html").read_text()
     assert not containers(), said
 

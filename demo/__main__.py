@@ -1,4 +1,4 @@
-"""What it is all for, in a minute: see what it prints.
+"""What it is all for, in about two minutes: see what it prints.
 
     make demo        or, with the package [spark] installed: python -m demo [--seconds 15] [--output DIR]
 
@@ -33,7 +33,7 @@ from gateway.spark.pipelines.session import pipeline_session
 from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
 
 TOPIC = "orders"
-SCHEMA = "order_id string, customer string, total double"
+SCHEMA = "order_id string, customer string, total decimal(12,2)"
 GROUPS = ("web-shop", "call-centre")
 SETTINGS = {"transactionTimeOut": "3000", "transactionCheckInterval": "2000", "flushIntervalCommitLog": "50"}
 PATIENCE_S = 60.0
@@ -92,7 +92,7 @@ def _trade(producers: Producers, orders: Orders, seconds: float) -> None:
     producers.trade(seconds)
     _say(orders.summary())
     _say("the broker asks what became of the forgotten ones …")
-    _until(lambda: not orders.forgotten)
+    _until(lambda: not orders.forgotten, "the broker did not ask for every forgotten order")
     _say(f"{orders.checks} checks were answered")
 
 
@@ -100,7 +100,7 @@ def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
     """Whether the archive has every committed order once, and nothing else."""
     archive = str(output / "archive")
     _say("the archive catches up …")
-    _until(lambda: _archived(spark, query, archive) >= len(orders.committed))
+    _until(lambda: _archived(spark, query, archive) >= len(orders.committed), "the archive did not catch up")
     query.stop()
     rows = spark.read.parquet(archive)
     ids = [row.msgId for row in rows.select("msgId").collect()]
@@ -109,8 +109,16 @@ def _compare(spark: Any, query: Any, orders: Orders, output: Path) -> bool:
         f"archive: {len(ids):,} rows, {len(orders.committed):,} orders were committed: "
         + ("each one there once, none of the others" if is_right else "THAT IS NOT THE SAME")
     )
-    rows.groupBy("value.customer").agg({"value.total": "sum", "*": "count"}).orderBy("customer").show(5)
+    totals(rows).show(5)
     return is_right
+
+
+def totals(rows: Any) -> Any:
+    """How many orders each customer placed, and what they come to."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    ordered = rows.groupBy("value.customer").agg(F.count("*").alias("orders"), F.sum("value.total").alias("total"))
+    return ordered.orderBy("customer")
 
 
 def _archived(spark: Any, query: Any, archive: str) -> int:
@@ -144,15 +152,15 @@ def _archive(nameserver: str, output: Path) -> ArchiveOptions:
     )
 
 
-def _until(happened: Callable[[], bool]) -> None:
+def _until(happened: Callable[[], bool], otherwise: str) -> None:
     """Wait for something.
 
-    :raises TimeoutError: it did not happen.
+    :raises TimeoutError: it did not happen; the text is ``otherwise``.
     """
     end = time.monotonic() + PATIENCE_S
     while not happened():
         if time.monotonic() > end:
-            raise TimeoutError(f"it did not happen within {PATIENCE_S:.0f} s")
+            raise TimeoutError(f"{otherwise} within {PATIENCE_S:.0f} s")
         time.sleep(0.2)  # noqa: TID251 - other processes are waited for
 
 

@@ -9,12 +9,18 @@ from typing import Any
 
 import pytest
 
+from compat_tests.environment import wait_until
 from compat_tests.spark.conftest import Table
+from gateway.cli.broker_call import BrokerCall
 from gateway.client import Message, TransactionProducer, TransactionState
+from gateway.settings.addresses import parse_address
 from gateway.spark.pipelines.archive import ArchiveOptions, start_archive
 from gateway.spark.pipelines.replay import ReplayOptions, replay
 from gateway.spark.pipelines.report import figures, page
 from gateway.spark.pipelines.transactions import TransactionOptions, lives, write_table
+from wire.bodies.transactions import Transaction
+from wire.codes import RequestCode
+from wire.headers.transaction import CheckTransactionRequest, ShowTransactionRequest
 
 TODAY = datetime.now(UTC).date()
 
@@ -95,6 +101,16 @@ def test_what_was_archived_is_sent_again(table: Table) -> None:
     assert {(row.tags, tuple(row["keys"]), row.properties["colour"]) for row in again} == {("paid", ("k",), "red")}
 
 
+def ask_now(broker: str, msg_id: str) -> None:
+    """Let a producer be asked about a half message, and wait until the broker has counted that."""
+    with BrokerCall(parse_address(broker)) as call:
+        call.ask(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest(id=msg_id, operator="test"))
+        show = ShowTransactionRequest(id=msg_id)
+        wait_until(
+            lambda: Transaction.parse(call.ask(RequestCode.GATEWAY_SHOW_TRANSACTION, show)).checks == 1, "it is counted"
+        )
+
+
 def test_every_transaction_is_a_row_with_its_outcome_and_the_report_counts_them(table: Table) -> None:
     class Undecided:
         def check(self, message: Any) -> TransactionState:
@@ -106,6 +122,8 @@ def test_every_transaction_is_a_row_with_its_outcome_and_the_report_counts_them(
         for number in range(30):
             with producer.begin(Message(table.topic, b"%d" % number, keys=[f"order-{number}"])) as transaction:
                 outcome = ("committed", "rolled_back", "pending")[number % 3]
+                if number in (0, 1, 2):
+                    ask_now(table.gateway.broker, transaction.msg_id)
                 if outcome == "committed":
                     transaction.commit()
                 elif outcome == "rolled_back":
@@ -120,6 +138,9 @@ def test_every_transaction_is_a_row_with_its_outcome_and_the_report_counts_them(
     rows = {row.transactionId: row for row in found.collect()}
     assert {key: row.outcome for key, row in rows.items()} == expected
     assert {row.topic for row in rows.values()} == {table.topic}
+    checks = [rows[key].checks for key in expected]
+    assert checks[:3] == [1, 1, None], "only the broker knows how often a pending one was checked"
+    assert set(checks[3:]) == {0, None}
     for row in rows.values():
         assert row.born <= row.prepared
         assert (row.latencyMs is None) == (row.outcome == "pending")

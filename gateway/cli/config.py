@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ROLES = ("serve", "broker", "nameserver")
 FORMATS = ("table", "properties", "json")
+Row = tuple[str, str, str, str]
+"""Key, value, source and description of a setting."""
 
 
 @click.command(
@@ -54,13 +56,19 @@ def config(
 
 
 def as_table(loaded: Loaded, changed: bool = False) -> str:
-    """Aligned columns for people: key, value, source, description."""
-    cells = [("KEY", "VALUE", "SOURCE", "DESCRIPTION"), *_cells(loaded, changed)]
-    widths = [max(len(row[column]) for row in cells) for column in range(3)]
-    lines = []
-    for row in cells:
+    """Format aligned columns for people: key, value, source, description; a title above each section."""
+    sections = _sections(loaded, changed)
+    head = ("KEY", "VALUE", "SOURCE", "DESCRIPTION")
+    every = [head, *(row for _, rows in sections for row in rows)]
+    widths = [max(len(row[column]) for row in every) for column in range(3)]
+
+    def line(row: Row) -> str:
         columns = [text.ljust(width) for text, width in zip(row, widths, strict=False)]
-        lines.append("  ".join([*columns, row[3]]).rstrip())
+        return "  ".join([*columns, row[3]]).rstrip()
+
+    lines = [line(head)]
+    for title, rows in sections:
+        lines += ["", f"{title}:", *map(line, rows)]
     return "\n".join(lines)
 
 
@@ -69,15 +77,17 @@ def as_properties(loaded: Loaded, changed: bool = False) -> str:
     from gateway.settings.properties import escape_property
 
     lines = []
-    for key, value, source, sentence in _cells(loaded, changed):
-        lines += [f"# {sentence} [{source}]", escape_property(key, value)]
+    for title, rows in _sections(loaded, changed):
+        lines += ["", f"# ---- {title} ----"]
+        for key, value, source, sentence in rows:
+            lines += [f"# {sentence} [{source}]", escape_property(key, value)]
     for entry in loaded.kept:
         lines += [f"# Without effect here. [{entry.source}]", escape_property(entry.key, entry.text)]
     return "\n".join(lines)
 
 
 def as_json(loaded: Loaded, changed: bool = False) -> str:
-    """A list of objects for programs: key, value, source, default, expected, description, environment."""
+    """A list of objects for programs: key, section, value, source, default, expected, description, environment."""
     from gateway.settings.declare import text_of
     from gateway.settings.load import DEFAULT
     from gateway.settings.tree import Settings
@@ -86,6 +96,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
     found: list[dict[str, object]] = [
         {
             "key": declaration.key,
+            "section": title,
             "value": value if isinstance(value, bool | int | float) else text_of(value),
             "source": source,
             "default": text_of(getattr(defaults, declaration.attribute)),
@@ -93,7 +104,8 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
             "environment": declaration.environment,
             "description": declaration.sentence,
         }
-        for declaration, value, source in loaded.rows()
+        for title, rows in loaded.sections()
+        for declaration, value, source in rows
         if not changed or source != DEFAULT
     ]
     kept = [{"key": entry.key, "value": entry.text, "source": entry.source} for entry in loaded.kept]
@@ -115,17 +127,23 @@ def space_in_words(loaded: Loaded) -> str:
         return f"of {place} cannot be asked ({error.strerror})"
 
 
-def _cells(loaded: Loaded, changed: bool) -> list[tuple[str, str, str, str]]:
+def _sections(loaded: Loaded, changed: bool) -> list[tuple[str, list[Row]]]:
+    """Titles and rows of the sections that have any row to show."""
     from gateway.settings.declare import text_of
     from gateway.settings.load import DEFAULT
 
-    return [
-        (
-            declaration.key,
-            text_of(value),
-            source,
-            declaration.sentence + (f" ({declaration.unit})" if declaration.unit else ""),
-        )
-        for declaration, value, source in loaded.rows()
-        if not changed or source != DEFAULT
-    ]
+    found = []
+    for title, rows in loaded.sections():
+        shown = [
+            (
+                declaration.key,
+                text_of(value),
+                source,
+                declaration.sentence + (f" ({declaration.unit})" if declaration.unit else ""),
+            )
+            for declaration, value, source in rows
+            if not changed or source != DEFAULT
+        ]
+        if shown:
+            found.append((title, shown))
+    return found

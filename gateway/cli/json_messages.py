@@ -10,11 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from datetime import UTC, datetime
 from typing import Any
 
 from gateway.client.errors import MessageRefused
 from gateway.client.message import RESERVED_PROPERTIES, Message, ReceivedMessage
+from gateway.readable import moment_text
 from wire.message.properties import PropertyName
 from wire.safe_text import safe_json
 
@@ -31,8 +31,8 @@ def message_line(message: ReceivedMessage, *, all_properties: bool = False) -> s
         "queue": message.queue.queue_id,
         "offset": message.queue_offset,
         "msg_id": message.msg_id,
-        "stored_at": _time(message.stored_at_ms),
-        "born_at": _time(message.born_at_ms),
+        "stored_at": moment_text(message.stored_at_ms),
+        "born_at": moment_text(message.born_at_ms),
         "tags": message.tags or None,
         "keys": list(message.keys) or None,
         "sharding_key": message.sharding_key or None,
@@ -43,7 +43,7 @@ def message_line(message: ReceivedMessage, *, all_properties: bool = False) -> s
         or None,
     }
     line = {name: value for name, value in members.items() if value is not None}
-    return safe_json({**line, **_body(message.body)})
+    return safe_json({**line, **body_members(message.body)})
 
 
 def message_of_line(line: str, topic: str) -> Message:
@@ -73,7 +73,8 @@ def message_of_line(line: str, topic: str) -> Message:
         raise MessageRefused("line", f"has a member of a wrong type: {error}") from error
 
 
-def _body(body: bytes) -> dict[str, str]:
+def body_members(body: bytes) -> dict[str, str]:
+    """Return a body as the member ``body`` if it is UTF-8, otherwise as ``body_base64``."""
     try:
         return {"body": body.decode()}
     except UnicodeDecodeError:
@@ -92,8 +93,3 @@ def _read_body(members: dict[str, Any]) -> bytes:
     if text is not None:
         return json.dumps(text, ensure_ascii=False).encode()  # an object within the line travels as its own JSON
     raise MessageRefused("line", "has neither body nor body_base64")
-
-
-def _time(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

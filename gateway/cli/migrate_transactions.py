@@ -17,6 +17,7 @@ import click
 
 from gateway.cli.options import settings_sources
 from gateway.cli.output import say
+from gateway.readable import duration_text
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
@@ -137,7 +138,7 @@ def _dsn_hint(dsn: str) -> str:
 
 def _lines(plan: Plan, now_ms: int) -> list[str]:
     """What a person wants to know before."""
-    age = "" if plan.oldest_ms is None else f", the oldest {max(now_ms - plan.oldest_ms, 0) // 1_000} s old"
+    age = "" if plan.oldest_ms is None else f", the oldest {duration_text(now_ms - plan.oldest_ms)} old"
     lines = [f"{plan.count} pending transactions in the state store '{plan.has}'{age}"]
     groups = sorted(plan.groups.items(), key=lambda item: -item[1])
     lines += [f"  {count} of producer group {group}" for group, count in groups[:MAX_GROUPS_SHOWN]]

@@ -18,6 +18,7 @@ import click
 from gateway.cli.client_options import client_errors, name_server_option
 from gateway.cli.live_rate import LiveRate
 from gateway.cli.output import say, say_json
+from gateway.cli.repeated_errors import RepeatedErrors
 
 if TYPE_CHECKING:
     from gateway.client import Message, Producer, RocketMQError, SendResult
@@ -39,7 +40,8 @@ Examples:
 \b
 JSON: an object a line, with body or body_base64, and tags, keys, properties, sharding_key, delay_level, delay. A body
 that is an object itself is sent as its JSON. Standard output gets one line for each message, in their order: msg_id,
-broker, queue, offset. A line that fails is told of with its number, the others are sent; the exit code is 1 then.
+broker, queue, offset. A line that fails is reported with its number, and the others are sent; the exit code is 1 then.
+Many lines that fail in the same way are one summary.
 """
 )
 @click.argument("topic")
@@ -136,6 +138,7 @@ class _Sending:
         self._under_way: deque[tuple[int, Future[SendResult]]] = deque()
         self.count = 0
         self.failures = 0
+        self.errors = RepeatedErrors("line")
 
     def send(self, number: int, text: bytes, topic: str, form: str, more: _More) -> None:
         """Send one line; waits when too many are under way."""
@@ -153,6 +156,7 @@ class _Sending:
         """Wait for what is under way."""
         while self._under_way:
             self._settle()
+        self.errors.end()
 
     def _settle(self) -> None:
         from gateway.client import RocketMQError
@@ -173,7 +177,8 @@ class _Sending:
 
     def _fail(self, number: int, error: RocketMQError) -> None:
         self.failures += 1
-        say(f"Error: line {number}: {error}", err=True)
+        kind = type(error), getattr(error, "code", None)
+        self.errors.tell(kind, number, f"line {number}: {error}")
 
 
 def _pairs(properties: tuple[str, ...]) -> dict[str, str]:

@@ -7,7 +7,7 @@ Exit codes: 0 done, nothing wrong; 1 something is wrong with the directory; 2 th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -183,7 +183,9 @@ def repair(
     settings, delay_of = _load(config_file, assignments)
     with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
         plan = make_plan(verification)
-        for line in [*(str(finding) for finding in verification.findings.damage), *_summary(plan, verification)]:
+        damage = verification.findings.damage
+        _say_some([str(finding) for finding in damage], "more findings; store verify --all shows them")
+        for line in _summary(plan, verification):
             say(line)
         if plan.is_empty:
             if verification.findings.is_clean:
@@ -319,7 +321,7 @@ def dump(
     with opened(directory, settings) as found:
         if not scan:  # lost queues are what a scan is for
             refuse_unknown(found, topic, queue_id)
-        reading = Dump(found, selection, lambda text: say(f"Damaged: {text}", err=True))
+        reading = Dump(found, selection, lambda text: _tell_damage(reading.damaged, text))
         count = 0
         for message in islice(reading.messages(scan=scan), limit):
             say(record_line(message))
@@ -327,9 +329,10 @@ def dump(
         if not count and scan:
             refuse_unknown(found, topic, queue_id)
     if not count:
-        say("No message is like that.", err=True)
+        say("No message matches.", err=True)
     if reading.damaged:
-        say(f"{reading.damaged} damaged records were passed over", err=True)
+        was = "record was" if reading.damaged == 1 else "records were"
+        say(f"{reading.damaged} damaged {was} skipped", err=True)
         context.exit(FOUND)
 
 
@@ -405,6 +408,22 @@ def import_(
         jobs,
         lambda verification: plan_import(verification, accept_loss=accept_loss),
     )
+
+
+def _say_some(lines: Sequence[str], more: str, most: int = MAX_SHOWN) -> None:
+    """Print the first lines, and how many more there are."""
+    for line in lines[:most]:
+        say(line)
+    if len(lines) > most:
+        say(f"… and {len(lines) - most} {more}")
+
+
+def _tell_damage(number: int, text: str) -> None:
+    """Tell of the damaged record of this number, counted from 1: at the end there is the count of all."""
+    if number <= MAX_SHOWN:
+        say(f"Damaged: {text}", err=True)
+    elif number == MAX_SHOWN + 1:
+        say("… more records are damaged; they are counted only", err=True)
 
 
 # --- what the commands share -----------------------------------------------------------------------------------------
@@ -487,8 +506,8 @@ def _echo_findings(verification: Verification, seconds: float, *, show_all: bool
         say(str(finding))
     for finding in findings.unsettled if show_all else findings.unsettled[:MAX_SHOWN]:
         say(f"After a kill: {finding}")
-    for note in findings.notes:
-        say(f"Note: {note}")
+    notes = [f"Note: {note}" for note in findings.notes]
+    _say_some(notes, "more notes; --all shows them", len(notes) if show_all else MAX_SHOWN)
     left = len(findings.damage) - len(shown) + findings.dropped
     if left:
         say(f"… and {left} more findings" + ("" if show_all else "; --all shows them"))

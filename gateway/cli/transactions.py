@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from gateway.cli.output import say, say_json
+from gateway.cli.output import say, say_json, say_lines
+from gateway.cli.repeated_errors import RepeatedErrors
+from gateway.readable import duration_text, moment_text
 from wire.safe_text import safe_text
 
 if TYPE_CHECKING:
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 DEFAULT_BROKER = "127.0.0.1:10911"
 PAGE = 200
 MAX_KEYS_CHARACTERS = 40
+MAX_BODY_CHARACTERS = 4_000
+"""The characters of a body that ``show`` prints; with --json it prints all of them."""
 MAX_INT64 = 2**63 - 1
 """The largest number a request carries."""
 
@@ -79,17 +83,19 @@ class Action:
         from gateway.cli.broker_call import BrokerRefused
 
         results: list[dict[str, Any]] = []
+        errors = RepeatedErrors("ID")
         with _calling(self.broker) as call:
             for id_ in self.ids:
                 try:
                     entry = _ask(call, code, header(id=id_, operator=self.operator, **fields))
                 except BrokerRefused as refused:
-                    say(f"Error: {id_}: {refused}", err=True)
+                    errors.tell(str(refused).replace(id_, "ID"), id_, f"{id_}: {refused}")
                     results.append({"id": id_, "error": str(refused), "code": refused.code})
                     continue
                 results.append({"id": id_, "state": entry.state, "half_offset": entry.half_offset})
                 if not self.as_json:
                     say(f"{id_}: half message {entry.half_offset} is {entry.state}{_outlook(entry)}")
+        errors.end()
         if self.as_json:
             _echo_json({"results": results})
         if any("error" in result for result in results):
@@ -216,6 +222,7 @@ Examples:
 
 \b
 Also for settled ones, as long as their record is in the log: state, who decided, refused contradictions.
+Times are UTC. The body is printed as text if it is UTF-8, otherwise as base64.
 """
 )
 @click.argument("id_", metavar="ID")
@@ -230,14 +237,17 @@ def show(id_: str, broker: str, as_json: bool) -> None:
 
     with _calling(broker) as call:
         entry = _ask(call, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest(id=id_))
+        body = _body(call, entry)
     if as_json:
-        _echo_json(asdict(entry))
+        _echo_json({**asdict(entry), **body})
         return
-    for name, value in asdict(entry).items():
-        if name != "properties" and value not in ("", None):
-            say(f"{name:18} {_duration(value) if name.endswith('_ms') and name != 'stored_at_ms' else value}")
+    for name, value in _fields(entry):
+        say(f"{name:18} {value}")
     for name, value in entry.properties.items():
         say(f"{'property':18} {name}={value}")
+    for name, value in body.items():
+        say(f"{name.replace('_', ' ')}:")
+        say_lines(_cut_body(value))
 
 
 @transactions.command(
@@ -378,6 +388,32 @@ def _ask(call: BrokerCall, code: RequestCode, header: Header) -> Transaction:
     return Transaction.parse(call.ask(code, header))
 
 
+def _body(call: BrokerCall, entry: Transaction) -> dict[str, str]:
+    """The body as ``body``, ``body_base64``, or ``body_unread`` (a reason); nothing if the record is gone."""
+    from gateway.cli.broker_call import BrokerRefused
+    from gateway.cli.json_messages import body_members
+    from gateway.client.compression import decompress
+    from gateway.client.errors import MessageRefused
+    from wire.codes import RequestCode
+    from wire.headers.query import ViewMessageRequest
+    from wire.message.flags import SysFlag
+    from wire.message.record import parse_records
+
+    if entry.commit_log_offset < 0:
+        return {}
+    try:
+        data = call.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=entry.commit_log_offset))
+    except BrokerRefused as refused:
+        return {"body_unread": str(refused)}
+    for record in parse_records(data):
+        try:
+            is_compressed = record.sys_flag & SysFlag.COMPRESSED
+            return body_members(decompress(record.body, record.sys_flag) if is_compressed else record.body)
+        except MessageRefused as refused:
+            return {"body_unread": str(refused)}
+    return {}
+
+
 def _login() -> str:
     import getpass
 
@@ -405,20 +441,52 @@ def _outlook(entry: Transaction) -> str:
     return ", no producer of its group is connected" if entry.waits_for_producer else f", next check {_next(entry)}"
 
 
+def _fields(entry: Transaction) -> Iterator[tuple[str, str]]:
+    """Names and values of what is known about a half message, except its properties."""
+    from msgspec.structs import asdict
+
+    for name, value in asdict(entry).items():
+        text = _field_text(name, value, entry)
+        if text:
+            yield name.removesuffix("_ms").replace("_", " "), text
+
+
+def _field_text(name: str, value: Any, entry: Transaction) -> str:
+    if name == "properties" or value is None or (name == "commit_log_offset" and value < 0):
+        return ""
+    if name == "stored_at_ms":
+        return moment_text(value) if value else ""
+    if name == "next_check_in_ms":
+        return _next(entry).removeprefix("in ")
+    if name == "age_ms":
+        return duration_text(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value)
+
+
+def _cut_body(text: str) -> str:
+    """A body with each line indented, so that no line of it looks like one of ours."""
+    left = len(text) - MAX_BODY_CHARACTERS
+    lines = text[:MAX_BODY_CHARACTERS].splitlines()
+    more = [f"… and {left:,} more characters; --json shows them"] if left > 0 else []
+    return "\n".join([*(f"  {line}" for line in lines), *more])
+
+
+def _age(entry: Transaction) -> str:
+    return "" if entry.age_ms is None else duration_text(entry.age_ms)
+
+
+def _checks(entry: Transaction) -> str:
+    return "" if entry.checks is None else str(entry.checks)
+
+
 def _next(entry: Transaction) -> str:
     if entry.next_check_in_ms is None:
         return "-"
     if entry.waits_for_producer:
         return "no producer"
-    return f"in {_duration(entry.next_check_in_ms)}" if entry.next_check_in_ms else "now"
-
-
-def _duration(milliseconds: int) -> str:
-    seconds = milliseconds / 1_000
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds >= length:
-            return f"{seconds / length:.1f}{unit}"
-    return f"{seconds:.1f}s"
+    return f"in {duration_text(entry.next_check_in_ms)}" if entry.next_check_in_ms else "now"
 
 
 def _keys(entry: Transaction) -> str:
@@ -429,22 +497,22 @@ def _keys(entry: Transaction) -> str:
 Column = tuple[str, "Callable[[Transaction], str]"]
 _COLUMNS: tuple[Column, ...] = (
     ("ID", lambda entry: str(entry.half_offset)),
-    ("AGE", lambda entry: _duration(entry.age_ms)),
+    ("AGE", _age),
     ("GROUP", lambda entry: entry.group),
     ("TOPIC", lambda entry: entry.topic),
     ("KEYS", _keys),
-    ("CHECKS", lambda entry: str(entry.checks)),
+    ("CHECKS", _checks),
     ("NEXT CHECK", _next),
     ("LAST PRODUCER", lambda entry: entry.last_producer),
     ("CONFLICTS", lambda entry: str(entry.conflicts)),
 )
 _GIVEN_UP_COLUMNS: tuple[Column, ...] = (
     ("ID", lambda entry: entry.message_id),
-    ("SINCE", lambda entry: _duration(entry.age_ms)),
+    ("SINCE", _age),
     ("GROUP", lambda entry: entry.group),
     ("TOPIC", lambda entry: entry.topic),
     ("KEYS", _keys),
-    ("CHECKS", lambda entry: str(entry.checks)),
+    ("CHECKS", _checks),
     ("NOW", lambda entry: entry.state),
     ("REASON", lambda entry: entry.reason),
 )
@@ -464,10 +532,10 @@ def _echo_rows(head: list[str], rows: list[list[str]]) -> None:
 
 def _echo_statistics(found: TransactionStatistics) -> None:
     say(f"{'pending':18} {found.pending}")
-    say(f"{'oldest':18} {_duration(found.oldest_age_ms)}")
-    say(f"{'checks_in_flight':18} {found.checks_in_flight}")
+    say(f"{'oldest':18} {duration_text(found.oldest_age_ms) if found.pending else '-'}")
+    say(f"{'checks in flight':18} {found.checks_in_flight}")
     for name, count in found.counts.items():
-        say(f"{name:18} {count}")
+        say(f"{name.replace('_', ' '):18} {count}")
     if not found.groups:
         return
     say("")

@@ -20,9 +20,9 @@ VERSION = "0.1.0"
 
 @click.command()
 def version() -> None:
-    """Print the version, that of Python, and whether the hot paths are compiled (`make accelerate`)."""
+    """Print the version, that of Python, and whether the hot paths run compiled or interpreted."""
     python = ".".join(str(part) for part in sys.version_info[:3])
-    say(f"rocketmq-gateway {VERSION} (Python {python}{', compiled' if is_compiled() else ''})")
+    say(f"rocketmq-gateway {VERSION} (Python {python}, {'compiled' if is_compiled() else 'interpreted'})")
 
 
 def is_compiled() -> bool:

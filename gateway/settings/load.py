@@ -25,7 +25,7 @@ from gateway.settings.declare import (
     environment_name,
 )
 from gateway.settings.properties import parse_properties_file
-from gateway.settings.tree import Settings
+from gateway.settings.tree import SECTIONS, Settings
 
 _PASSWORD = re.compile(r"(//[^/@:]*+:|[?&]password=)[^/@&]*", re.IGNORECASE)
 """In a DSN: it is refused, and shall not be in a log for that."""
@@ -66,6 +66,16 @@ class Loaded:
             (declaration, getattr(self.settings, declaration.attribute), self.sources.get(key, DEFAULT))
             for key, declaration in declarations(Settings).items()
         ]
+
+    def sections(self) -> list[tuple[str, list[tuple[Declaration, object, str]]]]:
+        """Return the rows below the title of their section."""
+        found: list[tuple[str, list[tuple[Declaration, object, str]]]] = []
+        for row in self.rows():
+            title = SECTIONS.get(row[0].key)
+            if title is not None:
+                found.append((title, []))
+            found[-1][1].append(row)
+        return found
 
 
 def load_settings(

@@ -19,6 +19,32 @@ from gateway.settings.store import StoreSettings
 from gateway.settings.timer import TimerSettings
 from gateway.settings.transaction import TransactionSettings
 
+SECTIONS = {
+    "minLiteTTl": "Lite topics",
+    "defaultMessageRequestMode": "Pop consumers",
+    "brokerClusterName": "Names and addresses of the broker",
+    "namesrvAddr": "Registration with name servers",
+    "regionId": "Message trace",
+    "brokerPermission": "Topics, groups and permissions",
+    "longPollingEnable": "Pulls and filters",
+    "enableMixedMessageType": "Message types and light queues",
+    "gateway.heldPullsLimit": "Clients and their offsets",
+    "storePathRootDir": "Directories",
+    "flushDiskType": "Flushing to disk",
+    "mappedFileSizeCommitLog": "Files of the store",
+    "maxMessageSize": "Messages and delay levels",
+    "fileReservedTime": "Retention and disk space",
+    "gateway.fileAheadBytes": "Memory, open files and reads from disk",
+    "maxTransferCountOnMessageInMemory": "Sizes of answers",
+    "timerWheelEnable": "Timer messages",
+    "metricsExporterType": "Metrics",
+    "rejectTransactionMessage": "Transactions",
+    "gateway.nameserverPort": "Name server",
+    "bindAddress": "Connections",
+    "gateway.logLevel": "Process",
+}
+"""Titles for people, by the key of the first setting of each section, in the order of declaration."""
+
 
 class LogLevel(StrEnum):
     """The least important events that are still written."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gateway.readable import moment_text
 from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.files import RealFiles
 from gateway.store_tool.directory import StoreDirectory, open_to_read
@@ -66,7 +67,8 @@ def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int
         (16, "the index", times.index_stored_at_ms),
     ):
         if value < 0 or (last_stored_at_ms and value > last_stored_at_ms):
-            what = f"says {name} is on disk up to {value} ms, the last message was stored at {last_stored_at_ms} ms"
+            last = moment_text(last_stored_at_ms)
+            what = f"says {name} is on disk up to {moment_text(value)}, the last message was stored at {last}"
             _tell(directory, findings, position, what)
     if marks is None:
         if data[MARKS_AT:].strip(b"\x00"):

@@ -17,6 +17,7 @@ from itertools import compress, count
 from operator import mul
 from pathlib import Path
 
+from gateway.readable import moment_text
 from gateway.store_tool.directory import StoreDirectory
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.hash_runs import hash_runs
@@ -282,12 +283,16 @@ def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> Non
     offsets = window.offsets
     begin = _time_of(keys, head.begin_commit_log_offset)
     if begin is not None and begin != head.begin_ms:
-        what = f"the header says begin_ms is {head.begin_ms}, its first message was stored at {begin}"
+        what = (
+            f"the header says it begins at {moment_text(head.begin_ms)}, its first message is of {moment_text(begin)}"
+        )
         result.faults.append(in_head(part, "begin_ms", what))
     if window.first + len(offsets) == FIRST_ENTRY + part.entry_count:
         newest, last = _time_of(keys, max(offsets)), _time_of(keys, offsets[-1])
         if newest is not None and head.end_ms not in (newest, last):
-            what = f"the header says end_ms is {head.end_ms}, its newest message was stored at {newest}"
+            what = (
+                f"the header says it ends at {moment_text(head.end_ms)}, its newest message is of {moment_text(newest)}"
+            )
             result.faults.append(in_head(part, "end_ms", what))
 
 

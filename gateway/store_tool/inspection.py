@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from gateway.readable import moment_text
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, holder_of, open_to_read
 from gateway.store_tool.index_part import IndexPart, read_part
@@ -184,17 +184,6 @@ def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
     """Aligned columns."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return ["  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-def moment_text(moment_ms: int) -> str:
-    """Local time with milliseconds; a dash for none."""
-    if moment_ms <= 0:
-        return "-"
-    try:
-        moment = datetime.fromtimestamp(moment_ms / 1000)
-    except (ValueError, OverflowError, OSError):  # no clock ever showed it
-        return f"{moment_ms} ms"
-    return f"{moment:%Y-%m-%d %H:%M:%S}.{moment_ms % 1000:03d}"
 
 
 def _size(size: int) -> str:

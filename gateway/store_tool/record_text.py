@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from gateway.readable import moment_text
 from wire.errors import RemoteError
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.message_id import unpack_host
@@ -27,7 +28,9 @@ def record_values(message: StoredMessage) -> dict[str, Any]:
         "queue_offset": message.queue_offset,
         "commit_log_offset": message.commit_log_offset,
         "size": message.total_size,
+        "stored_at": moment_text(message.stored_at_ms),
         "stored_at_ms": message.stored_at_ms,
+        "born_at": moment_text(message.born_at_ms),
         "born_at_ms": message.born_at_ms,
         "born_host": _host(message.born_host),
         "store_host": _host(message.store_host),

@@ -5,8 +5,9 @@ One record of the op topic lists the queue offsets of half messages, with the ta
     body         12,13,15,      5.x form, written here; 4.9 writes ``12``, one half message a record
     TAGS         d
     TRANSACTION_OUTCOMES  crd   ours: one letter for each offset of the body, in the same order
+    TRANSACTION_CHECKS  0,2,0   ours: how often each was checked, in the same order; missing if none was
 
-Readers of 5.x take both forms of the body and do not look at our property. A record without it says only
+Readers of 5.x take both forms of the body and do not look at our properties. A record without letters says only
 that its half messages are settled, not how.
 """
 
@@ -29,6 +30,10 @@ OP_TAG: Final = "d"
 SEPARATOR: Final = ","
 OUTCOMES: Final = "TRANSACTION_OUTCOMES"
 """Name of our property. Never change: it is on disk."""
+CHECKS: Final = "TRANSACTION_CHECKS"
+"""Name of our property. Never change: it is on disk."""
+MAX_CHECKS_CHARACTERS: Final = 16_384
+"""Half of what properties may take: a longer list of checks is left out, since only reports read it."""
 
 # On disk: never change.
 LETTERS: Final = {
@@ -48,10 +53,13 @@ def entry_bytes(half_offset: i64) -> int:
     return decimal_digits(half_offset) + len(SEPARATOR)
 
 
-def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) -> OutgoingMessage:
+def build_op(
+    settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int, checks: Sequence[int] = ()
+) -> OutgoingMessage:
     """The op record of half messages (queue offset, terminal state) that are settled together.
 
     :param host: the broker's packed address.
+    :param checks: how often each of them was checked; empty if nobody knows.
     """
     body = BytesWriter()
     for offset, _ in settled:
@@ -61,6 +69,10 @@ def build_op(settled: Sequence[tuple[int, State]], *, host: bytes, now_ms: int) 
         PropertyName.TAGS: OP_TAG,
         OUTCOMES: "".join([LETTERS[state] for _, state in settled]),
     }
+    if any(checks):
+        text = SEPARATOR.join([str(count) for count in checks])
+        if len(text) <= MAX_CHECKS_CHARACTERS:
+            properties[CHECKS] = text
     return OutgoingMessage(
         topic=OP_HALF_TOPIC,
         queue_id=OP_QUEUE_ID,

@@ -47,13 +47,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True):
-    """What memory says of one half message; ``place`` is commit log offset and size while it is pending."""
+    """What memory says of one half message; place (commit log offset and size), age and checks only while pending."""
 
     offset: int
     place: tuple[int, int] | None
     state: State
-    age_ms: int = 0
-    checks: int = 0
+    age_ms: int | None = None
+    checks: int | None = None
     next_check_in_ms: int | None = None
     waits_for_producer: bool = False
     asked: str = ""
@@ -189,6 +189,8 @@ class Overview:
         }
         if half is None:
             return Transaction(last_producer=listed.asked, **known)  # type: ignore[arg-type]
+        if listed.age_ms is None:
+            known["age_ms"] = max(self._clock_ms() - half.stored_at_ms, 0)
         return Transaction(**known, **_of_record(half, listed.asked))  # type: ignore[arg-type]
 
     def find(self, text: str) -> StoredMessage | None:
@@ -291,5 +293,5 @@ def _is_selected(entry: Transaction, selection: Selection) -> bool:
     return (
         (selection.group is None or entry.group == selection.group)
         and (selection.topic is None or entry.topic == selection.topic)
-        and entry.age_ms >= selection.min_age_ms
+        and (entry.age_ms or 0) >= selection.min_age_ms
     )

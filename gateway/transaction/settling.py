@@ -373,10 +373,15 @@ class Settling:
         settled = [(decision.offset, _terminal(decision.state)) for decision in batch]
         host, now_ms = batch[0].host, self._clock_ms()
         if self._log_evidence is None:
-            messages.append(build_op(settled, host=host, now_ms=now_ms))
+            messages.append(build_op(settled, host=host, now_ms=now_ms, checks=self._checks_of(batch)))
         else:
             messages += self._log_evidence.records(settled, host=host, now_ms=now_ms)
         self._store.append_all(messages, partial(self._appended, batch))
+
+    def _checks_of(self, batch: list[Decision]) -> list[int]:
+        """Return how often each half message was checked; 0 for one that was settled before the start."""
+        pending = self._pending
+        return [0 if decision.event is _STORED else pending.checks(decision.offset) for decision in batch]
 
     def _appended(self, batch: list[Decision], results: list[PutResult]) -> None:
         op = results[-1]

@@ -12,7 +12,8 @@ class Transaction(Body, kw_only=True):
 
     ``message_id`` says where the record lies, ``transaction_id`` is the unique key its producer gave it. Without a
     next check (``next_check_in_ms``) it is settled. ``waits_for_producer``: its group has no connection that could be
-    asked. ``decided_by`` is known for the newest outcomes only. Ages and intervals are by the broker's clock.
+    asked. ``decided_by`` is known for the newest outcomes only. ``checks`` is None for a settled one: the broker no
+    longer keeps its count. Ages and intervals are by the broker's clock.
     """
 
     half_offset: int
@@ -26,8 +27,8 @@ class Transaction(Body, kw_only=True):
     commit_log_offset: int = -1
     body_bytes: int = 0
     stored_at_ms: int = 0
-    age_ms: int = 0
-    checks: int = 0
+    age_ms: int | None = None
+    checks: int | None = None
     next_check_in_ms: int | None = None
     waits_for_producer: bool = False
     last_producer: str = ""

@@ -12,7 +12,7 @@ _PLOT_HEIGHT: Final = 160
 _LABEL_HEIGHT: Final = 18
 _ROW_HEIGHT: Final = 22
 _NAME_WIDTH: Final = 220
-_MOST_LABELS: Final = 12
+_MOST_LABELS: Final = 10
 _GAP: Final = 0.15
 """Of a bar's width."""
 
@@ -55,7 +55,7 @@ def upright_bars(bars: Sequence[Bar], colours: Mapping[str, str]) -> Svg:
             drawn.append(_rect((place + _GAP / 2) * step, bottom, step * (1 - _GAP), height, colours[name], bar, name))
         if place % max(-(-len(bars) // _MOST_LABELS), 1) == 0:
             drawn.append(_text((place + 0.5) * step, _PLOT_HEIGHT + 14, bar.label, "middle"))
-    drawn.append(_text(0, 10, f"highest: {highest:,.0f}", "start"))
+    drawn.append(_text(0, 10, f"maximum: {highest:,.0f}", "start"))
     return _svg(_PLOT_HEIGHT + _LABEL_HEIGHT, drawn)
 
 

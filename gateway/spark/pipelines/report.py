@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.readable import duration_text
 from gateway.spark.pipelines.charts import Bar, legend, lying_bars, upright_bars
 from gateway.spark.pipelines.transactions import ALL_OUTCOMES, COMMITTED, GIVEN_UP, PENDING, ROLLED_BACK
 
@@ -18,7 +19,16 @@ COLOURS: Final = {COMMITTED: "#2e8b57", ROLLED_BACK: "#d98324", GIVEN_UP: "#b532
 SHARES: Final = (0.5, 0.9, 0.99, 0.999)
 MOST_ROWS: Final = 20
 """Of the tables of groups and of pending transactions."""
-_BINS_PER_DECADE: Final = 3
+_S, _MIN, _H, _D = 1_000, 60_000, 3_600_000, 86_400_000
+EDGES_MS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(_S, 2 * _S, 5 * _S, 10 * _S, 20 * _S, 30 * _S),
+    *(_MIN, 2 * _MIN, 5 * _MIN, 10 * _MIN, 20 * _MIN, 30 * _MIN),
+    *(_H, 2 * _H, 6 * _H, 12 * _H, _D, 2 * _D),
+)
+"""Where the bins of the times begin; bin 0 lies before the first edge."""
+MOST_HOURS: Final = 40 * 24
+"""A longer range has bars for hours with transactions only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +37,9 @@ class Figures:
 
     :param counts: transactions by outcome. ``hours``: by the hour they were prepared in, then outcome.
     :param latencies: milliseconds at ``SHARES``, and the most, by outcome.
-    :param bins: by powers of ``10 ** (1 / 3)`` milliseconds, then outcome.
-    :param groups: name, counts by outcome, checks; the noisiest first.
-    :param oldest: of what is pending: prepared, group, topic, id, checks.
+    :param bins: by the number of ``EDGES_MS`` up to the time, then outcome.
+    :param groups: name, counts by outcome, checks; first the one with the most that were not committed.
+    :param oldest: of what is pending: prepared, group, topic, id, checks if they are known.
     """
 
     counts: Mapping[str, int]
@@ -37,7 +47,7 @@ class Figures:
     latencies: Mapping[str, Sequence[float]]
     bins: Mapping[int, Mapping[str, int]]
     groups: Sequence[tuple[str, Mapping[str, int], int]]
-    oldest: Sequence[tuple[datetime, str, str, str, int]]
+    oldest: Sequence[tuple[datetime, str, str, str, int | None]]
 
     @property
     def total(self) -> int:
@@ -52,7 +62,8 @@ def figures(rows: DataFrame) -> Figures:
     rows = rows.cache()
     settled = rows.where("outcome <> 'pending' and latencyMs is not null")
     shares = F.percentile_approx("latencyMs", [*SHARES, 1.0], 10_000)
-    bin_number = F.floor(F.log10(F.greatest(F.col("latencyMs"), F.lit(1))) * _BINS_PER_DECADE).cast("int")
+    edges = F.array(*(F.lit(edge) for edge in EDGES_MS))
+    bin_number = F.size(F.filter(edges, lambda edge: edge <= F.col("latencyMs")))
     by_group: dict[str, tuple[dict[str, int], int]] = {}
     checked = rows.groupBy("producerGroup", "outcome").agg(F.count("*").alias("n"), F.sum("checks").alias("c"))
     for row in checked.collect():
@@ -95,13 +106,13 @@ def page(found: Figures, *, title: str, made_at: datetime) -> str:
     """
     sections = [
         ("Outcomes", _outcomes(found)),
-        ("By the hour", _hours(found)),
-        ("Time to the outcome", _latencies(found)),
-        ("Oldest pending", _oldest(found, made_at)),
-        ("Groups, the noisiest first", _groups(found)),
+        ("Transactions per hour (UTC)", _hours(found)),
+        ("Time until settled", _latencies(found)),
+        ("Oldest pending transactions", _oldest(found, made_at)),
+        ("Producer groups, most uncommitted transactions first", _groups(found)),
     ]
     body = "".join(f"<section><h2>{escape(name)}</h2>{text}</section>" for name, text in sections)
-    said = f"{found.total:,} transactions; made {made_at:%Y-%m-%d %H:%M:%S} UTC"
+    said = f"{found.total:,} transactions. Created on {made_at:%Y-%m-%d} at {made_at:%H:%M:%S} UTC."
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1><p>{said}</p><p>{legend(COLOURS)}</p>{body}</html>\n"
@@ -118,32 +129,57 @@ def _outcomes(found: Figures) -> str:
 
 
 def _hours(found: Figures) -> str:
-    bars = [Bar(f"{hour:%d. %H}h", _in_order(counts)) for hour, counts in sorted(found.hours.items())]
+    hours = _every_hour(sorted(found.hours))
+    form = "%H:%M" if len({hour.date() for hour in hours}) == 1 else "%m-%d %H:%M"
+    bars = [Bar(f"{hour:{form}}", _in_order(found.hours.get(hour, {}))) for hour in hours]
     return upright_bars(bars, COLOURS) if bars else _NOTHING
+
+
+def _every_hour(hours: Sequence[datetime]) -> Sequence[datetime]:
+    """The hours and those between them, so that equal distances are equal times."""
+    if not hours:
+        return hours
+    count = int((hours[-1] - hours[0]) / timedelta(hours=1)) + 1
+    return [hours[0] + timedelta(hours=number) for number in range(count)] if count <= MOST_HOURS else hours
 
 
 def _latencies(found: Figures) -> str:
     if not found.bins:
         return _NOTHING
     numbers = range(min(found.bins), max(found.bins) + 1)
-    bars = [Bar(_duration(10 ** (n / _BINS_PER_DECADE)), _in_order(found.bins.get(n, {}))) for n in numbers]
+    bars = [Bar(bin_name(number), _in_order(found.bins.get(number, {}))) for number in numbers]
     rows = [
-        (name.replace("_", " "), *map(_duration, found.latencies[name]))
+        (name.replace("_", " "), *map(duration_text, found.latencies[name]))
         for name in ALL_OUTCOMES
         if name in found.latencies
     ]
-    heads = ("outcome", *(f"{share:.1%}".replace(".0%", "%") for share in SHARES), "most")
-    return upright_bars(bars, COLOURS) + _table(heads, rows)
+    heads = ("outcome", *(f"{share:.1%} within".replace(".0%", "%") for share in SHARES), "longest")
+    return lying_bars(bars, COLOURS) + _table(heads, rows)
+
+
+def bin_name(number: int) -> str:
+    """Both edges of a bin of ``Figures.bins``."""
+    if number == 0:
+        return f"less than {duration_text(EDGES_MS[0])}"
+    begin = duration_text(EDGES_MS[number - 1])
+    return f"{begin} – {duration_text(EDGES_MS[number])}" if number < len(EDGES_MS) else f"{begin} or more"
 
 
 def _oldest(found: Figures, made_at: datetime) -> str:
     if not found.oldest:
-        return "<p>Nothing is pending.</p>"
+        return "<p>No transaction is pending.</p>"
     rows = [
-        (f"{prepared:%Y-%m-%d %H:%M:%S}", _age(prepared, made_at), group, topic, key, str(checks))
+        (
+            f"{prepared:%Y-%m-%d %H:%M:%S}",
+            _age(prepared, made_at),
+            group,
+            topic,
+            key,
+            "–" if checks is None else str(checks),
+        )
         for prepared, group, topic, key, checks in found.oldest
     ]
-    return _table(("prepared", "age", "group", "topic", "id", "checks"), rows)
+    return _table(("prepared (UTC)", "age", "group", "topic", "transaction ID", "checks"), rows)
 
 
 def _groups(found: Figures) -> str:
@@ -172,14 +208,7 @@ def _share(count: int, total: int) -> str:
 
 
 def _age(moment: datetime, now: datetime) -> str:
-    return _duration((now - moment).total_seconds() * 1000)
-
-
-def _duration(milliseconds: float) -> str:
-    for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1000)):
-        if milliseconds >= size:
-            return f"{milliseconds / size:.3g} {unit}"
-    return f"{milliseconds:.3g} ms"
+    return duration_text((now - moment).total_seconds() * 1000)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
@@ -188,7 +217,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-_NOTHING: Final = "<p>There is nothing to show.</p>"
+_NOTHING: Final = "<p>No transactions.</p>"
 _STYLE: Final = """
 :root { color-scheme: light dark }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 760px; margin: 2rem auto; padding: 0 1rem }

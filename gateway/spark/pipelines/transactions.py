@@ -1,7 +1,8 @@
 """The life of every transaction, read from the topics that its broker keeps: half, op, given-up and real ones.
 
     half record                      born, prepared, group, meant for which topic
-    op record                        settled when; this gateway says how (``TRANSACTION_OUTCOMES``), Apache RocketMQ not
+    op record                        settled when; this gateway says how (``TRANSACTION_OUTCOMES``) and after how many
+                                     checks (``TRANSACTION_CHECKS``), Apache RocketMQ not
     final message in the real topic  committed; it names the half record's place in the commit log
     record in TRANS_CHECK_MAX_TIME_TOPIC  given up, after how many checks
 
@@ -27,6 +28,7 @@ HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 OUTCOMES: Final = "TRANSACTION_OUTCOMES"
+CHECKS: Final = "TRANSACTION_CHECKS"
 COMMITTED: Final = "committed"
 ROLLED_BACK: Final = "rolled_back"
 GIVEN_UP: Final = "given_up"
@@ -119,23 +121,33 @@ def _halves(spark: SparkSession, options: TransactionOptions) -> DataFrame:
 
 
 def _ops(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """Which half records are settled, when, and as what letter, once each."""
+    """Which half records are settled, when, as what letter, and after how many checks, once each."""
     from pyspark.sql import functions as F  # noqa: N812
 
     schema = "brokerName string, body binary, storeTimestamp timestamp, properties map<string,string>"
     rows = _read(spark, options, OP_TOPIC, schema)
     texts = F.filter(F.split(F.col("body").cast("string"), ","), lambda text: F.trim(text).rlike(r"^\d{1,19}$"))
-    letters = _property(OUTCOMES)
     rows = rows.select(
-        "brokerName", F.col("storeTimestamp").alias("at"), texts.alias("texts"), letters.alias("letters")
+        "brokerName",
+        F.col("storeTimestamp").alias("at"),
+        texts.alias("texts"),
+        _property(OUTCOMES).alias("letters"),
+        F.split(_property(CHECKS), ",").alias("checked"),
     )
-    rows = rows.select("brokerName", "at", "letters", F.size("texts").alias("count"), F.posexplode("texts"))
+    rows = rows.select("brokerName", "at", "letters", "checked", F.size("texts").alias("count"), F.posexplode("texts"))
     letter = F.when(F.length("letters") == F.col("count"), F.substring(F.col("letters"), F.col("pos") + 1, F.lit(1)))
-    rows = rows.select("brokerName", F.trim("col").cast("bigint").alias("halfOffset"), "at", letter.alias("letter"))
-    first = F.min(F.struct("at", "letter"))
+    checks = F.when(F.size("checked") == F.col("count"), F.get("checked", F.col("pos")).try_cast("int"))
+    rows = rows.select(
+        "brokerName", F.trim("col").cast("bigint").alias("halfOffset"), "at", letter.alias("letter"), checks.alias("n")
+    )
+    first = F.min(F.struct("at", "letter", "n"))
     rows = rows.groupBy("brokerName", "halfOffset").agg(first.alias("first"))
     return rows.select(
-        "brokerName", "halfOffset", F.col("first.at").alias("opAt"), F.col("first.letter").alias("letter")
+        "brokerName",
+        "halfOffset",
+        F.col("first.at").alias("opAt"),
+        F.col("first.letter").alias("letter"),
+        F.col("first.n").alias("opChecks"),
     )
 
 
@@ -187,6 +199,7 @@ def _one_row_each(copies: DataFrame) -> DataFrame:
         F.min("stored").alias("prepared"),
         *(F.first(name, ignorenulls=True).alias(name) for name in ("transactionId", "keys", "producerGroup", "topic")),
         F.max("checks").alias("checks"),
+        F.max("opChecks").alias("opChecks"),
         F.max(F.when(F.col("letter").isin(*_LETTERS), F.col("letter"))).alias("letter"),
         (F.count("opAt") == F.count(F.lit(1))).alias("isSettled"),
         F.max("opAt").alias("opAt"),
@@ -205,6 +218,8 @@ def _judged(found: DataFrame) -> DataFrame:
         outcome = outcome.when(F.col("letter") == letter, name)
     outcome = outcome.when(~F.col("isSettled"), PENDING).when(F.col("givenUp").isNotNull(), GIVEN_UP)
     settled = F.when(F.col("outcome") != PENDING, F.coalesce("finalAt", "opAt"))
+    counts = [F.coalesce(name, F.lit(0)) for name in ("checks", "lastChecks", "opChecks")]
+    checks = F.when(F.col("outcome") == PENDING, F.col("checks")).otherwise(F.greatest(*counts))
     return (
         found.withColumn("outcome", outcome.otherwise(ROLLED_BACK))
         .withColumn("settled", settled)
@@ -213,7 +228,7 @@ def _judged(found: DataFrame) -> DataFrame:
             *("transactionId", "producerGroup", "topic", "keys", "brokerName"),
             F.col("firstOffset").alias("halfOffset"),
             *("born", "prepared"),
-            F.greatest(F.coalesce("checks", F.lit(0)), F.coalesce("lastChecks", F.lit(0))).alias("checks"),
+            checks.alias("checks"),
             *("outcome", "settled", "latencyMs", "queueId", "queueOffset"),
             F.to_date("prepared").alias("day"),
         )

@@ -134,6 +134,18 @@ def test_a_line_that_fails_is_named_and_the_others_are_sent(gateway: GatewayForT
     assert "1 of 3 messages were not sent" in result.stderr
 
 
+def test_point_21_many_lines_that_fail_alike_are_a_summary(gateway: GatewayForTest, topic: str) -> None:
+    result = run(gateway, "produce", topic, "--quiet", text='{"body": "a"}\n' + "no\n" * 200)
+    assert result.exit_code == 1
+    said = result.stderr.splitlines()
+    assert len(said) == 8
+    assert said[0].startswith("Error: line 2: message refused: line is not JSON")
+    assert said[-2:] == [
+        "Error: 195 more lines failed like line 2: 7-201",
+        "Error: 200 of 201 messages were not sent",
+    ]
+
+
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "error"),
     [

@@ -28,15 +28,36 @@ def config(*arguments: str, environment: dict[str, str] | None = None) -> Result
     return result
 
 
+def rows_of(result: Result) -> list[str]:
+    """The lines of settings, without the head and the titles of sections."""
+    return [line for line in result.stdout.splitlines()[1:] if line and not line.endswith(":")]
+
+
 def test_the_table_has_one_row_for_each_setting() -> None:
-    head, *rows = config().stdout.splitlines()
-    assert head.split() == ["KEY", "VALUE", "SOURCE", "DESCRIPTION"]
-    assert [row.split()[0] for row in rows] == list(declarations(Settings))
+    result = config()
+    assert result.stdout.splitlines()[0].split() == ["KEY", "VALUE", "SOURCE", "DESCRIPTION"]
+    assert [row.split()[0] for row in rows_of(result)] == list(declarations(Settings))
+
+
+def test_point_21_the_rows_stand_in_sections_that_can_be_looked_through() -> None:
+    lines = config().stdout.splitlines()
+    titles = [line for line in lines if line.endswith(":")]
+    assert {"Transactions:", "Name server:", "Retention and disk space:"} <= set(titles)
+    assert lines[lines.index("Transactions:") - 1] == ""
+    assert lines[lines.index("Transactions:") + 1].startswith("rejectTransactionMessage ")
+    for section in "\n".join(lines).split("\n\n")[1:]:
+        assert 2 <= len(section.splitlines()) <= 20, section
+
+
+def test_only_sections_with_changes_are_shown(file: Path) -> None:
+    lines = config("-c", str(file), "--changed").stdout.splitlines()
+    assert [line for line in lines if line.endswith(":")] == ["Names and addresses of the broker:"]
+    assert config("--changed").stdout.splitlines() == ["KEY  VALUE  SOURCE  DESCRIPTION"]
 
 
 def test_a_row_says_value_source_and_meaning(file: Path) -> None:
-    rows = config("-c", str(file), "--port", "0", environment={"ROCKETMQ_GATEWAY_REGION_ID": "eu"}).stdout
-    by_key = {row.split()[0]: row.split(maxsplit=3)[1:] for row in rows.splitlines()}
+    rows = rows_of(config("-c", str(file), "--port", "0", environment={"ROCKETMQ_GATEWAY_REGION_ID": "eu"}))
+    by_key = {row.split()[0]: row.split(maxsplit=3)[1:] for row in rows}
     assert by_key["brokerName"][:2] == ["broker-a", f"{file}:1"]
     assert by_key["regionId"][0] == "eu"
     assert by_key["listenPort"][:2] == ["0", "--port"]
@@ -48,7 +69,7 @@ def test_a_row_says_value_source_and_meaning(file: Path) -> None:
 
 
 def test_changed_leaves_out_what_nobody_set(file: Path) -> None:
-    rows = config("-c", str(file), "--changed").stdout.splitlines()[1:]
+    rows = rows_of(config("-c", str(file), "--changed"))
     assert [row.split()[0] for row in rows] == ["brokerName"]
 
 
@@ -96,6 +117,7 @@ def test_json_has_types_and_what_may_be_written(file: Path) -> None:
     assert by_key["traceOn"]["value"] is True
     assert by_key["flushDiskType"] == {
         "key": "flushDiskType",
+        "section": "Flushing to disk",
         "value": "SYNC_FLUSH",
         "source": "default",
         "default": "SYNC_FLUSH",
@@ -107,5 +129,5 @@ def test_json_has_types_and_what_may_be_written(file: Path) -> None:
 
 
 def test_another_command_can_be_meant() -> None:
-    rows = config("--for", "nameserver", "--port", "0", "--changed").stdout
-    assert rows.splitlines()[1].split()[:2] == ["gateway.nameserverPort", "0"]
+    (row,) = rows_of(config("--for", "nameserver", "--port", "0", "--changed"))
+    assert row.split()[:2] == ["gateway.nameserverPort", "0"]

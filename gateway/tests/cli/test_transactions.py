@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from gateway.cli.main import cli
 from gateway.settings.transaction import OperatorAccess
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.remoting.conversation import Peer
+from wire.message.flags import SysFlag
 
 COMMANDS = ["list", "show", "check", "commit", "rollback", "discard", "resume", "stats"]
 
@@ -64,8 +66,66 @@ def test_a_list_is_a_table_with_what_people_ask_for(broker: WholeBroker) -> None
     head, row = result.stdout.splitlines()
     names = ["ID", "AGE", "GROUP", "TOPIC", "KEYS", "CHECKS", "NEXT CHECK", "LAST PRODUCER", "CONFLICTS"]
     assert [head.find(name) >= 0 for name in names] == [True] * len(names)
-    assert row.split()[:6] == ["0", "2.0s", "g", "orders", "order-k0", "0"]
+    assert row.split()[:6] == ["0", "2s", "g", "orders", "order-k0", "0"]
     assert "no producer" in row
+
+
+def shown(broker: WholeBroker, offset: int) -> dict[str, str]:
+    """What ``show`` prints of a half message, by name; a body's lines by its name."""
+    result = run("show", str(offset))
+    assert result.exit_code == 0, result.output
+    fields, _, body = result.stdout.partition("\nbody:\n")
+    found = {line[:18].strip(): line[19:] for line in fields.splitlines()}
+    return {**found, "body": body}
+
+
+def test_point_21_show_has_the_body_a_date_and_the_age(broker: WholeBroker) -> None:
+    half(broker, broker.connect(), "k0")
+    broker.wait(90)
+    pending = shown(broker, 0)
+    assert (pending["age"], pending["state"], pending["body"]) == ("1m30s", "PENDING", "  hello\n")
+    assert pending["stored at"] == "2025-06-15T15:06:40.000Z"
+    assert pending["checks"] == "0"
+    run("commit", "0")
+    broker.wait(30)
+    settled = shown(broker, 0)
+    assert (settled["age"], settled["state"], settled["body"]) == ("2m", "COMMITTED", "  hello\n")
+    assert "checks" not in settled, "nobody counts the checks of a settled half message"
+    found = json.loads(run("show", "0", "--json").stdout)
+    assert (found["body"], found["age_ms"], found["checks"]) == ("hello", 120_000, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "sys_flag", "name", "text"),
+    [
+        (b"\xff\xfe", 0, "body base64", "  //4=\n"),
+        (zlib.compress(b"packed"), SysFlag.COMPRESSED, "body", "  packed\n"),
+        (b"not packed", SysFlag.COMPRESSED, "body unread", "is compressed and damaged"),
+        (b"x" * 5_000, 0, "body", "… and 1,000 more characters; --json shows them\n"),
+        (b"one\nage 3d\x1b[2J", 0, "body", "  one\n  age 3d\\u001b[2J\n"),
+        (b"", 0, "body", ""),
+    ],
+)
+def test_a_body_is_shown_as_far_as_it_can_be(
+    broker: WholeBroker, body: bytes, sys_flag: int, name: str, text: str
+) -> None:
+    properties = {"TRAN_MSG": "true", "PGROUP": "g", "UNIQ_KEY": "k0"}
+    broker.send(broker.connect(), body=body, sys_flag=sys_flag, properties=properties)
+    _, found, said = run("show", "0").stdout.partition(f"\n{name}:\n")
+    assert found
+    assert text in said
+
+
+def test_refusals_of_one_kind_are_a_summary(broker: WholeBroker) -> None:
+    peer = broker.connect()
+    for number in range(8):
+        half(broker, peer, f"k{number}")
+    result = run("commit", *(f"unknown{number}" for number in range(9)))
+    said = result.stderr.splitlines()
+    assert result.exit_code == 1
+    assert said[0].startswith("Error: unknown0: no half message has the id 'unknown0'")
+    assert said[-1] == "Error: 4 more IDs failed like ID unknown0: unknown5, unknown6, unknown7, unknown8"
+    assert len(said) == 7
 
 
 def test_a_list_is_continued_where_the_last_one_ended(broker: WholeBroker) -> None:
@@ -131,10 +191,13 @@ def test_a_discard_needs_a_reason_and_can_be_resumed(broker: WholeBroker) -> Non
 
 
 def test_a_check_and_the_figures(broker: WholeBroker) -> None:
+    assert "oldest             -" in run("stats").stdout
     half(broker, broker.connect(), "k0")
     assert "no producer of its group is connected" in run("check", "0").stdout
     output = run("stats").stdout
     assert "pending            1" in output
+    assert "oldest             0ms" in output
+    assert "checks in flight   0" in output
     assert "UNKNOWN IN A ROW" in output
     assert json.loads(run("stats", "--json").stdout)["groups"][0]["pending"] == 1
 

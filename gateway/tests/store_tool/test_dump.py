@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gateway.readable import moment_text
 from gateway.tests.store.small_store import START_MS, killed, message, opened, put
 from gateway.tests.store_tool.small_directory import COUNT, flip, log_file, records, run, tree
 
@@ -33,6 +34,8 @@ def test_everything_in_log_order(directory: Path) -> None:
     assert found[1]["properties"]["KEYS"] == "order-1 customer-1"
     assert found[1]["message_id"] == f"7F00000100002A{1:018d}"
     assert found[1]["born_host"] == "127.0.0.1:10911"
+    assert found[1]["stored_at"] == moment_text(found[1]["stored_at_ms"])
+    assert found[1]["born_at"].endswith("Z")
     assert tree(directory) == before
 
 
@@ -112,7 +115,7 @@ def test_damaged_records_are_told_of_and_passed_over(directory: Path, arguments:
     assert result.exit_code == 1
     place = f"{log_file(directory)} byte {position} (commit log offset {position})"
     assert f"Damaged: {place}: body checksum is 0x" in result.stderr
-    assert "1 damaged records were passed over" in result.stderr
+    assert "1 damaged record was skipped" in result.stderr
     assert result.stdout.count("\n") >= 40
 
 

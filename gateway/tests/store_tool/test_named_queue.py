@@ -32,7 +32,7 @@ def test_an_unknown_name_ends_a_dump(tmp_path: Path, arguments: list[str], text:
 def test_a_known_topic_without_a_fitting_message_says_so_and_is_no_error(tmp_path: Path) -> None:
     fill(tmp_path / "data")
     result = run("dump", tmp_path / "data", "--topic", "orders", "--offset", "5000:")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No message is like that.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "No message matches.\n")
 
 
 def test_an_unknown_topic_ends_an_inspection(tmp_path: Path) -> None:

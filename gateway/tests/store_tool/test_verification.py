@@ -220,7 +220,7 @@ def _no_index_file(directory: Path) -> str:
 
 def _checkpoint(directory: Path) -> str:
     write(directory / "checkpoint", 0, (1 << 50).to_bytes(8, "big"))
-    return f"{directory / 'checkpoint'} byte 0: says the log is on disk up to 1125899906842624 ms, the last message was"
+    return f"{directory / 'checkpoint'} byte 0: says the log is on disk up to 1125899906842624 ms after 1970, the last"
 
 
 def _config(directory: Path) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.metadata.names import OP_HALF_TOPIC
-from gateway.transaction.op_messages import OUTCOMES, build_op, entry_bytes, parse_op
+from gateway.transaction.op_messages import CHECKS, OUTCOMES, build_op, entry_bytes, parse_op
 from gateway.transaction.states import State
 
 HOST = bytes(8)
@@ -16,6 +16,14 @@ def test_an_op_record_has_the_form_of_5x() -> None:
     assert (op.topic, op.queue_id, op.body) == (OP_HALF_TOPIC, 0, b"12,3,4,")
     assert op.property_map == {"TAGS": "d", OUTCOMES: "crd"}
     assert op.properties == b"TAGS\x01d\x02" + OUTCOMES.encode() + b"\x01crd\x02"
+
+
+def test_the_checks_of_each_half_message_are_written_if_there_were_any() -> None:
+    settled = [(12, State.COMMITTED), (3, State.ROLLED_BACK)]
+    assert build_op(settled, host=HOST, now_ms=0, checks=[0, 2]).property_map[CHECKS] == "0,2"
+    assert CHECKS not in build_op(settled, host=HOST, now_ms=0, checks=[0, 0]).property_map
+    many = [(number, State.COMMITTED) for number in range(20_000)]
+    assert CHECKS not in build_op(many, host=HOST, now_ms=0, checks=[1] * len(many)).property_map
 
 
 def test_what_was_written_is_read() -> None:

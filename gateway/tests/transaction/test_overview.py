@@ -57,6 +57,15 @@ def test_a_settled_one_has_no_next_check_and_says_who_decided(world: World) -> N
     assert listed.decided_by == "producer 127.0.0.2:1"
 
 
+def test_point_21_a_settled_one_has_the_age_of_its_record_and_no_count_of_checks(world: World) -> None:
+    half = world.send("k1")
+    world.end(half, COMMIT)
+    world.wait(28 * 60)
+    overview = world.transactions.overview
+    shown = overview.described(overview.listed(half.queue_offset), overview.find("k1"))
+    assert (shown.age_ms, shown.checks) == (28 * 60_000, None)
+
+
 def test_of_several_with_one_key_the_newest_is_found(world: World) -> None:
     world.send("same")
     world.send("same")

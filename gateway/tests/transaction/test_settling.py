@@ -11,6 +11,7 @@ from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
 from gateway.transaction import settling
+from gateway.transaction.op_messages import CHECKS
 from gateway.transaction.states import Event, State
 from wire.codes import ResponseCode
 
@@ -22,6 +23,19 @@ def test_an_op_record_stays_within_its_size(tmp_path: Path) -> None:
         world.end(half, ROLLBACK, oneway=True, turn=False)
     world.turn()
     assert world.ops() == ["0,1,2,3,4,", "5,6,7,8,9,", "10,11,"]
+
+
+def test_point_21_an_op_record_says_how_often_its_half_messages_were_checked(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.connect("g")
+    halves = [world.send(f"k{number}") for number in range(2)]
+    world.wait(7)
+    halves.append(world.send("k2"))
+    for half in halves:
+        world.end(half, ROLLBACK, oneway=True, turn=False)
+    world.turn()
+    (op,) = world.log.messages(OP_HALF_TOPIC)
+    assert op.property_map[CHECKS] == "1,1,0"
 
 
 def test_large_final_messages_do_not_share_an_append(tmp_path: Path) -> None:
