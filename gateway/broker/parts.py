@@ -210,7 +210,12 @@ class BrokerParts:
         self.live.follow(self.lite)
         self.pops.when_opened(self.lite.opened)
         self.delays = DelayService(
-            store=self.store, levels=self.levels, reactor=reactor, clock=clock, in_thread=in_thread
+            store=self.store,
+            levels=self.levels,
+            reactor=reactor,
+            clock=clock,
+            in_thread=in_thread,
+            readable_queue=self.topics.readable_queue,
         )
         self.timer_terms = timer_terms(settings)
         self.timers = self._make_timers(files) if settings.timer_wheel_enable else None
@@ -382,6 +387,7 @@ class BrokerParts:
             reactor=self._reactor,
             clock=self.clock,
             in_thread=self.in_thread,
+            readable_queue=self.topics.readable_queue,
         )
         self.registry.watch("rocketmq_timing_messages", "Timer messages that wait", lambda: timers.waiting)
         return timers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
@@ -43,6 +43,9 @@ SCHEDULE_QUEUES = 18
 """One for each of upstream's default delay levels; more levels than that make more queues."""
 
 Changed = Callable[[], None]
+
+NO_TOPICS: Final[Mapping[str, TopicConfig]] = MappingProxyType({})
+"""A table without topics."""
 
 log = EventLog("topics")
 
@@ -95,6 +98,11 @@ class Topics(SavedTable[TopicsFile]):
     def table(self) -> Mapping[str, TopicConfig]:
         """All topics; a view that changes with the table."""
         return MappingProxyType(self._table)
+
+    def readable_queue(self, topic: str, queue_id: int) -> int:
+        """Return the queue into which the broker puts a message meant for ``queue_id``; see ``readable_queue``."""
+        config = self.get(topic)
+        return queue_id if config is None else readable_queue(config, queue_id)
 
     @property
     def data_version(self) -> DataVersion:
@@ -175,6 +183,19 @@ class Topics(SavedTable[TopicsFile]):
             )
             self.put_all([config], maker)
             log.info("topic created", topic=topic, queues=queue_nums)
+        return config
+
+    def ensure_readable(self, topic: str, queue_nums: int, perm: int, *, topic_sys_flag: int = 0) -> TopicConfig:
+        """Return what ``ensure`` returns, if consumers can read a queue of the topic.
+
+        :raises RequestRefused: SYSTEM_ERROR, the topic has no read queue; SYSTEM_BUSY, the limit of topics is reached.
+        """
+        config = self.ensure(topic, queue_nums, perm, topic_sys_flag=topic_sys_flag)
+        if config.read_queue_nums <= 0:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR,
+                f"topic[{topic}] has no read queue: nobody could read the message (readQueueNums)",
+            )
         return config
 
     def create_from_default(
@@ -296,6 +317,16 @@ class Topics(SavedTable[TopicsFile]):
         self._writer.save()
         for listener in self._listeners:
             listener()
+
+
+def readable_queue(config: TopicConfig, queue_id: int) -> int:
+    """Return ``queue_id``, or another queue of the topic if nobody can read that queue.
+
+    The number of read queues may have become smaller while a message waited for its time or its outcome. A topic
+    without read queues keeps the queue: consumers read the message when the topic has read queues again.
+    """
+    count = config.read_queue_nums
+    return queue_id if queue_id < count or count <= 0 else queue_id % count
 
 
 def _parsed(content: bytes) -> TopicsFile:

@@ -18,7 +18,7 @@ from gateway.errors import GatewayError
 from gateway.in_thread import InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
-from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id
+from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id, the_same_queue
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
@@ -132,6 +132,7 @@ class DelayService:
 
     :param reactor: for its clock only.
     :param in_thread: runs the reads that may wait for the disk.
+    :param readable_queue: the queue of a topic for a message that is meant for a queue.
     """
 
     def __init__(
@@ -142,9 +143,11 @@ class DelayService:
         reactor: IReactorTime,
         clock: Milliseconds,
         in_thread: InThread,
+        readable_queue: Callable[[str, int], int] = the_same_queue,
     ) -> None:
         self._store = store
         self._in_thread = in_thread
+        self._readable_queue = readable_queue
         self._delays = levels
         self._reactor = reactor
         self._clock = clock
@@ -410,6 +413,7 @@ class DelayService:
                 )
                 release.pending -= 1
             else:
+                delivered.queue_id = self._readable_queue(delivered.topic, delivered.queue_id)
                 self._store.append(delivered, partial(self._stored, level, release, message.queue_offset))
         if release.left:
             self._steps.append(partial(self._append_next, level, release))

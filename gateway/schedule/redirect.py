@@ -48,6 +48,11 @@ def delay_level_of_queue(queue_id: int) -> int:
     return queue_id + 1
 
 
+def the_same_queue(_topic: str, queue_id: int) -> int:
+    """Return the queue that a message names, where nobody knows how many read queues its topic has."""
+    return queue_id
+
+
 def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingMessage:
     """The message as it waits: in the schedule topic, with its real topic and queue as properties."""
     level = levels.clip(delay_level(message.property_map) or 0)

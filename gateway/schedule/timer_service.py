@@ -16,6 +16,7 @@ from twisted.internet.defer import Deferred
 from gateway.in_thread import InThread
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
+from gateway.schedule.redirect import the_same_queue
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_key, delivered, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
@@ -56,6 +57,7 @@ class TimerService:
 
     :param reactor: for its clock only.
     :param in_thread: runs what may wait for the disk.
+    :param readable_queue: the queue of a topic for a message that is meant for a queue.
     """
 
     def __init__(
@@ -67,9 +69,11 @@ class TimerService:
         reactor: IReactorTime,
         clock: Milliseconds,
         in_thread: InThread,
+        readable_queue: Callable[[str, int], int] = the_same_queue,
     ) -> None:
         self._store = store
         self._files = files
+        self._readable_queue = readable_queue
         self._terms = terms
         self._reactor = reactor
         self._clock = clock
@@ -371,6 +375,8 @@ class TimerService:
         outgoing = delivered(message, now_ms)
         if outgoing is None:
             log.error("timer message without a real topic dropped", commit_log_offset=timer.commit_log_offset)
+        else:
+            outgoing.queue_id = self._readable_queue(outgoing.topic, outgoing.queue_id)
         return outgoing
 
     def _stored(self, timer: NearTimer, result: PutResult) -> None:

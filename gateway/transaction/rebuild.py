@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from gateway.clock import END_OF_TIME_MS
 from gateway.errors import GatewayError
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from gateway.metadata.topics import NO_TOPICS, readable_queue
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.check_journal import Check
 from gateway.transaction.half_messages import HALF_QUEUE_ID, real_place
@@ -42,6 +43,7 @@ from gateway.transaction.queue_records import END_OF_LOG, MessageUnreadable, Que
 from gateway.transaction.state_stores.changes import UNKNOWN, Known, Prepared, Settled, TransactionStates
 from gateway.transaction.state_stores.outcome_records import outcomes_from
 from gateway.transaction.states import OPEN_STATES, State
+from wire.bodies.topics import TopicConfig
 from wire.disk.consume_queue import UNIT
 from wire.errors import RecordError
 from wire.message.flags import SysFlag, transaction_kind
@@ -131,6 +133,7 @@ class Rebuild:
     :param first: half messages below were settled when the state store began.
     :param states: where pending half messages are kept instead of in op records.
     :param mark: every final message below this commit log offset has its op record (check journal).
+    :param topics: the topics that exist; a final message may be in another queue than its half message names.
     """
 
     def __init__(
@@ -145,6 +148,7 @@ class Rebuild:
         closed: Callable[[int, State], None],
         first: int = 0,
         states: TransactionStates | None = None,
+        topics: Mapping[str, TopicConfig] = NO_TOPICS,
     ) -> None:
         self._store = store
         self._offsets = offsets
@@ -155,6 +159,7 @@ class Rebuild:
         self._tell_closed = closed
         self._first = first
         self._states = states
+        self._configs = topics
         self._known = Known()
         self._found = Findings()
         self._op_times: list[tuple[int, int]] = []
@@ -304,6 +309,9 @@ class Rebuild:
         if place is None:
             return ""
         self._targets.add(place)
+        config = self._configs.get(place[0])
+        if config is not None:
+            self._targets.add((place[0], readable_queue(config, place[1])))
         self._topics[target] = place[0]
         return place[0]
 

@@ -12,13 +12,14 @@ look whether there is an outcome already.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.errors import RequestRefused
+from gateway.metadata.topics import NO_TOPICS, readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.check_turns import CheckTurns
@@ -34,6 +35,7 @@ from gateway.transaction.pending import Pending
 from gateway.transaction.recent_halves import RecentHalves
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
+from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.record import OutgoingMessage, StoredMessage
@@ -111,7 +113,7 @@ class Settling:
     :param reopened: told of a half message that is pending again because its outcome could not be stored.
     :param moved: told after outcomes became durable.
     :param evidence: what is written instead of op records; None: op records.
-    :param topics: the names of those that exist, as they come and go.
+    :param topics: the topics that exist; a view that changes with the table.
     :param has_topic: asked of others: whether one with this queue was made just now, or RequestRefused; None: all were.
     """
 
@@ -131,7 +133,7 @@ class Settling:
         reopened: Callable[[int], None],
         moved: Callable[[], None],
         evidence: Evidence | None = None,
-        topics: Container[str] = (),
+        topics: Mapping[str, TopicConfig] = NO_TOPICS,
         has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self._store = store
@@ -223,7 +225,7 @@ class Settling:
             if message is None:
                 _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
                 return False
-            if message.topic not in self._topics and not self._can_have(message.topic, message.queue_id):
+            if not self._is_placed(message):
                 _tell(answer, self._refused_nowhere(half.queue_offset, message.topic, source))
                 return False
         decision = self._decide(half.queue_offset, event, message, half.store_host)
@@ -232,8 +234,17 @@ class Settling:
         self.sources.put(half.queue_offset, source)
         return True
 
-    def _can_have(self, topic: str, queue_id: int) -> bool:
-        return self._has_topic is None or self._has_topic(topic, queue_id)
+    def _is_placed(self, message: OutgoingMessage) -> bool:
+        """Return whether the topic of a final message exists, and move the message to a queue that can be read.
+
+        :raises RequestRefused: the topic cannot be made again.
+        """
+        config = self._topics.get(message.topic)
+        if config is None:
+            return self._has_topic is None or self._has_topic(message.topic, message.queue_id)
+        if message.queue_id >= config.read_queue_nums:
+            message.queue_id = readable_queue(config, message.queue_id)
+        return True
 
     def _refused_nowhere(self, offset: int, topic: str, source: Source) -> Reply:
         """A commit to a topic that was deleted: no consumer would see the message, so it stays pending."""
@@ -358,10 +369,10 @@ class Settling:
     def _refusal(self, decision: Decision) -> Reply | None:
         """Why a commit cannot be written: its topic may have been deleted since it was asked for."""
         message = decision.message
-        if message is None or message.topic in self._topics:
+        if message is None:
             return None
         try:
-            if self._can_have(message.topic, message.queue_id):
+            if self._is_placed(message):
                 return None
         except RequestRefused as refused:
             return Reply(refused.code, refused.remark)

@@ -7,7 +7,7 @@ runs, ``stop`` before the store closes and before the consumer offsets are writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,6 +18,7 @@ from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.files import FileLayer
 from gateway.store.put_result import PutOutcome, PutResult, each_result
@@ -46,6 +47,7 @@ from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.state_stores.remembered import Remembered
 from gateway.transaction.states import OPEN_STATES, Event, State
 from gateway.transaction.verdict import immunity_ms
+from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, StoredMessage
@@ -74,7 +76,7 @@ class Transactions:
     :param soon: runs a function right before the log is written next; the store's ``before_batch``.
     :param choice: where pending half messages are kept; None: in op records, whatever the directory says.
     :param in_thread: runs a blocking function in a thread.
-    :param topics: the names of those that exist, as they come and go.
+    :param topics: the topics that exist; a view that changes with the table.
     :param has_topic: asked of others: whether one with this queue could be made; None: all could.
     """
 
@@ -95,7 +97,7 @@ class Transactions:
         files: FileLayer | None = None,
         broker_name: str | None = None,
         choice: StateChoice | None = None,
-        topics: Container[str] = (),
+        topics: Mapping[str, TopicConfig] = NO_TOPICS,
         has_topic: Callable[[str, int], bool] | None = None,
     ) -> None:
         self.limits = limits
@@ -104,6 +106,7 @@ class Transactions:
         self.pending = Pending()
         self._store = store
         self._consumer_offsets = consumer_offsets
+        self._topics = topics
         self._clock_ms = clock_ms
         self._host = host
         self._ops = OpPositions()
@@ -236,6 +239,7 @@ class Transactions:
                 closed=self._found_closed,
                 first=remembered.first,
                 states=states,
+                topics=self._topics,
             ).run()
             self._open_found()
             self.pending.reach(found.half_end)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec.structs import astuple
 
-from gateway.broker.requests.batch import as_one_record
+from gateway.broker.requests.batch import as_one_record, check_header_properties
 from gateway.broker.requests.plain_properties import HALF_MARK, PlainProperties
 from gateway.broker.requests.put_answers import ANSWER_OF, remark_of
 from gateway.delivery.retry import (
@@ -236,7 +236,7 @@ class SendMessage:
             topic = self._topics_by_name.get(name)
             if topic is None or topic.order or name in _NOT_ALLOWED:
                 topic = self._topic(header, request.channel)
-            if not 0 <= queue_id < topic.write_queue_nums:
+            if not 0 <= queue_id < topic.read_queue_nums:
                 queue_id = self._queue_id(header, topic)
             if len(command.body) > self._max_message_bytes:
                 raise self._too_large(command.body)
@@ -284,7 +284,7 @@ class SendMessage:
         if (
             config is None
             or config.order
-            or queue_id >= config.write_queue_nums
+            or queue_id >= config.read_queue_nums
             or len(request.command.body) > self._max_message_bytes
             or topic in _NOT_ALLOWED
             or topic.startswith(RETRY_TOPIC_PREFIX)
@@ -450,8 +450,8 @@ class SendMessage:
             del properties[PropertyName.PRIORITY]
             return queue_id, build_properties(properties)
         config = self._topics_by_name.get(topic)
-        queues = 1 if config is None else config.write_queue_nums
-        return max(0, min(priority, queues - 1)), raw
+        queues = 1 if config is None else min(config.read_queue_nums, config.write_queue_nums)
+        return (queue_id if queues <= 0 else max(0, min(priority, queues - 1))), raw
 
     def _placed(self, message: OutgoingMessage) -> OutgoingMessage:
         """Where a message is stored that asks for more than its topic: the half topic or the schedule topic."""
@@ -497,7 +497,7 @@ class SendMessage:
         if way is None:
             return message
         topic = dead_letter_topic(group_name)
-        self._topics.ensure(topic, 1, RETRY_TOPIC_PERM)
+        self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
         properties = {**message.property_map, PropertyName.DELAY: "-1"}
         message.topic = topic
         message.queue_id = 0
@@ -516,10 +516,9 @@ class SendMessage:
             )
         outer_text = header.properties or ""
         outer = parse_properties(outer_text)
-        if (outer.get(PropertyName.TRAN_MSG) or "").lower() == "true":
-            raise RequestRefused(
-                ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be a transaction: send its messages one by one"
-            )
+        config = self._topics_by_name.get(header.topic)
+        is_one_record = config is not None and bool(config.attributes) and has_batch_queues(config.attributes)
+        check_header_properties(outer, is_one_record=is_one_record)
         born_host, store_host = request.channel.remote_host, self._store_host(request.channel)
         batch = OutgoingMessage(
             header.topic,
@@ -539,8 +538,7 @@ class SendMessage:
             raise RequestRefused(ResponseCode.MESSAGE_ILLEGAL, "the batch holds no message")
 
         stored = partial(self._answer_batch, request, queue_id, batch)
-        config = self._topics_by_name.get(header.topic)
-        if config is not None and config.attributes and has_batch_queues(config.attributes):
+        if is_one_record:
             batch.properties, batch.property_map = self._properties(outer_text)
             self._store.append_all([as_one_record(batch, run.count)], stored, _wait_for(outer))
         else:
@@ -579,15 +577,27 @@ class SendMessage:
         )
 
     def _queue_id(self, header: SendMessageRequest, topic: TopicConfig) -> int:
-        queues = max(topic.read_queue_nums, topic.write_queue_nums)
-        if header.queue_id >= queues:
+        """Return the queue a message goes to: one that consumers can read.
+
+        :raises RequestRefused: INVALID_PARAMETER, there is no such queue; SYSTEM_ERROR, nobody could read the message.
+        """
+        queue_id, readable = header.queue_id, topic.read_queue_nums
+        queues = max(readable, topic.write_queue_nums)
+        if queue_id >= queues:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
-                f"request queueId[{header.queue_id}] is illegal, topic[{header.topic}] has {queues} queues",
+                f"request queueId[{queue_id}] is illegal, topic[{header.topic}] has {queues} queues",
             )
-        if header.queue_id < 0:
-            return self._random_below(max(topic.write_queue_nums, 1))
-        return header.queue_id
+        if 0 <= queue_id < readable:
+            return queue_id
+        usable = min(readable, topic.write_queue_nums)
+        if queue_id < 0 < usable:
+            return self._random_below(usable)
+        raise RequestRefused(
+            ResponseCode.SYSTEM_ERROR,
+            f"nobody could read a message sent to queueId[{queue_id}] of topic[{header.topic}]: "
+            f"its readQueueNums is {readable}, its writeQueueNums {topic.write_queue_nums}",
+        )
 
     def _too_large(self, body: bytes) -> RequestRefused:
         return RequestRefused(

@@ -109,17 +109,17 @@ class SendBack:
     ) -> OutgoingMessage:
         topic = retry_topic(header.group)
         unit = TopicFlag.UNIT_SUBSCRIPTION if header.unit_mode else 0
-        config = self._topics.ensure(topic, group.retry_queue_nums, RETRY_TOPIC_PERM, topic_sys_flag=unit)
+        config = self._topics.ensure_readable(topic, group.retry_queue_nums, RETRY_TOPIC_PERM, topic_sys_flag=unit)
         if not config.perm & Permission.WRITE:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
-        queue_id = self._random_below(max(1, min(group.retry_queue_nums, config.read_queue_nums)))
+        queue_id = self._random_below(min(group.retry_queue_nums, config.read_queue_nums))
         again = _stored_again(failed, topic, queue_id, {PropertyName.DELAY: str(level)})
         return redirect_delayed(again, self._levels)
 
     def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
         topic = dead_letter_topic(group)
-        self._topics.ensure(topic, 1, RETRY_TOPIC_PERM)
+        self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
         origin = {
             name: value
             for name, value in (

@@ -227,8 +227,8 @@ class Revival:
         if not topic.startswith(RETRY_TOPIC_PREFIX):
             queues = config.read_queue_nums if self._separate_queues and config is not None else 1
             topic = pop_retry_topic(topic, point.group, self._form)
-            config = self._topics.ensure(topic, queues, Permission.READ_WRITE)
-        count = 1 if config is None or not self._separate_queues else max(1, config.write_queue_nums)
+            config = self._topics.ensure_readable(topic, queues, Permission.READ_WRITE)
+        count = 1 if config is None or not self._separate_queues else max(1, config.read_queue_nums)
         queue_id = point.queue_id % count  # one made without separate queues has fewer
         if self._offsets.query(point.group, topic, queue_id) < 0:
             self._offsets.keep(point.group, topic, queue_id, 0)
@@ -238,7 +238,7 @@ class Revival:
         topic = dead_letter_topic(point.group)
         if topic_name_fault(topic) is not None:
             return _stored_again(message, *self._retry_queue(point), message.properties)
-        self._topics.ensure(topic, 1, Permission.READ_WRITE)
+        self._topics.ensure_readable(topic, 1, Permission.READ_WRITE)
         properties = dict(message.property_map)
         properties.setdefault(PropertyName.DLQ_ORIGIN_TOPIC, _origin_topic(point))
         properties.setdefault(PropertyName.DLQ_ORIGIN_MESSAGE_ID, message.unique_key or message.offset_message_id)

@@ -60,6 +60,59 @@ def test_a_batch_in_a_transaction_is_refused_and_not_delivered_before_its_outcom
     assert broker.messages("orders") == []
 
 
+ACTED_UPON = {
+    "TRAN_MSG": "true",
+    "DELAY": "1",
+    "TIMER_DELAY_MS": "5000",
+    "TIMER_DELAY_SEC": "5",
+    "TIMER_DELIVER_MS": "1750000009000",
+    "__LITE_TOPIC": "chat",
+    "_SYS_MSG_PRIORITY_": "1",
+    "INNER_MULTI_DISPATCH": "%LMQ%a",
+    "TAGS": "green",
+    "KEYS": "k1 k2",
+}
+
+
+@pytest.mark.parametrize("name", [*ACTED_UPON])
+def test_a_batch_whose_header_asks_for_what_only_a_single_message_can_have_is_refused(
+    broker: WholeBroker, name: str
+) -> None:
+    header = short(sending(batch=True, properties={"WAIT": "true", "UNIQ_KEY": "K", name: ACTED_UPON[name]}))
+    code, remark = refused(broker.ask(broker.connect(), BATCH, header, batch((b"a", {}), (b"b", {}))))
+    assert code == ResponseCode.MESSAGE_ILLEGAL
+    assert name in remark or "transaction" in remark
+    broker.wait(10)
+    assert broker.messages("orders") == []
+
+
+def test_a_delay_that_cannot_be_read_is_refused_in_the_header_of_a_batch_too(broker: WholeBroker) -> None:
+    header = short(sending(batch=True, properties={"DELAY": "soon"}))
+    answer = broker.ask(broker.connect(), BATCH, header, batch((b"a", {})))
+    assert (answer.code, answer.remark) == (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "a batch cannot wait, property DELAY=soon: send its messages one by one",
+    )
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"WAIT": "true", "UNIQ_KEY": "K", "__SHARDINGKEY": "s", "mine": "1"},
+        {"DELAY": "0", "TRAN_MSG": "false"},
+        {"DELAY": "-1"},
+        {"TIMER_DELIVER_MS": "1750000009000", "TIMER_OUT_MS": "1750000008000"},
+    ],
+    ids=["usual", "none", "negative", "delivered before"],
+)
+def test_what_a_single_message_would_not_wait_for_is_no_reason_to_refuse_a_batch(
+    broker: WholeBroker, properties: dict[str, str]
+) -> None:
+    header = short(sending(batch=True, properties=properties))
+    assert broker.ask(broker.connect(), BATCH, header, batch((b"a", {}), (b"b", {}))).code == ResponseCode.SUCCESS
+    assert len(broker.messages("orders")) == 2
+
+
 @pytest.mark.parametrize(
     ("topic", "body", "code"),
     [
