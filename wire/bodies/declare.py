@@ -67,6 +67,8 @@ LIST_BODY_BYTES = 4_194_304
 """The largest list of topics or groups that a request brings, and the largest answer of a client."""
 LENIENT_BYTES_PER_VALUE = 8
 """Fewer are not needed: a queue and its offsets, as tools get them, are ten values of 170 bytes together."""
+ANSWER_LENIENT_BYTES = 2_097_152
+"""The largest answer of a server that is no strict JSON: the offsets of 10,000 queues, whose keys are objects."""
 REQUEST_CONTAINERS = 32_768
 """Objects and arrays of a request: 10,000 subscriptions or topics. Each takes five to ten microseconds to read."""
 
@@ -106,7 +108,7 @@ class JsonObject(msgspec.Struct, frozen=True, rename="camel"):
     """
 
     MAX_BYTES: ClassVar[int] = MAX_JSON_BYTES  # of what comes from a server, as is the next one
-    MAX_LENIENT_BYTES: ClassVar[int] = 2 * MAX_LENIENT_BYTES
+    MAX_LENIENT_BYTES: ClassVar[int] = ANSWER_LENIENT_BYTES
     MAX_CONTAINERS: ClassVar[int] = MAX_CONTAINERS
 
     @classmethod

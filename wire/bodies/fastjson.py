@@ -37,12 +37,13 @@ MAX_CONTAINERS = 262_144
 """Objects and arrays of a text, brackets within strings counted in. Each takes a microsecond to make and a hundred
 bytes; a table of 100,000 topics has 200,000. Files are read at start and say how many they may have.
 """
-MAX_LENIENT_BYTES = 1_048_576
+MAX_LENIENT_BYTES = 262_144
 """The largest text that is read although it is no strict JSON but for numbers that are keys. It is read in Python, and
-nothing else happens meanwhile; files say how large they may be.
+nothing else happens meanwhile. Clients and brokers send a server no larger ones; what a server answers, and files, say
+how large they may be.
 """
-MAX_LENIENT_VALUES = 131_072
-"""Values and comments of such a text: a fifth of a second. A queue and its offset are five values of 60 bytes."""
+MAX_LENIENT_VALUES = 32_768
+"""Values and comments of such a text: a twentieth of a second. A queue and its offset are five values of 60 bytes."""
 MAX_REFERRING_BYTES = 4_194_304
 """The largest text that has references: 20,000 topics, each with one to the same map of attributes."""
 MAX_REFERENCED_CHARS = 65_536

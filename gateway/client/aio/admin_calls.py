@@ -13,7 +13,6 @@ from gateway.client.answers import body_of
 from gateway.client.errors import ConfigurationError, ProtocolError, RouteNotFound, broker_error
 from gateway.client.namespaces import with_namespace, without_namespace
 from wire.bodies.declare import JsonObject
-from wire.bodies.fastjson import parse_json
 from wire.bodies.route import MASTER_ID, BrokerData, ClusterInfo, TopicRouteData
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError
@@ -211,7 +210,7 @@ def json_of(answer: RemotingCommand, address: str) -> dict[str, Any]:
     :raises ProtocolError: it is none.
     """
     try:
-        value = parse_json(answer.body)
+        value = JsonObject.read_json(answer.body)
     except RemoteError as error:
         raise ProtocolError(address, f"the body of an answer cannot be read: {error}") from error
     if not isinstance(value, dict):

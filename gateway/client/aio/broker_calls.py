@@ -16,7 +16,7 @@ from gateway.client.message_queue import MessageQueue
 from gateway.client.retry_later import RetryLater
 from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
 from wire.bodies.consumers import GetConsumerStatusBody
-from wire.bodies.fastjson import parse_json
+from wire.bodies.declare import JsonObject
 from wire.bodies.message_queue import MessageQueue as WireQueue
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import BodyError, WireError
@@ -156,7 +156,7 @@ def parse_reset(body: bytes) -> dict[MessageQueue, int]:
 
     :raises BodyError: neither of them.
     """
-    value = parse_json(body)
+    value = JsonObject.read_json(body)
     table = value.get("offsetTable") if isinstance(value, dict) else None
     if isinstance(table, dict):
         return {_queue(WireQueue.parse(key)): _offset(offset) for key, offset in table.items()}

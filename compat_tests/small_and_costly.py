@@ -1,0 +1,431 @@
+"""Small requests that once cost a server much, one kind after the other, beside honest clients.
+
+    python -m compat_tests.small_and_costly              every kind once
+    python -m compat_tests.small_and_costly --kinds poison,filters --rounds 10
+
+Each kind is sent to a real server process while an honest producer, consumer and route asker go on. For each the
+program prints how long they waited at most, the server's memory above that before the first, its descriptors, and what
+it answered. It ends with 1 when an honest client was refused, or waited too long. ``unread_answers`` and
+``many_queues`` do the same for answers that nobody reads and for files that are closed under their readers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import socket
+import struct
+import sys
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from compat_tests.unread_answers import (
+    MIB,
+    Honest,
+    Watch,
+    pause,
+    pull_fields,
+    resident_bytes,
+    send_fields,
+)
+from gateway.client.testing.server import GatewayServer
+from wire.bodies.registration import RegisterBrokerBody
+from wire.bodies.topics import DataVersion, TopicConfig
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+from wire.connection import Connection
+from wire.frame import build_frame
+
+Address: TypeAlias = tuple[str, int]
+Fields: TypeAlias = Mapping[str, object]
+LONGEST_S: Final = 0.5
+LONGEST_BESIDE_LARGEST_S: Final = 1.0
+"""An honest wait beside a frame of the largest allowed size."""
+MOST_BYTES: Final = 400 * MIB
+SETTLE_S: Final = 3.0
+LARGEST: Final = 16 * MIB - 4_096
+"""Bytes of a body that fits the largest frame."""
+ANSWER_S: Final = 120.0
+
+
+class Peer:
+    """A client that sends many requests at once and then reads as many answers."""
+
+    def __init__(self, address: Address) -> None:
+        self._socket = socket.create_connection(address, timeout=ANSWER_S)
+        self._frames = Connection()
+
+    def send(self, requests: Iterable[tuple[int, Fields, bytes]]) -> int:
+        """Send these, and return how many they are."""
+        sent = 0
+        for sent, (code, fields, body) in enumerate(requests, 1):
+            texts = {key: str(value) for key, value in fields.items()}
+            self._socket.sendall(build_frame(RemotingCommand(code, opaque=sent, ext_fields=texts, body=body)))
+        return sent
+
+    def read(self, count: int) -> list[RemotingCommand]:
+        """Return so many answers, or fewer when the server closed the connection."""
+        answers: list[RemotingCommand] = []
+        while len(answers) < count:
+            try:
+                data = self._socket.recv(MIB)
+            except ConnectionResetError:
+                break
+            if not data:
+                break
+            answers += [command for command in self._frames.receive_data(data) if command.is_response]
+        return answers
+
+    def ask(self, *requests: tuple[int, Fields, bytes]) -> list[RemotingCommand]:
+        """Send these and return their answers."""
+        try:
+            return self.read(self.send(requests))
+        except (BrokenPipeError, ConnectionResetError):
+            return self.read(1)
+
+    def leave(self) -> None:
+        """End at once what the system still has to send."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the server listens."""
+
+    broker: Address
+    name_server: Address
+
+
+Kind: TypeAlias = Callable[[Place], Counter[str]]
+
+
+@contextmanager
+def peers(address: Address, count: int = 1) -> Iterator[list[Peer]]:
+    """Connect so many, and leave at the end."""
+    with ExitStack() as opened:
+        connected = []
+        for _ in range(count):
+            connected.append(Peer(address))
+            opened.callback(connected[-1].leave)
+        yield connected
+
+
+def counted(answers: Iterable[RemotingCommand], expected: int = 0) -> Counter[str]:
+    """Return how often each answer came; ``closed`` for those that did not."""
+    found = Counter(_name(answer.code) for answer in answers)
+    if found.total() < expected:
+        found["closed"] += expected - found.total()
+    return found
+
+
+def _name(code: int) -> str:
+    return ResponseCode(code).name if code in set(ResponseCode) else str(code)
+
+
+def _ask(address: Address, *requests: tuple[int, Fields, bytes]) -> Counter[str]:
+    with peers(address) as (peer,):
+        return counted(peer.ask(*requests), len(requests))
+
+
+def _topic(name: str, queues: int = 1) -> tuple[int, Fields, bytes]:
+    fields = {"topic": name, "defaultTopic": "TBW102", "readQueueNums": queues, "writeQueueNums": queues, "perm": 6}
+    fields |= {"topicFilterType": "SINGLE_TAG", "topicSysFlag": 0, "order": "false"}
+    return RequestCode.UPDATE_AND_CREATE_TOPIC, fields, b""
+
+
+def _group(name: str) -> tuple[int, Fields, bytes]:
+    body = {"groupName": name, "consumeEnable": True, "retryQueueNums": 1, "retryMaxTimes": 16}
+    return RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, json.dumps(body).encode()
+
+
+def _send(topic: str, properties: Mapping[str, str], body: bytes = b"x" * 100) -> tuple[int, Fields, bytes]:
+    text = "".join(f"{key}\x01{value}\x02" for key, value in properties.items())
+    return RequestCode.SEND_MESSAGE, {**send_fields(topic), "properties": text}, body
+
+
+def _pull(
+    topic: str, expression: str, wait_ms: int = 0, offset: int = 0, version: int = 0
+) -> tuple[int, Fields, bytes]:
+    fields: dict[str, object] = {**pull_fields(topic, offset), "subscription": expression, "expressionType": "SQL92"}
+    fields |= {"suspendTimeoutMillis": wait_ms, "sysFlag": 6 if wait_ms else 4}
+    return RequestCode.PULL_MESSAGE, fields, b""
+
+
+def _register(
+    broker: str, topics: Mapping[str, TopicConfig], *, compressed: bool = False, body: bytes | None = None
+) -> tuple[int, Fields, bytes]:
+    raw = body
+    if raw is None:
+        raw = RegisterBrokerBody(DataVersion(counter=1), dict(topics)).build(compressed)
+    fields = {"brokerName": broker, "brokerAddr": "192.0.2.1:10911", "clusterName": "made-up", "brokerId": 0}
+    fields |= {"haServerAddr": "192.0.2.1:10912", "compressed": str(compressed).lower(), "bodyCrc32": zlib.crc32(raw)}
+    return RequestCode.REGISTER_BROKER, fields, raw
+
+
+def _assignment(topic: str) -> tuple[int, Fields, bytes]:
+    body = {"topic": topic, "consumerGroup": "attack", "clientId": "c", "messageModel": "CLUSTERING"}
+    return RequestCode.QUERY_ASSIGNMENT, {}, json.dumps({**body, "strategyName": "AVG"}).encode()
+
+
+def _heartbeat(client: str, group: str, subscriptions: Sequence[Mapping[str, Any]] = ()) -> tuple[int, Fields, bytes]:
+    consumer = {"groupName": group, "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING"}
+    consumer |= {"consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET"}
+    value = {"clientID": client, "consumerDataSet": [{**consumer, "subscriptionDataSet": list(subscriptions)}]}
+    return RequestCode.HEART_BEAT, {}, json.dumps(value).encode()
+
+
+def _subscription(topic: str, expression: str) -> dict[str, Any]:
+    return {"topic": topic, "subString": expression, "expressionType": "SQL92", "subVersion": 1, "tagsSet": []}
+
+
+def endless_queues(place: Place) -> Counter[str]:
+    """A broker that says it has 2^31 queues, and a client that asks how to share them."""
+    found = _ask(place.name_server, _register("endless", {"endless": TopicConfig("endless", 2**31 - 1, 2**31 - 1)}))
+    return found + _ask(place.broker, _assignment("endless"))
+
+
+def many_queues(place: Place) -> Counter[str]:
+    """What is asked of the topic with the most queues."""
+    about = (RequestCode.GET_TOPIC_STATS_INFO, {"topic": "wide"}, b"")
+    route = (RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "wide"}, b"")
+    found = _ask(place.broker, *[_topic("wide", 65_536), *[about, _assignment("wide")] * 10])
+    return found + _ask(place.name_server, *[route] * 10)
+
+
+def numbers(place: Place) -> Counter[str]:
+    """Numbers of many digits, in bodies of all sizes."""
+    found: Counter[str] = Counter()
+    for size in (12_000, 250_000, 2_000_000, LARGEST):
+        text = b"{a:" + b"1" * size + b"x}"
+        for code in (RequestCode.HEART_BEAT, RequestCode.LOCK_BATCH_MQ, RequestCode.QUERY_ASSIGNMENT):
+            found += _ask(place.broker, (code, {}, text))
+        found += _ask(place.name_server, _register("numbers", {}, body=text))
+    return found
+
+
+def poison(place: Place) -> Counter[str]:
+    """Messages with long numbers in a property, and pulls that compare it with a decimal."""
+    _ask(place.broker, *[_send("poison", {"a": "1" * 32_000 + "x"})] * 64)
+    pulls = [_pull("poison", f"a > {number}.5 AND a BETWEEN 0.{number} AND 1e9") for number in range(160)]
+    return _ask(place.broker, *pulls)
+
+
+def filters(place: Place) -> Counter[str]:
+    """The longest expressions over many messages, and held pulls with them beside new messages."""
+    _ask(place.broker, *[_send("filtered", {"a": "x" * 1_000, "b": "y" * 1_000})] * 1_600)
+    longest = " OR ".join(f"a LIKE '%{number:03d}%'" for number in range(250))
+    own = [f"{longest} OR b = '{number}'" for number in range(500)]
+    found = _ask(place.broker, *[_pull("filtered", expression) for expression in own[:100]])
+    with peers(place.broker, 50) as holders:
+        for number, holder in enumerate(holders):
+            holder.send(
+                _pull("filtered", expression, 15_000, 1_600) for expression in own[number * 10 : number * 10 + 10]
+            )
+        found += _ask(place.broker, *[_send("filtered", {"a": "x" * 1_000})] * 10)
+        pause(2)
+    return found
+
+
+def heartbeats(place: Place) -> Counter[str]:
+    """Heartbeats with as many expressions as fit."""
+    found: Counter[str] = Counter()
+    for count, characters in ((100, 15_000), (100, 50_000), (330, 12_000)):
+        text = " OR ".join(f"a = '{number}'" for number in range(characters // 12))
+        subscriptions = [_subscription(f"t{number}", f"{text} OR b = {number}") for number in range(count)]
+        found += _ask(place.broker, _heartbeat("c", f"filters{count}", subscriptions))
+    return found
+
+
+def members(place: Place) -> Counter[str]:
+    """A thousand members of one group that come and go."""
+    with peers(place.broker, 1_000) as joining:
+        for number, peer in enumerate(joining):
+            peer.send([_heartbeat(f"member{number}", "crowd", [_subscription("crowd", "a = 1")])])
+        return counted(answer for peer in joining for answer in peer.read(1))
+
+
+def registrations(place: Place) -> Counter[str]:
+    """A broker with as many topics as it may have, two thousand brokers, and their common end."""
+    many = {name: TopicConfig(name) for name in map("topic-{}".format, range(200_000))}
+    with peers(place.name_server) as (peer,):
+        found = counted(peer.ask(_register("large", many, compressed=True)), 1)
+        few = {name: many[name] for name in itertools.islice(many, 100)}
+        found += counted(peer.ask(*(_register(f"broker{number}", few) for number in range(2_000))), 2_000)
+    pause(2)
+    return found
+
+
+def lenient(place: Place) -> Counter[str]:
+    """Bodies that are no JSON but for a lenient reader."""
+    found: Counter[str] = Counter()
+    for size in (1_000_000, 2_000_000, LARGEST):
+        text = (b"{" + b"1:[]," * (size // 5))[:size] + b"1:1}"
+        found += _ask(place.broker, (RequestCode.HEART_BEAT, {}, text), (RequestCode.LOCK_BATCH_MQ, {}, text))
+        found += _ask(place.name_server, _register("lenient", {}, body=text))
+    return found
+
+
+def values(place: Place) -> Counter[str]:
+    """Values of a megabyte, kept by the name server, and taken away."""
+    keys = [{"namespace": f"attack{number % 5}", "key": str(number)} for number in range(51)]
+    puts = [(RequestCode.PUT_KV_CONFIG, {**key, "value": "v" * 1_000_000}, b"") for key in keys]
+    small = [(RequestCode.PUT_KV_CONFIG, {**key, "value": "v" * 30_000}, b"") for key in keys]
+    found = _ask(place.name_server, *puts) + _ask(place.name_server, *small)
+    return found + _ask(place.name_server, *[(RequestCode.DELETE_KV_CONFIG, key, b"") for key in keys])
+
+
+def offsets(place: Place) -> Counter[str]:
+    """Offsets of queues that do not exist."""
+    return _ask(
+        place.broker,
+        *[
+            (
+                RequestCode.UPDATE_CONSUMER_OFFSET,
+                {"consumerGroup": f"g{number}", "topic": "nowhere", "queueId": number, "commitOffset": 1},
+                b"",
+            )
+            for number in range(20_000)
+        ],
+    )
+
+
+def locks(place: Place) -> Counter[str]:
+    """Locks of topics that do not exist, with long names."""
+    queues = [{"topic": f"{number}" + "t" * 15_000, "brokerName": "b", "queueId": 0} for number in range(100)]
+    body = json.dumps({"consumerGroup": "g", "clientId": "c", "mqSet": queues}).encode()
+    return _ask(place.broker, *[(RequestCode.LOCK_BATCH_MQ, {}, body)] * 10)
+
+
+def queries(place: Place) -> Counter[str]:
+    """Queries of a key that shares its hash with thousands of others."""
+    alike = ["".join(parts) for parts in itertools.product(("Aa", "BB"), repeat=12)]
+    _ask(place.broker, *[_send("alike", {"KEYS": " ".join(alike[at : at + 64])}) for at in range(0, len(alike), 64)])
+    fields = {"topic": "alike", "key": "AaBB" * 6, "maxNum": 64, "beginTimestamp": 0, "endTimestamp": 2**62}
+    return _ask(place.broker, *[(RequestCode.QUERY_MESSAGE, fields, b"")] * 1_200)
+
+
+def idle(place: Place) -> Counter[str]:
+    """Connections that say nothing, and such that begin the largest frame and do not end it."""
+    with peers(place.broker, 800) as broker_side, peers(place.name_server, 200):
+        for peer in broker_side[:40]:
+            peer._socket.sendall(struct.pack(">II", LARGEST, 100) + b" " * MIB)
+        pause(2)
+    return Counter()
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.__name__: kind
+    for kind in (
+        *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
+        *(values, offsets, locks, queries, idle),
+    )
+}
+WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations"}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one kind did: memory is above that of the idle server, waits are the longest."""
+
+    kind: str
+    waits_s: tuple[float, ...]
+    peak_bytes: int
+    after_bytes: int
+    descriptors: int
+    answers: Counter[str]
+
+    @property
+    def fault(self) -> str | None:
+        """What an honest client or the machine suffered, or None."""
+        longest_s = LONGEST_BESIDE_LARGEST_S if self.kind in WITH_LARGEST_FRAMES else LONGEST_S
+        if max(self.waits_s) > longest_s:
+            return f"{self.kind}: others waited {max(self.waits_s):.2f} s, the limit is {longest_s} s"
+        if self.peak_bytes > MOST_BYTES:
+            return f"{self.kind}: {self.peak_bytes / MIB:.0f} MiB above idle, the limit is {MOST_BYTES / MIB:.0f} MiB"
+        return None
+
+    def __str__(self) -> str:
+        waits = " ".join(f"{wait:.2f}" for wait in self.waits_s)
+        answers = ", ".join(f"{name} {count}" for name, count in self.answers.most_common(4))
+        memory = f"at most {self.peak_bytes / MIB:+.0f} MiB, {self.after_bytes / MIB:+.0f} after"
+        return f"{self.kind:15} send, pull, route waited {waits} s; {memory}; {self.descriptors:+d} files; {answers}"
+
+
+def _descriptors(process_id: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{process_id}/fd").iterdir())
+
+
+def _prepare(place: Place) -> None:
+    found = _ask(place.broker, *[_group("attack"), _topic("honest"), _send("honest", {}), _topic("beside")])
+    if set(found) != {"SUCCESS"}:
+        raise RuntimeError(f"could not prepare: {dict(found)}")
+    names = ("poison", "filtered", "crowd", "alike")
+    _ask(place.broker, *[_topic(name) for name in names])
+
+
+def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
+    """Send each kind so many times, and return what each did.
+
+    :raises RuntimeError: an honest client was refused.
+    """
+    seen: list[Seen] = []
+    settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
+    with GatewayServer(settings=settings) as server, ExitStack() as honest:
+        place = Place(_address(server.broker), _address(server.nameserver))
+        _prepare(place)
+        clients = [
+            Honest(place.broker, RequestCode.SEND_MESSAGE, send_fields("beside"), b"x" * 100),
+            Honest(place.broker, RequestCode.PULL_MESSAGE, pull_fields("honest", 0), b""),
+            Honest(place.name_server, RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "honest"}, b""),
+        ]
+        for client in clients:
+            client.start()
+            honest.callback(client.end)
+        pause(SETTLE_S)
+        before = resident_bytes(server.pid), _descriptors(server.pid)
+        for kind in [kind for _ in range(rounds) for kind in kinds]:
+            for client in clients:
+                client.take_longest_s()
+            watch = Watch(server.pid)
+            watch.start()
+            answers = KINDS[kind](place)
+            waits_s = tuple(client.take_longest_s() for client in clients)
+            pause(SETTLE_S)
+            watch.end()
+            after = resident_bytes(server.pid) - before[0], _descriptors(server.pid) - before[1]
+            seen.append(Seen(kind, waits_s, watch.peak_bytes - before[0], *after, answers))
+            print(seen[-1], flush=True)
+        if wrong := [answer for client in clients for answer in client.wrong]:
+            raise RuntimeError(f"an honest client was refused: {wrong[0].remark}")
+        if not all(client.is_alive() for client in clients):
+            raise RuntimeError("the connection of an honest client was closed")
+    return seen
+
+
+def _address(text: str) -> Address:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the kinds and print what they did."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", default=",".join(KINDS), help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--rounds", type=int, default=1)
+    given = parser.parse_args(arguments)
+    began_s = time.monotonic()
+    faults = [one.fault for one in run(given.kinds.split(","), given.rounds) if one.fault]
+    print("\n".join(faults) or f"all is well after {time.monotonic() - began_s:.0f} s")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
