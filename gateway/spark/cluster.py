@@ -33,7 +33,7 @@ from gateway.spark.connection import BlockingConnection, open_connection, reques
 from gateway.spark.pull_request import pull_request
 from gateway.spark.records import record_starts
 from wire.bodies.kv_table import KVTable
-from wire.bodies.route import MASTER_ID, TopicRouteData
+from wire.bodies.route import MASTER_ID, ClusterInfo, TopicRouteData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -92,6 +92,9 @@ class Bounds(Protocol):
     def topics(self) -> tuple[str, ...]:
         """The names of all topics."""
 
+    def brokers(self) -> frozenset[str]:
+        """The names of the brokers that are registered at the name servers."""
+
     def begins(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         """The first offset that each queue still has."""
 
@@ -116,6 +119,7 @@ class Cluster:
         self._connections: dict[str, BlockingConnection] = {}
         self._routes: dict[str, tuple[float, TopicRoute | None]] = {}
         self._addresses: dict[str, str] = {}
+        self._stores: dict[str, tuple[BlockingConnection, str]] = {}
         self._tls: ssl.SSLContext | None = tls_context(access.tls) if access.tls is not None else None
         signer = (
             RequestSigner(access.access_key, access.secret_key, access.security_token)
@@ -154,6 +158,12 @@ class Cluster:
         answer, address = self._ask_name_servers(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None)
         self._expect_success(answer, address)
         return tuple(sorted(_parsed(TopicList.parse, answer.body, address).topic_list))
+
+    def brokers(self) -> frozenset[str]:
+        """The names of all brokers."""
+        answer, address = self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, None)
+        self._expect_success(answer, address)
+        return frozenset(_parsed(ClusterInfo.parse, answer.body, address).broker_addr_table)
 
     def _ask_name_servers(self, code: int, header: Header | None) -> tuple[RemotingCommand, str]:
         """The answer of the first one that gives one.
@@ -259,16 +269,22 @@ class Cluster:
         )
 
     def store_ids(self, broker_names: Iterable[str], topic: str) -> dict[str, str]:
-        """What tells the store of each broker from another one in its place; brokers that do not say are left out."""
+        """What tells the store of each broker from another one in its place; brokers that do not say are left out.
+
+        A broker is asked once for each connection: a process keeps its store, and a connection ends with its process.
+        """
         found: dict[str, str] = {}
         for name in broker_names:
-            answer = self.broker(name, topic).call(
-                request(RequestCode.GET_BROKER_RUNTIME_INFO), self.access.request_timeout_s
-            )
-            if answer.code == ResponseCode.SUCCESS:
-                store_id = _parsed(KVTable.parse, answer.body, name).table.get(STORE_ID)
-                if store_id:
-                    found[name] = store_id
+            connection = self.broker(name, topic)
+            known = self._stores.get(name)
+            if known is None or known[0] is not connection:
+                answer = connection.call(request(RequestCode.GET_BROKER_RUNTIME_INFO), self.access.request_timeout_s)
+                if answer.code != ResponseCode.SUCCESS:
+                    continue
+                store_id = _parsed(KVTable.parse, answer.body, name).table.get(STORE_ID, "")
+                known = self._stores[name] = connection, store_id
+            if known[1]:
+                found[name] = known[1]
         return found
 
     def mean_bytes(self, queue: MessageQueue, offset: int) -> int:

@@ -26,6 +26,8 @@ from gateway.spark.property_pairs import Pairs, map_column, pairs_of, words_colu
 from gateway.spark.records import Group, Integers, Records, Whole, by_hosts
 from gateway.spark.schema import (
     BODY_ERROR,
+    FIRST_MS,
+    LAST_MS,
     MOMENT,
     PREPARED_OFFSET,
     PROPERTIES_JSON,
@@ -227,7 +229,14 @@ def _number(field: str) -> Callable[[_Rows, Column], pa.Array]:
 
 
 def _moment(field: str) -> Callable[[_Rows, Column], pa.Array]:
-    return lambda rows, _: pa.array(rows.records.integers(field) * 1000).view(MOMENT)
+    def column(rows: _Rows, _: Column) -> pa.Array:
+        times_ms = rows.records.integers(field)
+        is_none = (times_ms < FIRST_MS) | (times_ms > LAST_MS)
+        if is_none.any():  # producers write what they like
+            return pa.array(np.where(is_none, 0, times_ms) * 1000, mask=is_none).view(MOMENT)
+        return pa.array(times_ms * 1000).view(MOMENT)
+
+    return column
 
 
 def _host(field: str) -> Callable[[_Rows, Column], pa.Array]:

@@ -5,6 +5,7 @@
     ├── SchemaRefused       a schema asks for what the table does not have
     ├── CheckpointRefused   a checkpoint is not one of ours, or of another version
     ├── DataLoss            messages that were to be read are not there any more
+    ├── Away                what is to be read is away, and may come back
     ├── BodyUnreadable      a body is damaged or cannot be decompressed
     └── NotReady            what Spark or this machine lacks
 
@@ -35,11 +36,11 @@ class DataLoss(SparkSourceError):
     """Messages that were to be read are not there any more.
 
     :param queue: topic, broker and number, for people.
-    :param first: the first offset missing; ``end`` the one after the last.
+    :param first: the first offset missing; ``end`` the one after the last, None when nobody saw how far they went.
     :param reason: what happened, as far as can be told.
     """
 
-    def __init__(self, queue: str, first: int, end: int, reason: str) -> None:
+    def __init__(self, queue: str, first: int, end: int | None, reason: str) -> None:
         super().__init__(queue, first, end, reason)
         self.queue = queue
         self.first = first
@@ -47,15 +48,38 @@ class DataLoss(SparkSourceError):
         self.reason = reason
 
     @property
-    def count(self) -> int:
-        """How many offsets are missing."""
-        return max(self.end - self.first, 0)
+    def count(self) -> int | None:
+        """How many offsets are missing; None when nobody knows."""
+        return None if self.end is None else max(self.end - self.first, 0)
+
+    @property
+    def what(self) -> str:
+        """The offsets that are missing, for people."""
+        if self.end is None:
+            return f"offsets from {self.first} on, as far as there were any,"
+        return f"offsets {self.first} to {self.end - 1}"
 
     def __str__(self) -> str:
         return (
-            f"queue {self.queue}: offsets {self.first} to {self.end - 1} cannot be read: {self.reason}. Nothing was "
-            f"skipped. To go on without them set failOnDataLoss=false, which warns of each range that is missing"
+            f"queue {self.queue}: {self.what} cannot be read: {self.reason}. Nothing was skipped. To go on without "
+            f"them set failOnDataLoss=false, which warns of each range that is missing"
         )
+
+
+class Away(SparkSourceError):
+    """What is to be read is away, and may come back.
+
+    :param what: a queue or a broker, for people.
+    :param reason: what is the matter, as far as can be told.
+    """
+
+    def __init__(self, what: str, reason: str) -> None:
+        super().__init__(what, reason)
+        self.what = what
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"{self.what} is away: {self.reason}. Start the query again when it is back"
 
 
 class BodyUnreadable(SparkSourceError):

@@ -5,19 +5,23 @@ Pure over ``Bounds``. What Spark's contract demands of a stream that loses nothi
 - where a stream began is not stored by Spark, so the end of the first batch carries it (``base``), and so does the end
   of every batch in which a queue appears: a repeated batch begins where the first try began;
 - nothing new is the same offset again, to the letter;
-- a queue that is gone, an end before the start and another store in the place of the old one are losses.
+- a queue that is gone keeps its offset in the checkpoint (``away``): when it is back, it is read from there on;
+- what a queue had that was not read, and is not there any more, is a loss: in a queue that is gone, in a store that
+  another one has replaced, in a queue that ends before the offset it was read to. A queue that was read to its end,
+  as far as that was seen, has lost nothing.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.cluster import Bounds
-from gateway.spark.errors import DataLoss
+from gateway.spark.errors import Away, DataLoss
 from gateway.spark.offsets import Checkpoint, QueueNumbers
 from gateway.spark.options import ReadOptions
 from gateway.spark.planning import (
@@ -28,6 +32,7 @@ from gateway.spark.planning import (
     queue_text,
     split,
     start_offsets,
+    store_ids,
     subscribed_queues,
 )
 from gateway.spark.pulls import RETRIABLE
@@ -36,10 +41,27 @@ log = logging.getLogger(__name__)
 
 QUEUES_LOOK_S: Final = 1.0
 """So often name servers are asked for queues and, with a pattern, topics."""
-STORE_LOOK_S: Final = 30.0
-"""So often brokers are asked which store they have."""
 _LEAST_WAIT_S: Final = 0.05
 SAMPLE_AGE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What one look at the brokers found.
+
+    :param starts: where each queue that is there goes on; ``ends`` where it ends.
+    :param away: where each queue that the stream goes on without will go on.
+    :param stores: what tells the store of each broker from another one.
+    """
+
+    starts: QueueNumbers
+    ends: QueueNumbers
+    away: QueueNumbers
+    stores: Mapping[str, str]
+
+    def is_as_before(self, start: Checkpoint) -> bool:
+        """Whether a checkpoint has the same queues, away or not, in the same stores."""
+        return self.starts.keys() == start.offsets.keys() and (self.away, self.stores) == (start.away, start.stores)
 
 
 class Sampled(Bounds, Protocol):
@@ -66,7 +88,7 @@ class MicroBatches:
         self._target: QueueNumbers | None = None
         self._queues: tuple[float, tuple[MessageQueue, ...]] | None = None
         self._ends: tuple[float, dict[MessageQueue, int]] | None = None
-        self._stores: tuple[float, dict[str, str]] | None = None
+        self._seen: dict[MessageQueue, int] = {}
         self._samples: dict[MessageQueue, tuple[float, int]] = {}
         self._batch_at: float | None = None
         self._absent_since: float | None = None
@@ -77,7 +99,7 @@ class MicroBatches:
         if self._initial is None:
             queues = subscribed_queues(self._bounds, self._options)
             offsets = start_offsets(self._bounds, self._options.start, queues)
-            self._initial = Checkpoint(offsets=offsets, stores=self._store_ids(offsets), base=offsets)
+            self._initial = Checkpoint(offsets=offsets, stores=store_ids(self._bounds, offsets), base=offsets)
         return self._initial
 
     def fix_target(self) -> None:
@@ -102,29 +124,35 @@ class MicroBatches:
         """The end of the next batch; ``start`` itself when there is nothing to do.
 
         :param most: offsets the batch may have; None for all there are.
-        :raises DataLoss: a queue is gone or ends before ``start``.
-        :raises RocketMQError: brokers could not be reached for too long.
+        :raises DataLoss: what was not read is not there any more.
+        :raises RocketMQError: brokers could not be reached for too long; ``Away``: one is away for too long.
         """
-        while (found := self._look(start)) is None:
+        while (look := self._look(start)) is None:
             if self._target is None:
                 return start  # Spark asks again
             self._wait(max(self._options.poll_s, _LEAST_WAIT_S))  # to have nothing now would be the end of the query
-        starts, ends = found
+        starts = look.starts
         if self._target is not None:
-            known = {queue: ends[queue] for queue in start.offsets if queue in ends}
+            known = {queue: look.ends[queue] for queue in (*start.offsets, *start.away) if queue in look.ends}
             self._target = {**known, **self._target}
-        stops = {queue: max(end, starts[queue]) for queue, end in self._within_target(ends).items() if queue in starts}
+        ends = self._within_target(look.ends)
+        stops = {queue: max(end, starts[queue]) for queue, end in ends.items() if queue in starts}
         backlog = {queue: stop - starts[queue] for queue, stop in stops.items()}
         taken = self._admitted(backlog, starts, most)
         added = {queue: offset for queue, offset in starts.items() if start.offsets.get(queue) != offset}
-        if not taken and not added and set(starts) == set(start.offsets):
+        if not taken and not added and look.is_as_before(start):
             return start
         self._batch_at = self._now()
         base = {**start.base, **added} if start.base is not None and start.base == start.offsets else added
+        offsets = {queue: offset + taken.get(queue, 0) for queue, offset in starts.items()}
+        unread = {queue: self._unread_end(queue, offset, start) or 0 for queue, offset in look.away.items()}
+        seen = {**look.ends, **unread}
         return Checkpoint(
-            offsets={queue: offset + taken.get(queue, 0) for queue, offset in starts.items()},
-            stores=self._known_stores(start, starts),
+            offsets=offsets,
+            stores=look.stores,
             base=base or None,
+            away=look.away,
+            more={queue: seen[queue] for queue, offset in {**look.away, **offsets}.items() if seen[queue] > offset},
         )
 
     def ranges(self, start: Checkpoint, end: Checkpoint) -> list[QueueRange]:
@@ -143,27 +171,39 @@ class MicroBatches:
                 reason = f"the batch begins at {begin}, its checkpoint says that it ends at {stop}"
                 lost(DataLoss(name, stop, begin, reason), fails=self._options.fail_on_data_loss)
             elif begin < stop:
-                found.append(QueueRange(queue, begin, stop))
+                found.append(QueueRange(queue, begin, stop, end.stores.get(queue.broker_name, "")))
         options = self._options
         return split(found, min_partitions=options.min_partitions, max_records=options.max_records)
 
     # --- where queues are ---------------------------------------------------------------------------------
 
-    def _look(self, start: Checkpoint) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]] | None:
+    def _look(self, start: Checkpoint) -> _Look | None:
         """Where each queue goes on and ends; None while that cannot be told.
 
-        :raises RocketMQError: nobody could tell for too long; ``DataLoss``: a queue is gone or has lost something.
+        :raises RocketMQError: nobody could tell for too long; ``DataLoss``: what was not read is not there any more;
+            ``Away``: it waits at a broker that has been away for too long.
         """
         try:
             ends = self._current_ends()
-            self._failing_since = None
-            starts = self._starts(start, ends)
+            stores = store_ids(self._bounds, ends)  # after the ends: a store that is replaced in between is noticed
+            moved = {name for name, store in start.stores.items() if stores.get(name, store) != store}
+            if moved:
+                self._ends = None  # some may be those of the store before
+                ends = self._current_ends()
+            followed = self._followed(start, ends, moved)
         except RocketMQError as error:
             if not _may_pass(error):
                 raise
             self._note_failure(error)
             return None
-        return None if starts is None else (starts, ends)
+        self._failing_since = None
+        if followed is None:
+            return None
+        self._seen.update(ends)
+        starts, away = followed
+        brokers = {queue.broker_name for queue in (*starts, *away)}
+        known = {name: store for name, store in {**start.stores, **stores}.items() if name in brokers}
+        return _Look(starts, ends, away, known)
 
     def _current_ends(self) -> dict[MessageQueue, int]:
         """The ends of all queues; Spark asks without a pause, brokers are asked with one."""
@@ -180,63 +220,126 @@ class MicroBatches:
             return ends
         return {queue: min(end, target[queue]) for queue, end in ends.items() if queue in target}
 
-    def _starts(self, start: Checkpoint, ends: QueueNumbers) -> dict[MessageQueue, int] | None:
-        """Where each queue goes on; None while a queue is missing that may come back."""
-        gone = [queue for queue in start.offsets if queue not in ends]
+    def _followed(
+        self, start: Checkpoint, ends: QueueNumbers, moved: Collection[str]
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]] | None:
+        """Where each queue goes on, and where those that are away will; None while one is missing that may come back.
+
+        :param moved: the brokers that have another store than the one that was read.
+        """
+        gone = {
+            queue: offset
+            for queue, offset in start.offsets.items()
+            if queue not in ends and queue.broker_name not in moved
+        }
         if gone and not self._is_given_up(gone, start):
             return None
         if not gone:
             self._absent_since = None
-        starts = {queue: offset for queue, offset in start.offsets.items() if queue in ends}
-        self._replace_moved(starts, ends, start)
-        new = [queue for queue in ends if queue not in starts and (self._target is None or queue in self._target)]
+        known = {**start.away, **start.offsets}
+        for queue in [queue for queue in known if queue.broker_name in moved]:
+            reason = f"broker {queue.broker_name} has another store than the one that was read"
+            self._tell_unread(queue, known.pop(queue), start, reason)
+        starts = {queue: offset for queue, offset in known.items() if queue in ends}
+        for queue in starts.keys() & start.away.keys():
+            log.warning("%s is there again and is read from offset %d on", queue_text(queue), starts[queue])
+        self._replace_shorter(starts, ends, start)
+        limited_to = None if self._target is None else {*self._target, *start.offsets, *start.away}
+        new = [queue for queue in ends if queue not in starts and (limited_to is None or queue in limited_to)]
         if new:
             starts.update(self._bounds.begins(new))
-        return starts
+        return starts, {queue: offset for queue, offset in known.items() if queue not in ends}
 
-    def _replace_moved(self, starts: dict[MessageQueue, int], ends: QueueNumbers, start: Checkpoint) -> None:
-        """Go on elsewhere in queues that are not the ones that were read, or say that this is a loss."""
-        fails = self._options.fail_on_data_loss
-        stores = self._store_ids(starts)
-        other = {name for name, store in start.stores.items() if stores.get(name, store) != store}
-        for queue, offset in list(starts.items()):
-            if queue.broker_name in other:
-                reason = f"broker {queue.broker_name} has another store than the one that was read"
-                lost(DataLoss(queue_text(queue), offset, max(ends[queue], offset + 1), reason), fails=fails)
-                starts[queue] = self._bounds.begins([queue])[queue]
-            elif ends[queue] < offset:
-                reason = f"the queue ends at {ends[queue]} now: it was truncated, or deleted and made again"
-                lost(DataLoss(queue_text(queue), ends[queue], offset, reason), fails=fails)
-                starts[queue] = ends[queue]
+    def _replace_shorter(self, starts: dict[MessageQueue, int], ends: QueueNumbers, start: Checkpoint) -> None:
+        """Go on at the end of queues that end before the offset they were read to, and tell of what that skips."""
+        shorter = {queue: offset for queue, offset in starts.items() if ends[queue] < offset}
+        begins = self._bounds.begins(list(shorter)) if shorter else {}
+        for queue, offset in shorter.items():
+            reason = (
+                f"the queue was read to offset {offset} and ends at {ends[queue]} now: it was deleted and made again, "
+                f"or truncated"
+            )
+            self._tell_unread(queue, offset, start, reason)
+            if begins[queue] < ends[queue]:
+                loss = DataLoss(queue_text(queue), begins[queue], ends[queue], reason)
+                lost(loss, fails=self._options.fail_on_data_loss)
+            starts[queue] = ends[queue]
 
-    def _known_stores(self, start: Checkpoint, queues: QueueNumbers) -> dict[str, str]:
-        """The stores of the brokers that have queues; of one that does not say now, what it said before."""
-        known = {**start.stores, **self._store_ids(queues)}
-        brokers = {queue.broker_name for queue in queues}
-        return {name: store for name, store in known.items() if name in brokers}
+    def _is_given_up(self, gone: QueueNumbers, start: Checkpoint) -> bool:
+        """Whether the stream goes on without queues that are missing: they have been missing for too long.
 
-    def _is_given_up(self, gone: list[MessageQueue], start: Checkpoint) -> bool:
-        """Whether queues that are missing have been missing for too long.
-
-        :raises DataLoss: they have, and that is to be an error.
+        :raises DataLoss: they had what was not read, and that is to be an error.
+        :raises Away: likewise, and their broker is away.
         """
         now = self._now()
         if self._absent_since is None:
             self._absent_since = now
-            log.warning("%d queues are not there, among them %s", len(gone), queue_text(gone[0]))
-        may_come_back = any(is_subscribed(queue, self._options) for queue in gone)
-        if may_come_back and now - self._absent_since < self._options.reconnect_s:
+            log.warning("%d queues are not there, among them %s", len(gone), queue_text(min(gone)))
+        strange = [queue for queue in gone if not is_subscribed(queue, self._options)]
+        if len(strange) < len(gone) and now - self._absent_since < self._options.reconnect_s:
             return False
-        for queue in gone:
-            offset = start.offsets[queue]
-            reason = "the queue is not there any more: its topic was deleted, or its broker is down"
-            if not is_subscribed(queue, self._options):
-                reason = (
-                    "the checkpoint says that it was read, and this query does not subscribe to it: subscribe to it "
-                    "again, or use another checkpointLocation"
-                )
-            lost(DataLoss(queue_text(queue), offset, offset + 1, reason), fails=self._options.fail_on_data_loss)
+        for queue in strange:
+            reason = (
+                "the checkpoint says that it was read, and this query does not subscribe to it: subscribe to it "
+                "again, or use another checkpointLocation"
+            )
+            lost(DataLoss(queue_text(queue), gone[queue], None, reason), fails=self._options.fail_on_data_loss)
+        missing = {queue: offset for queue, offset in gone.items() if queue not in strange}
+        if missing and self._options.fail_on_data_loss:
+            self._refuse_unread(missing, start)
+        for queue, offset in missing.items():
+            loss = DataLoss(queue_text(queue), offset, self._unread_end(queue, offset, start), "")
+            log.warning(
+                "%s is not there any more: its topic was deleted or has fewer queues or no permission to read, or its "
+                "broker is away. The stream goes on without it%s, and reads it from offset %d on when it is back",
+                loss.queue,
+                "" if loss.count == 0 else f" although {loss.what} were not read",
+                offset,
+            )
         return True
+
+    def _refuse_unread(self, missing: QueueNumbers, start: Checkpoint) -> None:
+        """Stop the stream where a missing queue had what was not read.
+
+        :raises DataLoss: that is gone; ``Away``: it may come back.
+        """
+        registered = self._bounds.brokers()
+        for queue, offset in missing.items():
+            end = self._unread_end(queue, offset, start)
+            loss = DataLoss(queue_text(queue), offset, end, "the queue is not there any more: its topic was deleted")
+            if end == offset:
+                continue
+            if queue.broker_name not in registered:
+                reason = f"its broker is down, or not registered at the name servers, and {loss.what} are not read yet"
+                raise Away(f"queue {loss.queue}", reason)
+            there = self._end_there(queue)
+            if there < max(end or 0, offset):
+                raise loss
+            if there > offset:
+                reason = f"its topic has fewer queues or no permission to read, and {loss.what} are not read yet"
+                raise Away(f"queue {loss.queue}", reason)
+
+    def _end_there(self, queue: MessageQueue) -> int:
+        """Where a queue that cannot be read ends; 0 for one that is gone."""
+        try:
+            return self._bounds.ends([queue])[queue]
+        except (BrokerNotFound, BrokerError):
+            return 0  # its topic leads to no broker any more
+
+    def _tell_unread(self, queue: MessageQueue, offset: int, start: Checkpoint, reason: str) -> None:
+        """Raise, or warn of, what a queue had that was not read."""
+        end = self._unread_end(queue, offset, start)
+        if end == offset:
+            log.warning("%s: %s. All that was seen of it was read, to offset %d", queue_text(queue), reason, offset)
+        else:
+            lost(DataLoss(queue_text(queue), offset, end, reason), fails=self._options.fail_on_data_loss)
+
+    def _unread_end(self, queue: MessageQueue, offset: int, start: Checkpoint) -> int | None:
+        """Where a queue that was read to an offset ended when it was seen last; None when that is not known."""
+        seen = self._seen.get(queue)
+        if seen is None and start.more is not None:
+            seen = start.more.get(queue, offset)
+        return None if seen is None else max(seen, offset)
 
     def _note_failure(self, error: RocketMQError) -> None:
         """:raises RocketMQError: it has failed for too long."""
@@ -247,16 +350,6 @@ class MicroBatches:
             log.warning("the ends of queues are not known, trying again: %s", error)
         if now - self._failing_since >= self._options.reconnect_s:
             raise error
-
-    def _store_ids(self, offsets: QueueNumbers) -> dict[str, str]:
-        now = self._now()
-        if self._stores is None or now - self._stores[0] >= STORE_LOOK_S:
-            found: dict[str, str] = {}
-            topics = {queue.broker_name: queue.topic for queue in offsets}
-            for name, topic in topics.items():
-                found.update(self._bounds.store_ids([name], topic))
-            self._stores = now, found
-        return self._stores[1]
 
     # --- how much -----------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class Narrowing:
             if self.end_offset is not None:
                 end = min(end, self.end_offset)
             if start < end:
-                found.append(QueueRange(entry.queue, start, end))
+                found.append(dataclasses.replace(entry, start=start, end=end))
         return found
 
     def options(self, options: ReadOptions) -> ReadOptions:

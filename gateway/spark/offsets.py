@@ -4,9 +4,12 @@ An offset is always the next one to read, so the end of a range is exclusive. Sp
 text, and text with its keys in another order would look like news: everything here is written in one order and has
 whole numbers only.
 
-A checkpoint is ``{"base":{…},"e":{"broker-a":"<store id>"},"q":{"topic":{"broker-a":{"0":6}}},"v":1}``. ``base`` is
-where the stream began. Spark does not store a stream's first offset, and asks for it again when the first batch is
-repeated after a crash; so the end of the first batch carries it, and it wins over what Spark says.
+A checkpoint is ``{"away":{…},"base":{…},"e":{"broker-a":"<store id>"},"more":{…},"q":{"topic":{"broker-a":{"0":6}}},
+"v":2}``. ``base`` is where the stream began. Spark does not store a stream's first offset, and asks for it again when
+the first batch is repeated after a crash; so the end of the first batch carries it, and it wins over what Spark says.
+``away`` are the offsets of queues that the stream goes on without: a queue that comes back is read from there on.
+``more`` says where queues ended that had more than the batch was to read. These three are left out when they are
+empty. Version 1 had neither ``away`` nor ``more``; it is still read.
 """
 
 from __future__ import annotations
@@ -24,8 +27,9 @@ QueueNumbers: TypeAlias = Mapping[MessageQueue, int]
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-VERSION: Final = 1
-"""Of the checkpoint. It is on disk: never change what a version means."""
+VERSION: Final = 2
+"""Of the checkpoint that is written. It is on disk: never change what a version means."""
+_OLDEST_VERSION: Final = 1
 _MAX_OFFSET: Final = 2**63 - 1
 _SHAPE: Final = '{"topic":{"broker":{"0":23,"1":-1}}}'
 
@@ -37,18 +41,26 @@ class Checkpoint:
     :param offsets: the next offset to read of each queue.
     :param stores: what tells each broker's store from another one, for brokers that say.
     :param base: where the stream began, as long as no batch after the first one is planned.
+    :param away: the next offset to read of each queue that the stream goes on without.
+    :param more: where queues ended that had more than the batch was to read; None: not written down (version 1).
     """
 
     offsets: QueueNumbers
     stores: Mapping[str, str] = field(default_factory=dict)
     base: QueueNumbers | None = None
+    away: QueueNumbers = field(default_factory=dict)
+    more: QueueNumbers | None = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """In the one order."""
         document: dict[str, Any] = {}
+        if self.away:
+            document["away"] = offsets_to_json(self.away)
         if self.base is not None:
             document["base"] = offsets_to_json(self.base)
         document["e"] = dict(sorted(self.stores.items()))
+        if self.more:
+            document["more"] = offsets_to_json(self.more)
         document["q"] = offsets_to_json(self.offsets)
         document["v"] = VERSION
         return document
@@ -60,10 +72,10 @@ class Checkpoint:
         :raises CheckpointRefused: another version, or not ours.
         """
         version = document.get("v") if isinstance(document, Mapping) else None
-        if version != VERSION:
+        if version not in (_OLDEST_VERSION, VERSION):
             raise CheckpointRefused(
-                f"the checkpoint has version {version!r}, this source knows version {VERSION}: it was written by a "
-                f"newer one, or by another source. Use that one, or another checkpointLocation"
+                f"the checkpoint has version {version!r}, this source knows versions {_OLDEST_VERSION} and {VERSION}: "
+                f"it was written by a newer one, or by another source. Use that one, or another checkpointLocation"
             )
         try:
             base = document.get("base")
@@ -71,6 +83,8 @@ class Checkpoint:
                 offsets=_numbers(document["q"], least=0),
                 stores={str(name): str(store) for name, store in document.get("e", {}).items()},
                 base=None if base is None else _numbers(base, least=0),
+                away=_numbers(document.get("away", {}), least=0),
+                more=None if version == _OLDEST_VERSION else _numbers(document.get("more", {}), least=0),
             )
         except (KeyError, AttributeError, ValueError) as error:
             raise CheckpointRefused(f"the checkpoint cannot be read: {error!r} in {document!r}") from error

@@ -39,7 +39,7 @@ _SOURCE: Final = (
     "maxOffsetsPerTrigger", "maxBytesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions",
     "maxRecordsPerPartition", "failOnDataLoss", "subExpression", "expressionType", "pushFilters", "propertiesFormat",
     "groupIdPrefix", "consumerGroup", "commitOffsetsToBroker", "pullBatchSize", "pullTimeoutMs", "reconnectTimeoutMs",
-    "minPollInterval", "mode", "checkBodies", "allowSystemTopics", "storePath",
+    "minPollInterval", "mode", "checkBodies", "allowSystemTopics", "storePath", "requireBrokers",
 )  # fmt: skip
 _SINK: Final = (
     "topic", "producerGroup", "sendTimeoutMs", "batchBytes", "maxInFlight", "acceptFlushTimeout", "deliveryMode",
@@ -124,6 +124,7 @@ class ReadOptions:
     """Whether bodies are compared with their checksums; None: where nobody else did."""
     allow_system_topics: bool = False
     store_paths: tuple[tuple[str, str], ...] = ()
+    required_brokers: tuple[str, ...] = ()
 
     def store_path(self, broker_name: str) -> str | None:
         """Where the files of a broker's store are, when they are to be read."""
@@ -221,6 +222,7 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         check_bodies=given.choice("checkBodies", {"auto": None, "true": True, "false": False}, "auto"),
         allow_system_topics=given.flag("allowSystemTopics", False),
         store_paths=_store_paths(given, expression_type),
+        required_brokers=tuple(filter(None, map(str.strip, given.text("requireBrokers", "").split(",")))),
     )
 
 

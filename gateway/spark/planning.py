@@ -9,13 +9,13 @@ import itertools
 import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from gateway.client.errors import RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.spark.cluster import Bounds
-from gateway.spark.errors import DataLoss, OptionRefused, SparkSourceError
+from gateway.spark.errors import Away, DataLoss, OptionRefused, SparkSourceError
 from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers
 from gateway.spark.options import Bound, Edge, ReadOptions
 from gateway.spark.spelling import did_you_mean
@@ -34,11 +34,15 @@ _GROUP_PREFIXES: Final = ("%RETRY%", "%DLQ%")
 
 @dataclass(frozen=True, slots=True, order=True)
 class QueueRange:
-    """Offsets of one queue from ``start`` to before ``end``: what one task reads."""
+    """Offsets of one queue from ``start`` to before ``end``: what one task reads.
+
+    :param store: what tells the store that has them from another one; empty where the broker does not say.
+    """
 
     queue: MessageQueue
     start: int
     end: int
+    store: str = ""
 
     def __str__(self) -> str:
         return f"{queue_text(self.queue)} [{self.start}, {self.end})"
@@ -60,7 +64,8 @@ def subscribed_queues(
     """All queues that are to be read, sorted.
 
     :param absent_is_error: False leaves out topics and queues that are not there (any more).
-    :raises RouteNotFound: there is no such topic; ``OptionRefused``: a system topic, or a queue that is not there.
+    :raises RouteNotFound: there is no such topic; ``OptionRefused``: a system topic, or a queue that is not there;
+        ``Away``: a broker that the option ``requireBrokers`` names has no queue of them.
     """
     if options.pattern is not None:
         matches = re.compile(options.pattern).fullmatch
@@ -76,7 +81,7 @@ def subscribed_queues(
     found: list[MessageQueue] = []
     for topic in topics:
         queues = bounds.queues(topic)
-        if queues is None and options.pattern is None and absent_is_error:
+        if queues is None and absent_is_error:
             raise _no_route(bounds, options, topic)
         found.extend(queues or ())
     if options.assignment:
@@ -84,6 +89,10 @@ def subscribed_queues(
         if absent and absent_is_error:
             raise OptionRefused(f"assign names {_texts(absent)}: there is no such queue; there are {_texts(found)}")
         found = [queue for queue in options.assignment if queue in set(found)]
+    missing = sorted(set(options.required_brokers) - {queue.broker_name for queue in found})
+    if missing and absent_is_error:
+        reason = "it is down, not registered at the name servers or without the topic, and requireBrokers names it"
+        raise Away(f"broker {missing[0]}", reason)
     return tuple(sorted(found))
 
 
@@ -180,7 +189,12 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     for queue in queues:
         if ends[queue] < starts[queue] and (options.start.offsets or options.end.offsets):
             raise OptionRefused(f"{queue_text(queue)}: the end {ends[queue]} is before the start {starts[queue]}")
-    ranges = [QueueRange(queue, starts[queue], ends[queue]) for queue in queues if starts[queue] < ends[queue]]
+    stores = store_ids(bounds, queues)
+    ranges = [
+        QueueRange(queue, starts[queue], ends[queue], stores.get(queue.broker_name, ""))
+        for queue in queues
+        if starts[queue] < ends[queue]
+    ]
     if options.start.offsets is None and options.end.offsets is None:
         return ranges
     return within_store(bounds, ranges, fails=options.fail_on_data_loss)
@@ -210,6 +224,16 @@ def _check_stores_named(options: ReadOptions, queues: Sequence[MessageQueue]) ->
         )
 
 
+def store_ids(bounds: Bounds, queues: Iterable[MessageQueue]) -> dict[str, str]:
+    """What tells the stores of the queues' brokers from other ones, where brokers say. Asked after their ends: a store
+    that is replaced in between is noticed then.
+    """
+    found: dict[str, str] = {}
+    for name, topic in {queue.broker_name: queue.topic for queue in queues}.items():
+        found.update(bounds.store_ids([name], topic))
+    return found
+
+
 def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -> list[QueueRange]:
     """The ranges as far as the brokers have them.
 
@@ -228,7 +252,7 @@ def within_store(bounds: Bounds, ranges: Sequence[QueueRange], *, fails: bool) -
         if entry.end > end:
             lost(DataLoss(name, max(end, entry.start), entry.end, f"the queue ends at {end}"), fails=fails)
         if start < min(stop, entry.end):
-            kept.append(QueueRange(entry.queue, start, stop))
+            kept.append(replace(entry, start=start, end=stop))
     return kept
 
 
@@ -236,11 +260,8 @@ def lost(loss: DataLoss, *, fails: bool) -> None:
     """Raise, or warn of, what cannot be read."""
     if fails:
         raise loss
-    log.warning("%d offsets of %s are skipped: %s", loss.count, loss.queue, _first_sentence(loss))
-
-
-def _first_sentence(loss: DataLoss) -> str:
-    return f"offsets {loss.first} to {loss.end - 1} cannot be read: {loss.reason}"
+    count = "an unknown number of" if loss.count is None else loss.count
+    log.warning("%s offsets of %s are skipped: %s cannot be read: %s", count, loss.queue, loss.what, loss.reason)
 
 
 def split(
@@ -267,7 +288,7 @@ def split(
                 f"{MAX_PARTITIONS} partitions; read fewer of them, or raise maxRecordsPerPartition"
             )
         cuts = [entry.start + length * piece // count for piece in range(count + 1)]
-        pieces += [QueueRange(entry.queue, begin, end) for begin, end in itertools.pairwise(cuts)]
+        pieces += [replace(entry, start=begin, end=end) for begin, end in itertools.pairwise(cuts)]
     return pieces
 
 

@@ -88,6 +88,7 @@ class Pulls:
         self._turn = 0
         self._most = options.pull_count or PULL_COUNT
         self._ahead: deque[_Sent] = deque()
+        self._proven: BlockingConnection | None = None
 
     def answers(self, begin: int | None = None) -> Iterator[Pulled]:
         """Every answer with records or, when the broker filters, without; until the end of the range.
@@ -122,7 +123,10 @@ class Pulls:
     def _next(self, offset: int) -> Pulled | None:
         """The answer at an offset, None when it is to be asked again."""
         try:
-            connection, answer = self._ask(offset)
+            sent = self._ask(offset)
+            if sent is None:
+                return self._other_store(offset)
+            connection, answer = sent
             pulled = self._read(answer, connection.address, offset)
         except (ConnectError, RequestTimeout, BrokerNotFound, BrokerError) as error:
             self._drop_ahead()
@@ -132,15 +136,31 @@ class Pulls:
             self._nothing_there = 0
         return pulled
 
-    def _ask(self, offset: int) -> tuple[BlockingConnection, RemotingCommand]:
+    def _ask(self, offset: int) -> tuple[BlockingConnection, RemotingCommand] | None:
+        """The answer and who gave it; None when the broker has another store than the one that was planned for."""
         timeout_s = self._options.pull_timeout_s
         if self._ahead and self._ahead[0].offset == offset:
             sent = self._ahead.popleft()
             return sent.connection, sent.connection.finish(sent.opaque, timeout_s)
         queue = self._work.queue
         connection = self._cluster.broker(queue.broker_name, queue.topic, fresh=self._failing_since is not None)
+        if not self._is_proven(connection):
+            return None
         count = self._ahead[0].offset - offset if self._ahead else self._most
         return connection, connection.call(self._command(offset, count), timeout_s)
+
+    def _is_proven(self, connection: BlockingConnection) -> bool:
+        """Whether a broker has the store that the range was planned for.
+
+        One look for each connection will do: a process keeps its store, and a connection ends with its process.
+        """
+        expected, name = self._work.store, self._work.queue.broker_name
+        if expected and connection is not self._proven:
+            found = self._cluster.store_ids((name,), self._work.queue.topic)
+            if found.get(name, expected) != expected:
+                return False
+        self._proven = connection
+        return True
 
     def _send_ahead(self, offset: int, step: int | None) -> None:
         """Ask for what comes next, so that the broker works while this process does.
@@ -156,6 +176,8 @@ class Pulls:
         queue = self._work.queue
         try:
             connection = self._cluster.broker(queue.broker_name, queue.topic)
+            if connection is not self._proven:
+                return  # a new one, which is looked at when its turn comes
             while len(self._ahead) < window and at < self._work.end:
                 count = step or self._most
                 opaque = connection.start(self._command(at, count), self._options.pull_timeout_s)
@@ -207,6 +229,10 @@ class Pulls:
             self._wait(_PAUSE_S)
             return None
         reason = f"the queue ends at {header.max_offset}: the store was truncated or replaced"
+        return self._skipped(offset, self._work.end, reason)
+
+    def _other_store(self, offset: int) -> Pulled:
+        reason = f"broker {self._work.queue.broker_name} has another store than the one that these were planned for"
         return self._skipped(offset, self._work.end, reason)
 
     def _skipped(self, first: int, end: int, reason: str) -> Pulled:

@@ -7,6 +7,7 @@ gaps, so unless the broker filters, one that is missing is a loss.
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -108,23 +109,35 @@ class RangeReader:
         return self._columns(check_bodies=check_bodies)
 
     def _from_files(self, store: str) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's."""
+        """The rows that lie in closed files, and the offset after those of each batch; the rest is the broker's.
+
+        :raises SparkSourceError: the files cannot be reached, or are not those of the broker.
+        """
         columns = self._columns(check_bodies=self._options.check_bodies is not False)
         try:
             sealed = SealedRange(store, self._work)
         except OSError as error:
-            log.warning("%s: the broker is asked for it, since its files cannot be read: %s", self._work, error)
-            return
+            raise self._unreadable(error) from error
         try:
             first = sealed.first_record()
             if first is None or not self._is_the_brokers(first):
                 return
             for span in sealed.spans():
                 yield columns.read_groups(span.groups, self._tags), span.next_offset
-        except OSError as error:  # retention took a file
-            log.warning("%s: the broker is asked for the rest, since its files cannot be read: %s", self._work, error)
+        except RocketMQError:  # among them are errors of the system, too
+            raise
+        except FileNotFoundError as error:  # retention took one
+            log.warning("%s: the broker is asked for the rest, since a file is not there: %s", self._work, error)
+        except OSError as error:
+            raise self._unreadable(error) from error
         finally:
             sealed.close()
+
+    def _unreadable(self, error: OSError) -> SparkSourceError:
+        return SparkSourceError(
+            f"queue {self._queue}: the files of storePath cannot be read on {socket.gethostname()}: {error}. Every "
+            f"worker must reach them; without storePath the broker is asked"
+        )
 
     def _is_the_brokers(self, record: bytes) -> bool:
         """Whether the broker has the same record at the start of the range; False when it has none any more.
@@ -133,7 +146,8 @@ class RangeReader:
         """
         queue, start = self._work.queue, self._work.start
         everything = replace(self._options, expression="*", expression_type="TAG")
-        pulls = Pulls(self._cluster, everything, QueueRange(queue, start, start + 1), wait=self._wait, now=self._now)
+        first = replace(self._work, end=start + 1)
+        pulls = Pulls(self._cluster, everything, first, wait=self._wait, now=self._now)
         pulled = next(pulls.answers())
         if pulled.is_loss:
             return False  # and is told of again when the broker is asked for all of it

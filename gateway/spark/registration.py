@@ -31,12 +31,13 @@ LEAST_JAVA: Final = 17
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``format("rocketmq")`` known to a session.
+    """Make ``format("rocketmq")`` known to a session. Workers on this machine run on the Python of this program then.
 
     :raises NotReady: a package or Java is missing or too old; the text says which and what to do.
     """
     problems = package_problems()
     if not problems:
+        use_this_python(spark)
         problems = java_problems(spark) + worker_problems(spark)
     if problems:
         raise NotReady("the data source rocketmq cannot be used:\n- " + "\n- ".join(problems))
@@ -69,10 +70,17 @@ def java_problems(spark: SparkSession) -> list[str]:
     return [] if version >= (LEAST_JAVA,) else [f"Java is {text}; Spark takes {LEAST_JAVA} or later"]
 
 
+def use_this_python(spark: SparkSession) -> None:
+    """Let workers on this machine run on the Python of this program, unless ``PYSPARK_PYTHON`` names another one."""
+    context = getattr(spark, "_sc", None)
+    if context is not None and context.master.startswith("local") and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = sys.executable
+
+
 def worker_problems(spark: SparkSession) -> list[str]:
     """What is wrong with the Python of the workers, where these run on this machine.
 
-    Spark takes ``python3`` of the path unless it is told otherwise, whichever Python the driver runs on.
+    Unless it is told otherwise Spark takes ``python3`` of the path, whichever Python the driver runs on.
     """
     context = getattr(spark, "_sc", None)
     if context is None or not context.master.startswith("local"):
@@ -80,7 +88,7 @@ def worker_problems(spark: SparkSession) -> list[str]:
     python = shutil.which(context.pythonExec)
     if python == sys.executable:
         return []
-    advice = f"start the session with PYSPARK_PYTHON={sys.executable} in the environment"
+    advice = f"unset PYSPARK_PYTHON, or start the session with PYSPARK_PYTHON={sys.executable} in the environment"
     if python is None:
         return [f"Spark's workers are to run on {context.pythonExec}, which is not there: {advice}"]
     command = [python, "-c", f"import {', '.join(WORKER_PACKAGES)}"]

@@ -18,6 +18,10 @@ from gateway.spark.spelling import did_you_mean
 TEXTS: Final = pa.map_(pa.string(), pa.field("value", pa.string(), nullable=True))
 WORDS: Final = pa.list_(pa.field("element", pa.string(), nullable=True))
 MOMENT: Final = pa.timestamp("us", "UTC")
+FIRST_MS: Final = -62_135_596_800_000
+"""Milliseconds since 1970: the first ones of the year 1. Earlier times are none for Spark and Python: they are null."""
+LAST_MS: Final = 253_402_300_799_999
+"""The last ones of the year 9999. Later times are null, too."""
 
 
 @dataclass(frozen=True, slots=True)

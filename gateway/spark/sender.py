@@ -11,7 +11,7 @@ import os
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
@@ -60,6 +60,8 @@ _PLAIN_ROWS: Final = 2048
 """Rows whose ids have the same time; fewer than an id's counter has numbers."""
 _PAUSE_S: Final = 0.1
 _CREATE_TOPIC_KEY: Final = "TBW102"
+_CREATED_QUEUES: Final = 4
+"""Of a topic that a broker makes when the first message comes, as of the Java client's (``defaultTopicQueueNums``)."""
 _NOT_FLUSHED: Final = (
     ResponseCode.FLUSH_DISK_TIMEOUT, ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE,
 )  # fmt: skip
@@ -234,12 +236,18 @@ class Sender:
     def _queues(self, topic: str) -> QueueTurns:
         turns = self._turns.get(topic)
         if turns is None:
-            route = self._cluster.route(topic, fresh=True) or self._cluster.route(_CREATE_TOPIC_KEY)
-            if route is None or not route.publish_queues:
+            route = self._cluster.route(topic, fresh=True)
+            found = self._queues_to_be_made() if route is None else route.publish_queues
+            if not found:
                 raise RouteNotFound(topic, self._options.access.name_servers, "no broker takes messages for it")
-            queues = [MessageQueue(topic, queue.broker_name, queue.queue_id) for queue in route.publish_queues]
+            queues = [MessageQueue(topic, queue.broker_name, queue.queue_id) for queue in found]
             turns = self._turns[topic] = QueueTurns(queues, self._turn)
         return turns
+
+    def _queues_to_be_made(self) -> Sequence[MessageQueue]:
+        """The queues of the template's route that a broker makes for a topic when its first message comes."""
+        template = self._cluster.route(_CREATE_TOPIC_KEY)
+        return [queue for queue in template.publish_queues if queue.queue_id < _CREATED_QUEUES] if template else []
 
     # --- sending ------------------------------------------------------------------------------------------
 
@@ -280,12 +288,20 @@ class Sender:
             except RocketMQError as error:
                 now = self._now()
                 failing_since = now if failing_since is None else failing_since
-                if not error.retriable or now - failing_since >= self._options.reconnect_s:
+                may_work = error.retriable or self._has_lost_its_queue(batch, error)
+                if not may_work or now - failing_since >= self._options.reconnect_s:
                     raise
                 self._move(batch, error)
                 self._wait(_PAUSE_S)
             else:
                 return
+
+    def _has_lost_its_queue(self, batch: Outgoing, error: RocketMQError) -> bool:
+        """Whether a broker refused a batch for a queue that cannot be written any more, and another one will do."""
+        if batch.is_pinned or not isinstance(error, BrokerError):
+            return False
+        self._turns.pop(batch.topic, None)
+        return batch.queue not in self._queues(batch.topic).queues
 
     def _note_half(self, batch: Outgoing, answer: RemotingCommand, address: str) -> None:
         """Keep where a half message is. One whose answer was lost is not kept: the check rolls it back."""
@@ -325,7 +341,7 @@ class Sender:
             producer_group=self._options.group,
             topic=queue.topic,
             default_topic=_CREATE_TOPIC_KEY,
-            default_topic_queue_nums=4,
+            default_topic_queue_nums=_CREATED_QUEUES,
             queue_id=queue.queue_id,
             sys_flag=SysFlag.TRANSACTION_PREPARED if self._options.is_transactional else 0,
             born_timestamp=wall_clock_ms(),

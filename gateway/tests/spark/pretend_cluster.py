@@ -32,6 +32,8 @@ class PretendCluster:
         self.records: dict[MessageQueue, list[bytes]] = {name: list(its) for name, its in (queues or {}).items()}
         self.first: dict[MessageQueue, int] = {}
         self.stores: dict[str, str] = {}
+        self.registered: set[str] = {BROKER}
+        self.hidden: set[MessageQueue] = set()
         self.other_topics: tuple[str, ...] = ()
         self.faults: deque[Exception | RemotingCommand | None] = deque()
         self.down: RocketMQError | None = None
@@ -58,11 +60,14 @@ class PretendCluster:
     # --- as Bounds ----------------------------------------------------------------------------------------
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
-        found = tuple(sorted(name for name in self.records if name.topic == topic))
+        found = tuple(sorted(name for name in self.records.keys() - self.hidden if name.topic == topic))
         return found or None
 
     def topics(self) -> tuple[str, ...]:
         return tuple(sorted({name.topic for name in self.records} | set(self.other_topics)))
+
+    def brokers(self) -> frozenset[str]:
+        return frozenset(self.registered)
 
     def begins(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         self._asked()

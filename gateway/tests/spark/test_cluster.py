@@ -24,7 +24,7 @@ from gateway.spark.planning import batch_ranges, split
 from gateway.tests.spark.messages import record
 from gateway.tests.spark.pretend_cluster import pull_answer, queue
 from wire.bodies.kv_table import KVTable
-from wire.bodies.route import BrokerData, QueueData, TopicRouteData
+from wire.bodies.route import BrokerData, ClusterInfo, QueueData, TopicRouteData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -124,6 +124,7 @@ def test_planning_fifty_million_messages_asks_for_the_ends_of_their_queues_and_n
     asked = Counter(command.code for _, command in network.asked)
     routes = asked.pop(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     assert routes <= 2
+    assert asked.pop(RequestCode.GET_BROKER_RUNTIME_INFO) == 1
     assert asked == {RequestCode.GET_MIN_OFFSET: 200, RequestCode.GET_MAX_OFFSET: 200}
 
 
@@ -199,10 +200,35 @@ def test_idle_connections_are_made_anew(network: Network, monkeypatch: pytest.Mo
 
 
 def test_stores_are_told_apart_where_brokers_say(network: Network) -> None:
-    cluster = a_cluster(network)
-    assert cluster.store_ids(["broker-a"], "orders") == {"broker-a": "s1"}
+    assert a_cluster(network).store_ids(["broker-a"], "orders") == {"broker-a": "s1"}
     network.replies[RequestCode.GET_BROKER_RUNTIME_INFO] = success(body=KVTable({}).build())
+    assert a_cluster(network).store_ids(["broker-a"], "orders") == {}
+
+
+def test_a_broker_is_asked_for_its_store_once_for_each_connection(network: Network) -> None:
+    cluster = a_cluster(network)
+    for _ in range(3):
+        assert cluster.store_ids(["broker-a"], "orders") == {"broker-a": "s1"}
+    assert [command.code for _, command in network.asked].count(RequestCode.GET_BROKER_RUNTIME_INFO) == 1
+    network.replies[RequestCode.GET_BROKER_RUNTIME_INFO] = success(body=KVTable({"storeId": "s2"}).build())
+    network.failures.append(ConnectionLost(BROKER_AT, "reset"))
+    assert cluster.ends([queue(0)]) == {queue(0): 9}
+    assert cluster.store_ids(["broker-a"], "orders") == {"broker-a": "s2"}
+
+
+def test_a_broker_that_does_not_tell_its_store_now_is_asked_again(network: Network) -> None:
+    told = network.replies[RequestCode.GET_BROKER_RUNTIME_INFO]
+    network.replies[RequestCode.GET_BROKER_RUNTIME_INFO] = lambda _: RemotingCommand(14, flag=1, remark="starting")
+    cluster = a_cluster(network)
     assert cluster.store_ids(["broker-a"], "orders") == {}
+    network.replies[RequestCode.GET_BROKER_RUNTIME_INFO] = told
+    assert cluster.store_ids(["broker-a"], "orders") == {"broker-a": "s1"}
+
+
+def test_the_brokers_are_those_of_the_name_server(network: Network) -> None:
+    info = ClusterInfo(broker_addr_table={"broker-a": BrokerData("c", "broker-a", {0: BROKER_AT})})
+    network.replies[RequestCode.GET_BROKER_CLUSTER_INFO] = success(body=info.build())
+    assert a_cluster(network).brokers() == {"broker-a"}
 
 
 def test_the_size_of_messages_is_sampled(network: Network) -> None:

@@ -166,3 +166,15 @@ def test_bodies_nobody_asked_for_are_not_looked_at() -> None:
 def test_a_batch_stored_as_one_message_is_refused() -> None:
     with pytest.raises(RecordError, match="BatchCQ"):
         batch(record(4, sys_flag=SysFlag.INNER_BATCH))
+
+
+def test_a_time_that_is_none_is_null_and_not_another_one() -> None:
+    last = 253_402_300_799_999
+    buffer = b"".join(
+        record(offset, stored_at_ms=at_ms)
+        for offset, at_ms in enumerate((2**63 - 1, 1_700_000_000_005, last, last + 3, -(2**62), 4))
+    )
+    found = batch(buffer, named("bornTimestamp", "storeTimestamp"))
+    born, stored = (found.column(name).cast(pa.int64()).to_pylist() for name in ("bornTimestamp", "storeTimestamp"))
+    assert born == [None, 1_700_000_000_000_000, (last - 5) * 1000, (last - 2) * 1000, None, -1000]
+    assert stored == [None, 1_700_000_000_005_000, last * 1000, None, None, 4000]

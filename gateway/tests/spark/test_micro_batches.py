@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gateway.client.errors import BrokerError, ConnectError, RocketMQError, broker_error
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.errors import DataLoss
+from gateway.spark.errors import Away, DataLoss
 from gateway.spark.micro_batches import MicroBatches
 from gateway.spark.offsets import Checkpoint
 from gateway.spark.planning import QueueRange
@@ -175,8 +175,8 @@ def test_available_now_does_not_end_because_a_broker_is_away(cluster: PretendClu
     with pytest.raises(ConnectError):
         stream.latest(start)
     cluster.down = None
-    first = stream.latest(start)
-    del cluster.records[queue(1)]
+    first = stream.latest(start, 4)
+    del cluster.records[queue(0)]
     with pytest.raises(DataLoss, match="not there any more"):
         stream.latest(first)
 
@@ -259,66 +259,205 @@ def test_a_queue_that_is_gone_may_come_back(cluster: PretendCluster) -> None:
     assert stream.ranges(first, stream.latest(first)) == ["orders/broker-a/1 [0, 1)"]
 
 
-def test_a_queue_that_stays_away_is_a_loss(cluster: PretendCluster) -> None:
+def test_a_queue_with_more_that_stays_away_is_a_loss(cluster: PretendCluster) -> None:
     stream = Stream(cluster)
-    first = stream.latest(stream.initial())
+    first = stream.latest(stream.initial(), 4)
     del cluster.records[queue(0)]
     assert stream.latest(first) is first
-    with pytest.raises(DataLoss, match="not there any more: its topic was deleted, or its broker is down"):
+    with pytest.raises(DataLoss, match="offsets 4 to 9 cannot be read: the queue is not there any more: its topic"):
         stream.latest(first, later_s=31)
 
 
-def test_a_queue_that_stays_away_is_left_out_when_losses_are_allowed(
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(cluster: PretendCluster, restarts: bool) -> None:
+    stream = Stream(cluster)
+    first = through_json(stream.latest(stream.initial()))
+    missing = cluster.records.pop(queue(0))
+    if restarts:
+        stream.restarted()
+    assert stream.latest(first) is first
+    second = through_json(stream.latest(first, later_s=31))
+    assert (second.offsets, second.away) == ({queue(1): 0}, {queue(0): 10})
+    assert stream.latest(second, later_s=99) is second
+    cluster.fill(queue(1), 2)
+    third = through_json(stream.latest(second))
+    assert (stream.ranges(second, third), third.away) == (["orders/broker-a/1 [0, 2)"], {queue(0): 10})
+    cluster.records[queue(0)] = missing
+    cluster.fill(queue(0), 3)
+    fourth = through_json(stream.latest(third))
+    assert (stream.ranges(third, fourth), fourth.away) == (["orders/broker-a/0 [10, 13)"], {})
+
+
+def test_after_a_restart_it_is_known_what_a_queue_had_that_stays_away(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = through_json(stream.latest(stream.initial(), 4))
+    del cluster.records[queue(0)]
+    stream.restarted()
+    assert stream.latest(first) is first
+    with pytest.raises(DataLoss, match="offsets 4 to 9 cannot be read"):
+        stream.latest(first, later_s=31)
+
+
+def test_a_checkpoint_of_version_1_does_not_say_what_a_queue_had(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = Checkpoint.parse({"q": {"orders": {BROKER: {"0": 10, "1": 0}}}, "v": 1})
+    assert stream.latest(first) is first
+    del cluster.records[queue(0)]
+    stream.restarted()
+    assert stream.latest(first) is first
+    with pytest.raises(DataLoss, match="offsets from 10 on, as far as there were any, cannot be read"):
+        stream.latest(first, later_s=31)
+
+
+def test_a_queue_with_more_whose_broker_is_down_is_no_loss(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial(), 4)
+    missing, cluster.records = cluster.records, {}
+    cluster.registered.clear()
+    assert stream.latest(first) is first
+    with pytest.raises(Away, match=r"orders/broker-a/0 is away: its broker is down, .* offsets 4 to 9 are not read"):
+        stream.latest(first, later_s=31)
+    cluster.records = missing
+    stream.restarted()
+    assert stream.ranges(first, stream.latest(first)) == ["orders/broker-a/0 [4, 10)"]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_queue_that_cannot_be_read_for_a_while_is_not_read_twice(
+    cluster: PretendCluster, fails: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The read queues go from 4 to 2 to 4, or permission is taken and given back."""
+    stream = Stream(cluster, failOnDataLoss=fails)
+    at = stream.latest(stream.initial())
+    cluster.hidden.add(queue(0))
+    assert stream.latest(at) is at
+    with caplog.at_level(logging.WARNING):
+        at = through_json(stream.latest(at, later_s=31))
+    assert "goes on without it, and reads it from offset 10 on when it is back" in caplog.text
+    assert "skipped" not in caplog.text
+    cluster.hidden.clear()
+    cluster.fill(queue(0), 2)
+    stream.restarted()
+    assert stream.ranges(at, stream.latest(at)) == ["orders/broker-a/0 [10, 12)"]
+
+
+def test_a_queue_with_more_that_cannot_be_read_is_no_loss(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
+    first = stream.latest(stream.initial(), 4)
+    cluster.hidden.add(queue(0))
+    assert stream.latest(first) is first
+    with pytest.raises(Away, match="fewer queues or no permission to read, and offsets 4 to 9 are not read yet"):
+        stream.latest(first, later_s=31)
+
+
+def test_a_queue_that_stays_away_keeps_its_offset_when_losses_are_allowed(
     cluster: PretendCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     stream = Stream(cluster, failOnDataLoss="false")
-    first = stream.latest(stream.initial())
+    first = stream.latest(stream.initial(), 4)
     del cluster.records[queue(0)]
     stream.latest(first)
     with caplog.at_level(logging.WARNING):
-        second = stream.latest(first, later_s=31)
-    assert second.offsets == {queue(1): 0}
-    assert "offsets of orders/broker-a/0 are skipped" in caplog.text
+        second = through_json(stream.latest(first, later_s=31))
+    assert (second.offsets, second.away, second.more) == ({queue(1): 0}, {queue(0): 4}, {queue(0): 10})
+    assert "goes on without it although offsets 4 to 9 were not read, and reads it from offset 4 on" in caplog.text
     assert stream.ranges(first, second) == []
+    stream.restarted()
+    cluster.fill(queue(0), 9)
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [4, 9)"]
 
 
-def test_a_queue_that_ends_before_the_checkpoint_is_a_loss(cluster: PretendCluster) -> None:
+def test_a_queue_that_is_made_again_shorter_is_a_loss_of_what_it_has_now(cluster: PretendCluster) -> None:
     stream = Stream(cluster)
     first = stream.latest(stream.initial())
-    del cluster.records[queue(0)][6:]
-    with pytest.raises(DataLoss, match="offsets 6 to 9 cannot be read: the queue ends at 6 now"):
+    del cluster.records[queue(0)][3:]
+    with pytest.raises(
+        DataLoss, match="offsets 0 to 2 cannot be read: the queue was read to offset 10 and ends at 3 now"
+    ):
         stream.latest(first)
 
 
-def test_a_truncated_queue_goes_on_at_its_end_when_losses_are_allowed(cluster: PretendCluster) -> None:
-    stream = Stream(cluster, failOnDataLoss="false")
+def test_a_queue_that_is_made_again_and_empty_has_lost_nothing_that_was_not_read(cluster: PretendCluster) -> None:
+    stream = Stream(cluster)
     first = stream.latest(stream.initial())
-    del cluster.records[queue(0)][6:]
+    del cluster.records[queue(0)][:]
     second = stream.latest(first)
+    cluster.fill(queue(0), 2)
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [0, 2)"]
+
+
+def test_a_shorter_queue_goes_on_at_its_end_when_losses_are_allowed_and_it_is_said_what_that_skips(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(cluster, failOnDataLoss="false")
+    first = stream.latest(stream.initial(), 7)
+    del cluster.records[queue(0)][3:]
+    with caplog.at_level(logging.WARNING):
+        second = stream.latest(first)
+    assert [entry.getMessage().split(": the queue")[0] for entry in caplog.records] == [
+        "3 offsets of orders/broker-a/0 are skipped: offsets 7 to 9 cannot be read",
+        "3 offsets of orders/broker-a/0 are skipped: offsets 0 to 2 cannot be read",
+    ]
     assert stream.ranges(first, second) == []
     cluster.fill(queue(0), 1)
-    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [6, 7)"]
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [3, 4)"]
 
 
-def test_another_store_in_the_place_of_the_one_that_was_read_is_a_loss(cluster: PretendCluster) -> None:
+@pytest.mark.parametrize("left", [15, 3])
+def test_another_store_in_the_place_of_the_one_that_was_read_is_a_loss_of_what_was_not_read(
+    cluster: PretendCluster, left: int
+) -> None:
     cluster.stores[BROKER] = "one"
+    cluster.fill(queue(0), 5)
     stream = Stream(cluster)
-    first = stream.latest(stream.initial())
+    first = stream.latest(stream.initial(), 4)
     assert first.stores == {BROKER: "one"}
     cluster.stores[BROKER] = "two"
+    del cluster.records[queue(0)][left:]
+    with pytest.raises(DataLoss, match="offsets 4 to 14 cannot be read: broker broker-a has another store"):
+        stream.latest(first)
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize("left", [10, 3, 0])
+@pytest.mark.parametrize("later_s", [10.0, 0.01])
+def test_another_store_is_read_from_its_beginning_when_the_one_before_was_read_to_its_end(
+    cluster: PretendCluster, fails: str, left: int, later_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.stores[BROKER] = "one"
+    stream = Stream(cluster, failOnDataLoss=fails)
+    first = through_json(stream.latest(stream.initial()))
+    cluster.stores[BROKER] = "two"
+    del cluster.records[queue(0)][left:]
     cluster.fill(queue(0), 5)
-    with pytest.raises(DataLoss, match="has another store"):
-        stream.latest(first, later_s=31)
+    second = through_json(stream.latest(first, later_s=later_s))
+    assert stream.ranges(first, second) == [f"orders/broker-a/0 [0, {left + 5})"]
+    assert second.stores == {BROKER: "two"}
+    assert "skipped" not in caplog.text
 
 
-def test_another_store_that_is_shorter_is_told_of_with_offsets_that_make_sense(cluster: PretendCluster) -> None:
+def test_a_queue_that_was_away_in_another_store_begins_anew_in_this_one(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.stores[BROKER] = "one"
+    stream = Stream(cluster, failOnDataLoss="false")
+    first = stream.latest(stream.initial(), 4)
+    missing = cluster.records.pop(queue(0))
+    stream.latest(first)
+    second = through_json(stream.latest(first, later_s=31))
+    cluster.stores[BROKER] = "two"
+    third = through_json(stream.latest(second))
+    assert "6 offsets of orders/broker-a/0 are skipped: offsets 4 to 9 cannot be read: broker" in caplog.text
+    assert third.away == {}
+    cluster.records[queue(0)] = missing
+    assert stream.ranges(third, stream.latest(third)) == ["orders/broker-a/0 [0, 10)"]
+
+
+def test_a_task_is_told_which_store_it_is_to_read(cluster: PretendCluster) -> None:
     cluster.stores[BROKER] = "one"
     stream = Stream(cluster)
-    first = stream.latest(stream.initial())
-    cluster.stores[BROKER] = "two"
-    del cluster.records[queue(0)][3:]
-    with pytest.raises(DataLoss, match="offsets 10 to 10 cannot be read: broker broker-a has another store"):
-        stream.latest(first, later_s=31)
+    start = stream.initial()
+    assert [piece.store for piece in stream.plan.ranges(start, stream.latest(start))] == ["one"]
 
 
 def test_a_topic_that_is_not_subscribed_to_any_more_is_told_of_at_once(cluster: PretendCluster) -> None:
@@ -334,17 +473,6 @@ def test_a_topic_that_is_not_subscribed_to_any_more_is_told_of_at_once(cluster: 
         stream.restarted()
         with pytest.raises(DataLoss, match="this query does not subscribe to it"):
             stream.latest(first)
-
-
-def test_another_store_is_read_from_its_beginning_when_losses_are_allowed(cluster: PretendCluster) -> None:
-    cluster.stores[BROKER] = "one"
-    stream = Stream(cluster, failOnDataLoss="false")
-    first = stream.latest(stream.initial())
-    cluster.stores[BROKER] = "two"
-    cluster.fill(queue(0), 5)
-    second = stream.latest(first, later_s=31)
-    assert stream.ranges(first, second) == ["orders/broker-a/0 [0, 15)"]
-    assert second.stores == {BROKER: "two"}
 
 
 def test_a_store_that_is_not_told_now_is_still_the_one_that_was(cluster: PretendCluster) -> None:

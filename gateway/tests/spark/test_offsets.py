@@ -17,11 +17,15 @@ QUEUES = st.builds(MessageQueue, NAMES, NAMES, st.integers(0, 20))
 OFFSETS = st.dictionaries(QUEUES, st.integers(0, 2**63 - 1), max_size=8)
 
 
-@given(OFFSETS, st.dictionaries(NAMES, NAMES), st.none() | OFFSETS)
+@given(OFFSETS, st.dictionaries(NAMES, NAMES), st.none() | OFFSETS, OFFSETS, OFFSETS)
 def test_a_checkpoint_is_read_as_it_was_written(
-    offsets: dict[MessageQueue, int], stores: dict[str, str], base: dict[MessageQueue, int] | None
+    offsets: dict[MessageQueue, int],
+    stores: dict[str, str],
+    base: dict[MessageQueue, int] | None,
+    away: dict[MessageQueue, int],
+    more: dict[MessageQueue, int],
 ) -> None:
-    checkpoint = Checkpoint(offsets=offsets, stores=stores, base=base)
+    checkpoint = Checkpoint(offsets=offsets, stores=stores, base=base, away=away, more=more)
     assert Checkpoint.parse(json.loads(json.dumps(checkpoint.to_json()))) == checkpoint
 
 
@@ -37,16 +41,27 @@ def test_a_checkpoint_looks_as_documented() -> None:
     queue = MessageQueue("t", "broker-a", 0)
     text = json.dumps(Checkpoint(offsets={queue: 6}, stores={"broker-a": "s1"}, base={queue: 2}).to_json())
     assert text.replace(" ", "") == (
-        '{"base":{"t":{"broker-a":{"0":2}}},"e":{"broker-a":"s1"},"q":{"t":{"broker-a":{"0":6}}},"v":1}'
+        '{"base":{"t":{"broker-a":{"0":2}}},"e":{"broker-a":"s1"},"q":{"t":{"broker-a":{"0":6}}},"v":2}'
     )
-    assert "base" not in Checkpoint(offsets={queue: 6}).to_json()
+    assert Checkpoint(offsets={queue: 6}).to_json().keys() == {"e", "q", "v"}
+    text = json.dumps(Checkpoint(offsets={}, away={queue: 6}, more={queue: 9}).to_json())
+    assert text.replace(" ", "") == (
+        '{"away":{"t":{"broker-a":{"0":6}}},"e":{},"more":{"t":{"broker-a":{"0":9}}},"q":{},"v":2}'
+    )
+
+
+def test_a_checkpoint_of_version_1_is_read() -> None:
+    queue = MessageQueue("t", "broker-a", 0)
+    old = Checkpoint.parse({"e": {"broker-a": "s1"}, "q": {"t": {"broker-a": {"0": 6}}}, "v": 1})
+    assert old == Checkpoint(offsets={queue: 6}, stores={"broker-a": "s1"}, more=None)
 
 
 @pytest.mark.parametrize(
     "document",
     [
         {},
-        {"v": 2, "q": {}},
+        {"v": 3, "q": {}},
+        {"v": 2, "q": {}, "away": 5},
         {"v": 1},
         {"v": 1, "q": []},
         {"v": 1, "q": {"t": {"b": {"x": 1}}}},

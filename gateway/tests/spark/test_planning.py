@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.client.errors import RouteNotFound
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.errors import DataLoss, OptionRefused
+from gateway.spark.errors import Away, DataLoss, OptionRefused
 from gateway.spark.options import ReadOptions, read_options
 from gateway.spark.planning import QueueRange, allotted, batch_ranges, is_system_topic, split, subscribed_queues
 from gateway.tests.spark.messages import STORED_AT_MS
@@ -167,6 +167,27 @@ def test_a_pattern_matches_whole_names_and_leaves_retries_alone(cluster: Pretend
     }
     assert {name.topic for name in subscribed_queues(cluster, options(subscribePattern="%DLQ%.*"))} == {"%DLQ%g"}
     assert subscribed_queues(cluster, options(subscribePattern="none")) == ()
+
+
+def test_a_broker_that_must_be_there_and_is_away_is_an_error(cluster: PretendCluster) -> None:
+    cluster.fill(queue(0, broker_name="broker-b"), 2)
+    both = options(requireBrokers="broker-a, broker-b")
+    assert [entry.queue.broker_name for entry in batch_ranges(cluster, both)] == [BROKER, "broker-b"]
+    del cluster.records[queue(0, broker_name="broker-b")]
+    with pytest.raises(Away, match=r"broker broker-b is away: it is down, .* and requireBrokers names it"):
+        batch_ranges(cluster, both)
+
+
+def test_a_topic_of_a_pattern_whose_brokers_are_away_is_an_error_and_no_short_read(cluster: PretendCluster) -> None:
+    cluster.other_topics = ("orders-2",)
+    with pytest.raises(RouteNotFound, match="orders-2"):
+        batch_ranges(cluster, options(subscribePattern="orders.*"))
+
+
+def test_a_task_is_told_which_store_it_is_to_read(cluster: PretendCluster) -> None:
+    cluster.stores[BROKER] = "one"
+    ranges = batch_ranges(cluster, options())
+    assert [piece.store for piece in split(ranges, min_partitions=3)] == ["one"] * 3
 
 
 def test_two_hundred_queues_take_a_handful_of_questions(cluster: PretendCluster) -> None:

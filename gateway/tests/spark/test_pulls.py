@@ -8,11 +8,13 @@ import pytest
 
 from gateway.client.errors import ConnectionLost
 from gateway.spark import pulls as module
+from gateway.spark.errors import DataLoss
 from gateway.spark.planning import QueueRange
 from gateway.spark.pulls import Pulls
-from gateway.tests.spark.pretend_cluster import PretendCluster, pull_answer, queue
+from gateway.tests.spark.pretend_cluster import BROKER, PretendCluster, pull_answer, queue
 from gateway.tests.spark.test_planning import options
 from wire.codes import ResponseCode
+from wire.command import RemotingCommand
 
 COUNT = 1000
 
@@ -25,9 +27,9 @@ def cluster() -> PretendCluster:
     return found
 
 
-def pulls(cluster: PretendCluster, **given: Any) -> Pulls:
+def pulls(cluster: PretendCluster, store: str = "", **given: Any) -> Pulls:
     pretended: Any = cluster
-    work = QueueRange(queue(0), 0, COUNT)
+    work = QueueRange(queue(0), 0, COUNT, store)
     return Pulls(pretended, options(**given), work, wait=lambda _: None, now=lambda: 0.0)
 
 
@@ -88,3 +90,47 @@ def test_after_a_failure_what_was_on_its_way_is_asked_for_again(cluster: Pretend
 def test_the_size_of_a_pull_may_be_set(cluster: PretendCluster) -> None:
     next(pulls(cluster, pullBatchSize="7").answers())
     assert asked(cluster)[0] == (0, 7)
+
+
+class Replaced(PretendCluster):
+    """A cluster whose broker is started again, with another store, before one of the answers."""
+
+    def __init__(self, before_answer: int) -> None:
+        super().__init__({queue(0): []})
+        self.fill(queue(0), COUNT)
+        self.stores[BROKER] = "one"
+        self._left = before_answer
+        self._link: Any = _Link(self)
+
+    def broker(self, broker_name: str, topic: str, *, fresh: bool = False) -> Any:
+        return self._link
+
+    def _pulled(self, command: RemotingCommand) -> RemotingCommand:
+        self._left -= 1
+        if self._left == 0:
+            self.stores[BROKER] = "two"
+            self._link = _Link(self)
+            raise ConnectionLost(self.address, "reset")
+        return super()._pulled(command)
+
+
+class _Link:
+    """A connection to the broker."""
+
+    address = "10.0.0.7:10911"
+
+    def __init__(self, cluster: PretendCluster) -> None:
+        self.call, self.start, self.finish, self.abandon = cluster.call, cluster.start, cluster.finish, cluster.abandon
+
+
+@pytest.mark.parametrize(("before_answer", "read"), [(1, 0), (3, 64)])
+def test_a_store_that_was_replaced_after_the_plan_is_a_loss_and_not_read(before_answer: int, read: int) -> None:
+    with pytest.raises(DataLoss, match=f"offsets {read} to 999 cannot be read: broker broker-a has another store"):
+        list(pulls(Replaced(before_answer), "one").answers())
+    found = list(pulls(Replaced(before_answer), "one", failOnDataLoss="false").answers())
+    assert [answer.next_offset for answer in found if not answer.is_loss][-1:] == [read][:read]
+    assert (found[-1].next_offset, found[-1].is_loss) == (COUNT, True)
+
+
+def test_a_broker_that_does_not_tell_its_store_is_read(cluster: PretendCluster) -> None:
+    assert [answer.next_offset for answer in pulls(cluster, "one").answers()][-1] == COUNT

@@ -66,6 +66,31 @@ def a_python(path: Path, script: str) -> str:
     return str(path)
 
 
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Python for the workers is named, whatever the session says that it is."""
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]"])
+def test_workers_of_this_machine_run_on_this_python_unless_one_is_named(
+    monkeypatch: pytest.MonkeyPatch, master: str
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    session: Any = Session("17", "/nowhere/python3", master)
+    register(session)
+    assert session._sc.pythonExec == sys.executable
+    assert len(session.registered) == 1
+
+
+def test_workers_of_a_cluster_run_on_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    session: Any = Session("17", "python3", "spark://master:7077")
+    register(session)
+    assert session._sc.pythonExec == "python3"
+
+
+@pytest.mark.usefixtures("named")
 def test_workers_on_another_python_without_the_packages_are_told_of(tmp_path: Path) -> None:
     bare = a_python(tmp_path / "python3", "echo \"ModuleNotFoundError: No module named 'pyarrow'\" >&2; exit 1")
     session: Any = Session("17", bare)

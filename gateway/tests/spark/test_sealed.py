@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pyarrow.fs as pafs
 import pytest
 
+from gateway.client.errors import RequestTimeout
 from gateway.client.message_queue import MessageQueue
 from gateway.spark import sealed
 from gateway.spark.cluster import Cluster
@@ -178,3 +180,51 @@ def test_a_file_that_retention_takes_is_the_brokers_to_tell_of(store: StoreFiles
 
 def test_messages_of_the_system_that_lie_between_are_never_seen(store: StoreFiles) -> None:
     assert not any(row[1] == b"half" for row in read(store, broker_of(store), 0, 100))
+
+
+UNREACHABLE = OSError("When getting information for key 'store/commitlog': AWS Error NETWORK_CONNECTION")
+
+
+def test_files_that_cannot_be_reached_are_an_error_and_not_read_from_the_broker(
+    store: StoreFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Nowhere:
+        def get_file_info(self, _path: object) -> None:
+            raise UNREACHABLE
+
+    monkeypatch.setattr(sealed, "_filesystem", lambda path: (Nowhere(), path))
+    cluster = broker_of(store)
+    with pytest.raises(SparkSourceError, match=r"storePath cannot be read on .*NETWORK_CONNECTION") as caught:
+        read(store, cluster, 0, 100)
+    assert caught.value.__cause__ is UNREACHABLE
+    assert cluster.pulls == []
+
+
+@pytest.mark.parametrize("after", range(8))
+def test_files_that_cannot_be_reached_any_more_are_an_error(
+    store: StoreFiles, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    opened = sealed.Segments._file
+    left = [after]
+
+    def fail(segments: sealed.Segments, position: int) -> Any:
+        left[0] -= 1
+        if left[0] < 0:
+            raise UNREACHABLE
+        return opened(segments, position)
+
+    monkeypatch.setattr(sealed.Segments, "_file", fail)
+    with pytest.raises(SparkSourceError, match=r"storePath cannot be read on .*NETWORK_CONNECTION"):
+        read(store, broker_of(store), 0, 100)
+
+
+def test_a_broker_that_does_not_answer_is_no_matter_of_files(store: StoreFiles) -> None:
+    cluster = broker_of(store)
+    cluster.faults.extend([RequestTimeout("PULL_MESSAGE", "10.0.0.7:10911", 3)] * 9)
+    pretended: Cluster = cluster  # type: ignore[assignment]
+    clock = itertools.count(0.0, 10.0)
+    work = QueueRange(MessageQueue("orders", BROKER, 0), 0, 100)
+    given = options(storePath=str(store.root))
+    reader = RangeReader(pretended, given, WANTED, work, wait=lambda _: None, now=clock.__next__)
+    with pytest.raises(RequestTimeout):
+        list(reader.batches())

@@ -224,6 +224,64 @@ def test_a_topic_without_brokers_is_an_error(brokers: PretendBrokers) -> None:
         send(a_sender(brokers), 1)
 
 
+class NewTopic(PretendBrokers):
+    """Brokers without the topic, which make one of four queues when its first message comes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues = 0
+
+    def route(self, topic: str, *, fresh: bool = False) -> TopicRoute | None:
+        count = 8 if topic == "TBW102" else self.queues
+        queues = tuple(queue(number, topic) for number in range(count))
+        return TopicRoute(topic, queues, queues, {}) if queues else None
+
+    def finish(self, opaque: int, timeout_s: float) -> RemotingCommand:
+        header: Any = parse_header(ShortSendMessageRequest, self.sent[opaque].ext_fields)
+        self.queues = self.queues or min(header.default_topic_queue_nums, 8)
+        if header.queue_id >= self.queues:
+            self.unsettled -= 1
+            remark = f"request queueId[{header.queue_id}] is illegal, topic[orders] has {self.queues} queues"
+            return RemotingCommand(ResponseCode.INVALID_PARAMETER, flag=1, remark=remark)
+        return super().finish(opaque, timeout_s)
+
+
+@pytest.mark.parametrize("given", [{}, {"deliveryMode": "transactional", "checkpointLocation": "/x"}])
+def test_a_topic_that_does_not_exist_yet_is_made_by_the_first_message(given: dict[str, str]) -> None:
+    brokers = NewTopic()
+    assert send(a_sender(brokers, batchBytes="1", **given), 20) == 20
+    assert sorted(brokers.bodies, key=int) == [b"%d" % number for number in range(20)]
+    assert {header.queue_id for header, _ in brokers.stored} == {0, 1, 2, 3}
+    assert len(brokers.sent) == 20
+
+
+def test_a_queue_that_a_new_topic_will_not_have_is_refused() -> None:
+    with pytest.raises(MessageRefused, match="queueId is 4: orders has 4 queues"):
+        a_sender(NewTopic()).send(RowToSend(Message("orders", b"x"), queue_id=4))
+
+
+@pytest.mark.parametrize("given", [{}, {"deliveryMode": "transactional", "checkpointLocation": "/x"}])
+def test_a_topic_that_gets_fewer_queues_while_it_is_written_gets_all_rows(given: dict[str, str]) -> None:
+    brokers = NewTopic()
+    brokers.queues = 8
+    sender = a_sender(brokers, batchBytes="1", **given)
+    sender.send(RowToSend(Message("orders", b"first")))
+    brokers.queues = 2
+    assert send(sender, 20) == 21
+    assert len(brokers.bodies) == 21
+    assert {header.queue_id for header, _ in brokers.stored} == {0, 1}
+
+
+def test_a_row_for_a_queue_that_is_not_there_any_more_is_an_error() -> None:
+    brokers = NewTopic()
+    brokers.queues = 8
+    sender = a_sender(brokers)
+    sender.send(RowToSend(Message("orders", b"x"), queue_id=7))
+    brokers.queues = 2
+    with pytest.raises(BrokerError, match=r"queueId\[7\] is illegal"):
+        sender.finish()
+
+
 def test_a_task_that_fails_leaves_nothing_under_way(brokers: PretendBrokers) -> None:
     sender = a_sender(brokers, batchBytes="1")
     sender.send(RowToSend(Message("orders", b"x")))
