@@ -61,16 +61,34 @@ def test_new_topics_of_a_pattern_are_read_from_their_beginning(table: Table) -> 
     assert sorted(seen, key=int) == NUMBERS[10:20]
 
 
-def test_a_topic_that_is_gone_stops_the_stream_unless_losses_are_allowed(table: Table) -> None:
+def test_a_topic_that_was_read_to_its_end_is_no_loss_when_it_is_gone_and_one_when_it_is_made_again(
+    table: Table,
+) -> None:
     table.fill(NUMBERS[:10])
     seen: list[bytes] = []
+    short = {"reconnectTimeoutMs": 300}
     table.run(table.stream(), seen)
     table.gateway.admin.topics.delete(table.topic)
-    short = {"reconnectTimeoutMs": 300}
-    with pytest.raises(Exception, match="the queue is not there any more"):
+    table.run(table.stream(**short), seen)
+    table.gateway.admin.topics.create(table.topic, queues=2)
+    table.fill(NUMBERS[10:12])
+    with pytest.raises(Exception, match=r"offsets 0 to [01] cannot be read: the queue was read to offset"):
         table.run(table.stream(**short), seen)
     table.run(table.stream(failOnDataLoss="false", **short), seen)
     assert sorted(seen, key=int) == NUMBERS[:10]
+
+
+def test_a_queue_that_cannot_be_read_for_some_batches_goes_on_where_it_was(table: Table) -> None:
+    table.fill(NUMBERS[:10])
+    seen: list[bytes] = []
+    short = {"reconnectTimeoutMs": 300}
+    table.run(table.stream(), seen)
+    for queues in (1, 2):
+        table.gateway.admin.topics.create(table.topic, queues=queues, write_queues=2)
+        table.run(table.stream(**short), seen)
+    table.fill(NUMBERS[10:20])
+    table.run(table.stream(**short), seen)
+    assert sorted(seen, key=int) == NUMBERS[:20]
 
 
 def test_progress_may_be_shown_to_the_broker(table: Table) -> None:
@@ -147,6 +165,16 @@ def test_a_transactional_sink_shows_whole_batches_once_also_when_the_driver_dies
     rows = table.read(subscribe=copy).collect()
     assert sorted((bytes(row.body) for row in rows), key=int) == NUMBERS
     assert all(row.transactionId == row.msgId for row in rows)
+
+
+@pytest.mark.parametrize("more", [{}, {"deliveryMode": "transactional"}])
+def test_a_topic_that_does_not_exist_yet_is_written(table: Table, more: dict[str, str]) -> None:
+    topic = f"{table.topic}-made"
+    rows = table.spark.sql("select string(id) body from range(0, 40, 1, 2)")
+    options = {"nameServer": table.gateway.nameserver, "topic": topic, "batchBytes": "1", **more}
+    writer = rows.write.format("rocketmq").options(**options).option("checkpointLocation", str(table.folder))
+    writer.mode("append").save()
+    table.until(lambda: table.count(topic) == 40)
 
 
 def test_a_transactional_write_that_fails_shows_nothing(table: Table) -> None:

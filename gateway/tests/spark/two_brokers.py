@@ -136,8 +136,8 @@ class World:
         if not broker.is_up:
             if chance < 0.3:
                 broker.store, broker.records = self._new_store(), {}
-                if self.chance.random() < 0.7:
-                    self._empty_queues(broker)
+                for _ in range(self.chance.choice((0, 1, 9))):  # as if it were back and had new ones at once
+                    self._write(broker)
             elif chance < 0.55:
                 broker.is_registered = False
             else:
