@@ -72,7 +72,7 @@ class Expiry:
         if asked:
             self._asked_rounds -= 1
         survey = await thread_result(self._in_thread, deletion.survey(self._clock_ms(), asked=asked))
-        store.look_at_space(survey.space)
+        store.look_at_space(survey)
         if deletion.still_holds(survey):
             for first in range(0, len(survey.minima), QUEUES_AT_ONCE):
                 if first:
@@ -86,7 +86,7 @@ class Expiry:
             await self._wait()
         await self.remove_other_files()
         if survey.files:
-            store.look_at_space(await thread_result(self._in_thread, deletion.disk_space))
+            store.look_at_space(await thread_result(self._in_thread, deletion.look))
 
     async def remove_other_files(self) -> None:
         """Remove queue and index files that only know deleted messages."""

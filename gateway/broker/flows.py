@@ -8,7 +8,7 @@ a day is forgotten.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.telemetry.logs import EventLog
@@ -23,8 +23,8 @@ MAX_FLOWS = 10_000
 MINUTE, HOUR, DAY = range(3)
 _STEPS_MS = (10_000, 600_000, 3_600_000)
 _KEPT = (7, 7, 25)
-_FIELDS = 4
-"""Of a sample: its time, and the totals of messages, bytes and calls."""
+_FIELDS = 5
+"""Of a sample: its time, and the totals of messages, bytes, calls and the milliseconds that these took."""
 
 log = EventLog("flows")
 
@@ -32,43 +32,69 @@ log = EventLog("flows")
 class Amount(NamedTuple):
     """What passed within a window.
 
-    ``elapsed_ms`` is how much of the window has been seen yet; ``calls`` are sends or pulls.
+    ``elapsed_ms`` is how much of the window has been seen yet; ``calls`` are sends or pulls, which took ``waited_ms``.
     """
 
     messages: int
     bytes: int
     calls: int
     elapsed_ms: int
+    waited_ms: int = 0
 
 
 class Flow:
     """The totals of one topic, or of one topic and group. A plain class: the data path adds to it."""
 
-    __slots__ = ("_samples", "bytes", "calls", "messages")
+    __slots__ = ("_samples", "bytes", "calls", "messages", "waited_ms")
 
     def __init__(self, now_ms: int) -> None:
         self.messages = 0
         self.bytes = 0
         self.calls = 0
-        self._samples = tuple(array("q", (now_ms, 0, 0, 0)) for _ in _STEPS_MS)
+        self.waited_ms = 0
+        self._samples = tuple(array("q", (now_ms, 0, 0, 0, 0)) for _ in _STEPS_MS)
 
     def sample(self, window: int, now_ms: int) -> None:
         """Note the totals for MINUTE, HOUR or DAY; to be called once for each step of the window."""
         samples = self._samples[window]
-        samples.extend((now_ms, self.messages, self.bytes, self.calls))
+        samples.extend((now_ms, self.messages, self.bytes, self.calls, self.waited_ms))
         if len(samples) > _KEPT[window] * _FIELDS:
             del samples[:_FIELDS]
 
     def within(self, window: int, now_ms: int) -> Amount:
         """What passed within MINUTE, HOUR or DAY."""
         samples = self._samples[window]
-        since_ms, messages, size, calls = samples[:_FIELDS]
-        return Amount(self.messages - messages, self.bytes - size, self.calls - calls, now_ms - since_ms)
+        since_ms, messages, size, calls, waited_ms = samples[:_FIELDS]
+        return Amount(
+            self.messages - messages,
+            self.bytes - size,
+            self.calls - calls,
+            now_ms - since_ms,
+            self.waited_ms - waited_ms,
+        )
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing passed for a day, all of which has been seen."""
         amount = self.within(DAY, now_ms)
         return amount.calls == 0 and amount.elapsed_ms >= _STEPS_MS[DAY] * (_KEPT[DAY] - 1)
+
+
+def _never(_topic: str) -> bool:
+    return False
+
+
+def _count(
+    flows: dict[tuple[str, str], Flow], key: tuple[str, str], make: Callable[[], Flow | None], messages: int, size: int
+) -> None:
+    flow = flows.get(key)
+    if flow is None:
+        flow = make()
+        if flow is None:
+            return
+        flows[key] = flow
+    flow.messages += messages
+    flow.bytes += size
+    flow.calls += 1
 
 
 class Flows:
@@ -79,36 +105,42 @@ class Flows:
         self._max_flows = max_flows
         self._in: dict[str, Flow] = {}
         self._out: dict[tuple[str, str], Flow] = {}
+        self._back: dict[tuple[str, str], Flow] = {}
         self._sampled_ms = [clock_ms()] * len(_STEPS_MS)
         self._is_full = False
 
-    def stored(self, outcomes: Sequence[PutOutcome]) -> set[str]:
-        """Messages were stored. Neighbours mostly have the same topic, and are added up first. All their topics."""
+    def stored(self, outcomes: Sequence[PutOutcome], waited_ms: int = 0) -> set[str]:
+        """Messages were stored. Neighbours mostly have the same topic, and are added up first. All their topics.
+
+        :param waited_ms: since the first of them came.
+        """
         topics = set()
         topic, count, size = "", 0, 0
         for outcome in outcomes:
             if outcome.topic != topic:
                 if count:
-                    self._add(topic, count, size)
+                    self._add(topic, count, size, waited_ms)
                 topic, count, size = outcome.topic, 0, 0
                 topics.add(topic)
             count += outcome.count
             size += outcome.size
         if count:
-            self._add(topic, count, size)
+            self._add(topic, count, size, waited_ms)
         return topics
 
     def given(self, topic: str, group: str, messages: int, size: int) -> None:
         """A pull of a group was answered with messages."""
+        _count(self._out, (topic, group), self._new, messages, size)
+
+    def waited(self, topic: str, group: str, waited_ms: int) -> None:
+        """Messages that a group was given had to be read from the disk, which took so long."""
         flow = self._out.get((topic, group))
-        if flow is None:
-            flow = self._new()
-            if flow is None:
-                return
-            self._out[topic, group] = flow
-        flow.messages += messages
-        flow.bytes += size
-        flow.calls += 1
+        if flow is not None:
+            flow.waited_ms += waited_ms
+
+    def sent_back(self, topic: str, group: str) -> None:
+        """A group could not consume a message of a topic, and sent it back."""
+        _count(self._back, (topic, group), self._new, 1, 0)
 
     def into(self, topic: str) -> Flow | None:
         """What came in to a topic; None when nothing did."""
@@ -118,6 +150,10 @@ class Flows:
         """What a group got of a topic; None when it got nothing."""
         return self._out.get((topic, group))
 
+    def back_from(self, topic: str, group: str) -> Flow | None:
+        """What a group sent back of a topic; None when it sent nothing."""
+        return self._back.get((topic, group))
+
     def given_per_second(self, topic: str, group: str) -> float:
         """Messages a second that a group got of a topic within the last minute."""
         flow = self._out.get((topic, group))
@@ -126,9 +162,9 @@ class Flows:
         amount = flow.within(MINUTE, self._clock_ms())
         return round(amount.messages * 1000 / amount.elapsed_ms, 2) if amount.elapsed_ms > 0 else 0.0
 
-    def all_in(self) -> Iterator[Flow]:
-        """Every topic's."""
-        return iter(self._in.values())
+    def all_in(self, without: Callable[[str], bool] = _never) -> Iterator[Flow]:
+        """Every topic's, but for those of some topics."""
+        return (flow for topic, flow in self._in.items() if not without(topic))
 
     def all_out(self) -> Iterator[Flow]:
         """Every topic's and group's."""
@@ -141,13 +177,14 @@ class Flows:
             # Half a sample early counts: the job is not called to the millisecond.
             if now_ms - self._sampled_ms[window] >= step_ms - FLOW_SAMPLE_MS // 2:
                 self._sampled_ms[window] = now_ms
-                for flow in (*self._in.values(), *self._out.values()):
+                for flow in (*self._in.values(), *self._out.values(), *self._back.values()):
                     flow.sample(window, now_ms)
                 if window == DAY:
                     self._in = {name: flow for name, flow in self._in.items() if not flow.is_idle(now_ms)}
                     self._out = {names: flow for names, flow in self._out.items() if not flow.is_idle(now_ms)}
+                    self._back = {names: flow for names, flow in self._back.items() if not flow.is_idle(now_ms)}
 
-    def _add(self, topic: str, messages: int, size: int) -> None:
+    def _add(self, topic: str, messages: int, size: int, waited_ms: int) -> None:
         flow = self._in.get(topic)
         if flow is None:
             flow = self._new()
@@ -157,9 +194,10 @@ class Flows:
         flow.messages += messages
         flow.bytes += size
         flow.calls += messages
+        flow.waited_ms += messages * waited_ms
 
     def _new(self) -> Flow | None:
-        if len(self._in) + len(self._out) < self._max_flows:
+        if len(self._in) + len(self._out) + len(self._back) < self._max_flows:
             self._is_full = False
             return Flow(self._clock_ms())
         if not self._is_full:

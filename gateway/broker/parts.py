@@ -50,7 +50,7 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
-from gateway.settings import FlushDiskType, Settings
+from gateway.settings import Address, FlushDiskType, Settings
 from gateway.store.dispatch import no_bit_map
 from gateway.store.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
@@ -77,6 +77,9 @@ if TYPE_CHECKING:
     from gateway.store.put_result import PutOutcome
 
 log = EventLog("broker")
+
+LEAST_TABLES_BYTES = 1024 * 1024
+"""Of the disk, left for tables that grow and for small files."""
 
 
 async def no_name_server(_topic: str) -> None:
@@ -114,6 +117,10 @@ class BrokerParts:
         self.live.follow(self)
         self._reactor = reactor
         self.clock = clock
+        self.booted = (clock(), 0)
+        """When the broker started, in epoch milliseconds, and where its commit log ended then."""
+        self.name_server_port: Callable[[], int] | None = None
+        """The port of a name server in this process."""
         self.in_thread = in_thread
         self.soon = soon
         self.read_queues = read_queues
@@ -221,6 +228,7 @@ class BrokerParts:
         self.timers = self._make_timers(files) if settings.timer_wheel_enable else None
         self.throughput = Throughput(self._totals, clock, _day_of)
         self.store.keep_from = self._oldest_pending
+        self.store.deletion.reserved_bytes = self._tables_bytes
         self.steady_ms = steady_clock(clock)
         self.transactions = Transactions(
             store=self.store,
@@ -259,6 +267,7 @@ class BrokerParts:
             queues_rebuilt=report.rebuilt_queues,
             torn_bytes=report.torn_bytes,
         )
+        self.booted = (self.booted[0], self.store.stored_end)
         log.info("disk space", rule=rule_text(self.store.deletion.disk_space(), self.settings))
         try:
             self._load()
@@ -441,8 +450,10 @@ class BrokerParts:
 
     def _dispatched(self, outcomes: list[PutOutcome]) -> None:
         """New messages can be read: tell everyone who waits for some."""
-        self.traffic.stored_messages += message_count(outcomes)
-        topics = self.flows.stored(outcomes)  # who waits for one topic only does not look through all messages
+        waited_ms = max(self.clock() - outcomes[0].stored_at_ms, 0)
+        self.traffic.stored(message_count(outcomes), waited_ms)
+        # Who waits for one topic only does not look through all messages.
+        topics = self.flows.stored(outcomes, waited_ms)
         if HALF_TOPIC in topics or self.transactions.follows_all:
             self.transactions.half_stored(outcomes)
         if SCHEDULE_TOPIC in topics:
@@ -476,6 +487,17 @@ class BrokerParts:
         half = pending.place(pending.base)[0] if pending.count else None
         timer = None if self.timers is None else self.timers.keep_from()
         return min((place for place in (half, timer) if place is not None), default=None)
+
+    def name_servers(self, reached_at: str) -> str:
+        """The name servers, as somebody sees them who reached the broker at an address."""
+        port = self.name_server_port
+        own = [] if port is None else [Address(reached_at, port())]
+        return ";".join(str(address) for address in (*own, *self.settings.name_server_addresses))
+
+    def _tables_bytes(self) -> int:
+        """The space that the tables need when all of them are written anew."""
+        tables = (self.topics, self.groups, self.offsets, self.modes)
+        return LEAST_TABLES_BYTES + sum(table.file_bytes for table in tables)
 
     def _delay_of(self, level: int) -> int | None:
         return self.levels.delay_ms(level) if level > 0 else None

@@ -39,6 +39,8 @@ class JsonFile:
         self._lock = threading.Lock()
         self._newest = 0
         self._keep_backup = False
+        self.size = 0
+        """Bytes of the content that was loaded or written last."""
 
     def load(self, parse: Callable[[bytes], T]) -> T | None:
         """The parsed content, or None when there is none; of ``NAME.bak`` when ``NAME`` is of no use.
@@ -62,6 +64,7 @@ class JsonFile:
                 self._keep_backup = True
                 fault = faults[0] if faults else f"{self.path} is missing"
                 log.warning("configuration file restored from its backup", path=path, fault=fault)
+            self.size = len(content)
             return value
         if faults:
             raise GatewayError(f"cannot read {'; '.join(faults)}; repair or remove the file")
@@ -88,6 +91,7 @@ class JsonFile:
             if self._newest == 0:  # the directory may be new itself: its own name has to be on disk as well
                 disk.fsync_directory(directory.parent)
             self._newest = sequence
+            self.size = len(content)
             self._keep_backup = False
 
     def _back_up(self) -> None:

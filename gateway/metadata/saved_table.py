@@ -52,6 +52,16 @@ class SavedTable(ABC, Generic[Content]):
         """Whether a change is not on its way to the file: it waits for ``persist``, or an earlier write failed."""
         return self._writer.dirty
 
+    @property
+    def unsaved_reason(self) -> str | None:
+        """Why changes do not reach the file now; None while they do, as far as is known."""
+        return self._writer.failure
+
+    @property
+    def file_bytes(self) -> int:
+        """How much space the file takes when it is written anew."""
+        return self._file.size
+
     def snapshot(self) -> bytes:
         """The table as content of its file."""
         return self._frozen()()

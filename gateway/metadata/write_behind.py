@@ -38,6 +38,8 @@ class WriteBehind:
         self._waiting: list[Saved] = []
         self._riding: list[Saved] = []
         self.dirty = False
+        self.failure: str | None = None
+        """Why the last write did not reach the disk; None when it did."""
 
     def touch(self) -> None:
         """The table changed; a later ``save`` writes it."""
@@ -79,6 +81,7 @@ class WriteBehind:
     def _written(self, result: object) -> None:
         failure = result if isinstance(result, BaseException) else None
         self._writing = False
+        self.failure = None if failure is None else str(failure)
         if failure is not None:
             self.dirty = True
             # A full or failing disk is told in one line; a traceback is for what should not happen.

@@ -63,6 +63,7 @@ class KvConfig:
 
     def __init__(self, path: Path, in_thread: InThread, limits: KvLimits | None = None) -> None:
         self._limits = limits or KvLimits()
+        self.path = path
         file = JsonFile(path)
         self._table: dict[str, dict[str, str]] = {
             namespace: dict(values) for namespace, values in (file.load(parse_kv_config) or {}).items() if values
@@ -103,6 +104,7 @@ class KvConfig:
             self._entries += 1
         self._bytes.add(namespace, more)
         self._table.setdefault(namespace, {})[key] = value
+        self._file.touch()
         await self._saved()
 
     async def delete(self, namespace: str, key: str) -> None:
@@ -112,13 +114,13 @@ class KvConfig:
         """
         values = self._table.get(namespace, {})
         value = values.pop(key, None)
-        if value is None:
-            return
-        if not values:
-            del self._table[namespace]
-        self._entries -= 1
-        self._bytes.give_back(namespace, _entry_bytes(key, value))
-        await self._saved()
+        if value is not None:
+            if not values:
+                del self._table[namespace]
+            self._entries -= 1
+            self._bytes.give_back(namespace, _entry_bytes(key, value))
+            self._file.touch()
+        await self._saved()  # also an earlier deletion that did not reach the disk
 
     def _check_texts(self, namespace: str, key: str, value: str) -> None:
         limits = self._limits
@@ -151,7 +153,6 @@ class KvConfig:
 
     def _saved(self) -> Deferred[None]:
         saved: Deferred[None] = Deferred()
-        self._file.touch()
         self._file.save(lambda failure: _report(saved, failure))
         return saved
 

@@ -51,7 +51,6 @@ class Appender:
         "_group",
         "_light",
         "_log",
-        "_max_unwritten_bytes",
         "_queues",
         "last_stored_ms",
         "max_append_bytes",
@@ -73,7 +72,6 @@ class Appender:
         self._admission = admission
         self._figures = figures
         self._clock_ms = clock_ms
-        self._max_unwritten_bytes = settings.max_unwritten_bytes
         self._light = (
             LightQueues(queues, settings.max_lmq_consume_queue_num) if settings.enable_multi_dispatch else None
         )
@@ -85,7 +83,7 @@ class Appender:
         commit_log, group = self._log, self._group
         batch = group.gathering
         position = commit_log.position
-        if self._admission.refusal is not None or position - batch.start > self._max_unwritten_bytes:
+        if self._admission.refusal is not None or position > batch.limit:
             self._figures.refused_messages.value += 1
             on_stored(PutResult(PutStatus.SERVICE_NOT_AVAILABLE, message))
             return
@@ -170,7 +168,7 @@ class Appender:
     def append_all(self, messages: Sequence[OutgoingMessage], on_stored: OnAllStored, wait_for: WaitFor) -> None:
         """See ``MessageStore.append_all``."""
         commit_log, batch = self._log, self._group.gathering
-        is_full = batch.size > self._max_unwritten_bytes and not self._group.is_adding
+        is_full = batch.end > (commit_log.space_end if self._group.is_adding else batch.limit)
         if not messages or self._admission.refusal is not None or is_full:
             self._figures.refused_messages.value += len(messages)
             on_stored(_all_refused(PutStatus.SERVICE_NOT_AVAILABLE, messages))
@@ -207,7 +205,7 @@ class Appender:
             self.append_all(run.messages(), on_stored, wait_for)
             return
         commit_log, batch = self._log, self._group.gathering
-        if self._admission.refusal is not None or batch.size > self._max_unwritten_bytes:
+        if self._admission.refusal is not None or batch.end > batch.limit:
             self._figures.refused_messages.value += run.count
             on_stored([PutRun(PutStatus.SERVICE_NOT_AVAILABLE, run)])
             return

@@ -12,7 +12,7 @@ from librt.strings import BytesWriter
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer
-from gateway.store.log_batch import LogBatch
+from gateway.store.log_batch import NO_END, LogBatch
 from gateway.store.mapped_file import MappedFile
 from gateway.store.mapped_file_queue import MappedFileQueue
 from gateway.store.paths import StorePaths
@@ -24,38 +24,55 @@ FIRST_READ_BYTES = 4096
 """Read at once when a record's size is not known: most records are smaller."""
 HEAD_READ_BYTES = 112
 """The longest record head, with two IPv6 hosts."""
+LEAST_LOOK_BYTES = 1024 * 1024
+"""The free space is looked at again after a quarter of what fits, or after this much."""
 
 
 class CommitLog:
     """The files, and the place of the next record.
 
-    ``position`` is where the next record goes, ``room`` what is left of its file for records.
+    ``position`` is where the next record goes, ``room`` what is left of its file for records. Nothing is appended
+    beyond ``space_end`` until the free space was looked at again, which is due when the log has come to ``look_end``.
 
     :param ahead_bytes: the next file is made when less room than this is left; 0: when it is needed.
+    :param batch_bytes: a batch that has more than this takes nothing more.
     """
 
     __slots__ = (
         "_ahead_bytes",
+        "_batch_bytes",
         "_figures",
         "_no_ahead_at",
         "_out",
         "checked_from",
         "files",
+        "look_end",
         "position",
         "room",
+        "space_end",
         "visible_end",
     )
 
     def __init__(
-        self, files: FileLayer, paths: StorePaths, file_size: int, figures: StoreFigures, *, ahead_bytes: int = 0
+        self,
+        files: FileLayer,
+        paths: StorePaths,
+        file_size: int,
+        figures: StoreFigures,
+        *,
+        ahead_bytes: int = 0,
+        batch_bytes: int = NO_END,
     ) -> None:
         self.files = MappedFileQueue(files, paths.commit_log, file_size, paths.root)
         self._figures = figures
         self._ahead_bytes = ahead_bytes
+        self._batch_bytes = batch_bytes
         self._out = BytesWriter()
         self._no_ahead_at = -1  # making this file ahead failed for lack of space: its first write makes it
         self.position = 0
         self.room = 0
+        self.space_end = NO_END
+        self.look_end = NO_END
         self.visible_end = 0  # readers see nothing from here on
         self.checked_from = 0  # from here on every record was checked by this process, or written by it
 
@@ -100,7 +117,24 @@ class CommitLog:
 
     def new_batch(self) -> LogBatch:
         """An empty batch at the current place; the one before is sealed."""
-        return LogBatch(self.position, self._out)
+        return LogBatch(self.position, self._out, self._limit_from(self.position))
+
+    def _limit_from(self, start: int) -> int:
+        return min(start + self._batch_bytes, self.space_end)
+
+    def fits(self, seen_end: int, more_bytes: int | None, gathering: LogBatch) -> None:
+        """Note what a look at the free space found.
+
+        :param seen_end: up to here the log was written when the space was looked at.
+        :param more_bytes: how much more than that fits; None when space is not watched.
+        """
+        if more_bytes is None:
+            self.space_end = self.look_end = NO_END
+        else:
+            self.space_end = seen_end + more_bytes
+            next_file = self.position - self.position % self.files.file_size + self.files.file_size
+            self.look_end = min(seen_end + min(max(more_bytes // 4, LEAST_LOOK_BYTES), more_bytes), next_file)
+        gathering.limit = self._limit_from(gathering.start)
 
     def begin_write(self, batch: LogBatch) -> None:
         """Direct what the batch has not sealed to the file of the current place."""

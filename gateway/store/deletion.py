@@ -45,9 +45,13 @@ Deleted = Callable[[BaseException | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a look at disk and files found: the commit log files to go, and the minimum of queues afterwards."""
+    """What a look at disk and files found: the commit log files to go, and the minimum of queues afterwards.
+
+    ``log_end``: up to here, at least, the log was written when the space was looked at.
+    """
 
     space: DiskSpace
+    log_end: int
     files: Sequence[MappedFile] = ()
     minima: Sequence[tuple[ConsumeQueue, int]] = field(default=())
 
@@ -94,6 +98,8 @@ class Deletion:
         self.deleted_topics = deleted_topics
         self.keep_from: Callable[[], int | None] | None = None
         """Asked on the reactor's thread: a commit log offset from which on nothing may be deleted yet."""
+        self.reserved_bytes: Callable[[], int] = int
+        """Asked in any thread: how much space is left for files that are none of the store's."""
 
     # --- expired messages ----------------------------------------------------------------------------------------
 
@@ -108,7 +114,8 @@ class Deletion:
         return lambda: self._survey(sealed, keep_from, now_ms, asked)
 
     def _survey(self, sealed: list[MappedFile], keep_from: int | None, now_ms: int, asked: bool) -> Survey:
-        space = self.disk_space()
+        look = self.look()
+        space = look.space
         batch = sealed[: self.settings.delete_file_batch_max]
         count = expired_files(
             [LogFileAge(file.start_offset + file.size, self._modified_at_ms(file.path)) for file in batch],
@@ -120,21 +127,21 @@ class Deletion:
             asked=asked,
         )
         if not count:
-            return Survey(space)
+            return look
         # What lets a file go has to be on disk first: the outcome of a half message, and where each queue ends.
         # A flush that finds no room for derived files is no reason to stay: deleting is what makes room.
         self._flush()
         if self._admission.failure is not None:
-            return Survey(space)
+            return look
         # Units that found no room are in memory only: without them nobody knows after a kill where their queues end.
         written_end = self._progress.written_end
         while count and batch[count - 1].start_offset + batch[count - 1].size > written_end:
             count -= 1
         if not count:
-            return Survey(space)
+            return look
         log_min = batch[count - 1].start_offset + batch[count - 1].size
         minima = [(queue, minimum) for queue in self._queues if (minimum := _min_for(queue, log_min)) is not None]
-        return Survey(space, batch[:count], minima)
+        return Survey(space, look.log_end, batch[:count], minima)
 
     def _modified_at_ms(self, path: Path) -> int:
         try:
@@ -235,6 +242,18 @@ class Deletion:
             self._index_min = log_min
         except OSError as error:
             log.error("index file cannot be deleted", error=str(error))
+
+    def look(self) -> Survey:
+        """Look at the space alone; blocks."""
+        log_end = self._log.visible_end  # first: what is written meanwhile counts twice, not never
+        return Survey(self.disk_space(), log_end)
+
+    def room_bytes(self) -> int:
+        """How much files that can be made again may take; blocks."""
+        try:
+            return self._files.disk_space(self._paths.root).free_bytes - self.reserved_bytes()
+        except OSError:
+            return 0
 
     def disk_space(self) -> DiskSpace:
         """Of the partition with the commit log or that with the queues, whichever is shorter of space; blocks."""

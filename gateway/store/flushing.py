@@ -42,7 +42,10 @@ NOT_WRITTEN = NOT_OPENED | NO_SPACE
 
 
 class Flushing:
-    """Moves ``progress.flushed`` and the checkpoint on. ``flush`` and ``flush_due`` block, for any thread."""
+    """Moves ``progress.flushed`` and the checkpoint on. ``flush`` and ``flush_due`` block, for any thread.
+
+    :param room_bytes: how much files that can be made again may take; blocks.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,9 @@ class Flushing:
         settings: StoreSettings,
         clock_ms: Milliseconds,
         in_thread: InThread,
+        room_bytes: Callable[[], int],
     ) -> None:
+        self._room_bytes = room_bytes
         self._log = log
         self._queues = queues
         self._index = index
@@ -165,7 +170,7 @@ class Flushing:
                 return False
             # In this order, against that of the thread that moves them on: what is indexed was dispatched, what was
             # dispatched is visible. No mark may point beyond the log that is made durable below.
-            index = self._index.snapshot(due_only=due_only)
+            index = self._index.snapshot(due_only=due_only, room_bytes=self._room_bytes())
             progress = self._progress
             count, stored_ms, end = progress.dispatched_count, progress.dispatched_ms, progress.dispatched_end
             visible = self._log.visible_end

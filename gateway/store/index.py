@@ -20,6 +20,7 @@ from gateway.store.index_entries import ROW_BYTES, IndexEntries, rows_from, rows
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index_gap import IndexGap, find_gaps
 from gateway.store.index_names import load_index_names, save_index_names
+from gateway.store.log_batch import NO_END
 from gateway.store.paths import StorePaths, index_name, is_index_name
 from gateway.store.put_result import PutOutcome, message_count
 from gateway.telemetry.logs import EventLog
@@ -352,16 +353,23 @@ class KeyIndex:
         with self._lock:
             return sum(file.pending_count for file in self.index_files) >= FLUSH_ENTRIES
 
-    def snapshot(self, *, due_only: bool = False) -> IndexFlush:
+    def snapshot(self, *, due_only: bool = False, room_bytes: int = NO_END) -> IndexFlush:
         """What is built now, to be brought to the disk by ``sync`` once the log itself is there.
 
         :param due_only: nothing while ``flush_is_due`` is false.
+        :param room_bytes: nothing when it may take more than this: a start makes it anew from the log.
         """
         with self._lock:
-            if due_only and self._saved_mark is not None and not self.flush_is_due:
-                return IndexFlush(self._saved_mark, (), self._saved_names, self._saved_names)
+            saved = self._saved_mark
+            nothing = None if saved is None else IndexFlush(saved, (), self._saved_names, self._saved_names)
+            if nothing is not None and due_only and not self.flush_is_due:
+                return nothing
             if self._waiting.message_count and not self._behind:
                 self._build_few()
+            needed_bytes = sum(file.unwritten_bytes for file in self.index_files)
+            if nothing is not None and needed_bytes > room_bytes:
+                log.warning("key index not written: too little space", needed=needed_bytes, left=max(room_bytes, 0))
+                return nothing
             self._last_flush_ms = self._clock_ms()
             changed = [file for file in self.index_files if file.dirty]
             snapshots = [IndexSnapshot(file) for file in changed]

@@ -340,6 +340,15 @@ class IndexFile:
 
     # --- flushing ------------------------------------------------------------------------------------------------
 
+    @property
+    def unwritten_bytes(self) -> int:
+        """How much the next flush takes of the disk at most: entries, and slots that may have been holes.
+
+        The header makes each page of slots lie in two of the file system's.
+        """
+        pages = [number for number, is_changed in enumerate(self._changed) if is_changed] if self.dirty else []
+        return len(self.pending) + len(pages) * 2 * PAGE_BYTES
+
     def freeze_pages(self) -> Sequence[int]:
         """The numbers of the changed pages, in order. Until they are asked for they are kept as they are now."""
         pages = [number for number, is_changed in enumerate(self._changed) if is_changed]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | Sequence[PutOutcome], WaitFor]"
 """A callback, what it gets (the result of one message, or those of messages appended together), and when."""
 
+NO_END: Final = 1 << 60
+"""An offset beyond every log, and a small number to compiled code."""
 MAX_OUT_BYTES: Final = 256 * 1024
 """In ``out``, but for one record: then it is sealed."""
 
@@ -30,6 +32,7 @@ class LogBatch:
     by whoever wrote it.
 
     :param out: empty, and of one batch after the other: growing anew takes longer than what is written.
+    :param limit: the offset in the log beyond which nothing more is added.
     """
 
     __slots__ = (
@@ -37,6 +40,7 @@ class LogBatch:
         "end",
         "has_hasty",
         "is_written",
+        "limit",
         "out",
         "outcomes",
         "start",
@@ -44,9 +48,10 @@ class LogBatch:
         "writes",
     )
 
-    def __init__(self, start: int, out: BytesWriter) -> None:
+    def __init__(self, start: int, out: BytesWriter, limit: int = NO_END) -> None:
         self.start = start
         self.end = start
+        self.limit = limit
         self.writes: list[tuple[MappedFile, int, list[Buffer]]] = []
         self.buffers: list[Buffer] = []
         self.out = out

@@ -23,21 +23,21 @@ from gateway.store.checkpoint import CheckpointFile
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
-from gateway.store.deletion import Deleted, Deletion
+from gateway.store.deletion import Deleted, Deletion, Survey
 from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durable_offset import durable_max_offset
 from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.extended_units import AcceptsCode, AcceptsExtension
 from gateway.store.figures import StoreFigures
-from gateway.store.files import DiskSpace, FileLayer, RealFiles
+from gateway.store.files import FileLayer, RealFiles
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
 from gateway.store.group_commit import GroupCommit, Later, Soon, at_once, never
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing
-from gateway.store.log_batch import LogBatch
+from gateway.store.log_batch import NO_END, LogBatch
 from gateway.store.log_order import refuse_misplaced
 from gateway.store.log_scan import LogScan
 from gateway.store.paths import StorePaths
@@ -49,7 +49,7 @@ from gateway.store.queue_mending import QueueMending
 from gateway.store.queue_reader import ChooseRecords, QueueReader
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
-from gateway.store.retention import refusal_reason, space_text
+from gateway.store.retention import headroom_bytes, refusal_reason, space_text
 from gateway.store.store_directories import make_directories
 from gateway.store.store_lock import StoreLock
 from gateway.store.store_settings import StoreSettings
@@ -60,6 +60,10 @@ from wire.disk.queue_extension import ExtensionUnit, position_of
 from wire.message.record import OutgoingMessage, StoredMessage
 
 log = EventLog("store")
+
+NOT_LOOKED_AT = (
+    "disk full: what was stored since the free space was looked at may have taken all of it; it is looked at now"
+)
 
 
 class MessageStore:
@@ -97,8 +101,14 @@ class MessageStore:
         self._progress = progress = StoreProgress()
         self._admission = admission = Admission()
         self._lock = StoreLock(files, paths)
+        self._in_thread = in_thread
         self._log = CommitLog(
-            files, paths, settings.mapped_file_size_commit_log, figures, ahead_bytes=settings.file_ahead_bytes
+            files,
+            paths,
+            settings.mapped_file_size_commit_log,
+            figures,
+            ahead_bytes=settings.file_ahead_bytes,
+            batch_bytes=settings.max_unwritten_bytes,
         )
         self._queues = ConsumeQueues(files, paths, settings)
         self._dispatch = Dispatch(
@@ -132,6 +142,7 @@ class MessageStore:
             settings,
             clock_ms,
             in_thread,
+            lambda: self.deletion.room_bytes(),
         )
         self._publication = Publication(
             self._log,
@@ -143,6 +154,7 @@ class MessageStore:
             figures,
             in_thread,
             lambda: space_text(self.deletion.disk_space()),
+            self._look_soon,
             settings.max_unwritten_bytes,
         )
         self._group = self._publication.group = GroupCommit(
@@ -244,7 +256,7 @@ class MessageStore:
         if self._admission.failure is not None:
             raise StoreError(self._admission.failure)
         self._admission.open()
-        self.look_at_space(self.deletion.disk_space())
+        self.look_at_space(self.deletion.look())
         tell = log.error if report.durable_bytes_lost else log.warning
         for remark in report.remarks:
             tell("recovery", remark=remark)
@@ -503,7 +515,13 @@ class MessageStore:
     @property
     def refusal(self) -> str | None:
         """Why nothing is taken now, or None."""
-        return self._admission.refusal
+        is_unsure = self._log.position > self._log.space_end
+        return self._admission.refusal or (NOT_LOOKED_AT if is_unsure else None)
+
+    @property
+    def failure(self) -> str | None:
+        """Why nothing will be taken before a restart, or None."""
+        return self._admission.failure
 
     @property
     def figures(self) -> StoreFigures:
@@ -538,19 +556,37 @@ class MessageStore:
         Blocks. A program with a reactor calls the steps of ``deletion`` itself, each in its thread.
         """
         survey = self.deletion.survey(now_ms, asked=asked)()
-        self.look_at_space(survey.space)
+        self.look_at_space(survey)
         count = self.deletion.detach(survey)
         if count:
             while self.deletion.remove_log_file(now_ms):
                 continue
             self.deletion.remove_other_files()
-            self.look_at_space(self.deletion.disk_space())
+            self.look_at_space(self.deletion.look())
         return count
 
-    def look_at_space(self, space: DiskSpace) -> None:
+    def _look_soon(self) -> None:
+        if not self.deletion.settings.disk_measured_bytes:
+            return
+        self._log.look_end = NO_END  # until the result is there
+        self._in_thread(self.deletion.look, self._looked)
+
+    def _looked(self, result: object) -> None:
+        if isinstance(result, Survey):
+            self.look_at_space(result)
+        else:
+            log.error("free space cannot be found out", reason=str(result))
+
+    def look_at_space(self, survey: Survey) -> None:
         """Refuse messages while the disk is full or queues cannot be written, take them again when that is over."""
         if self._lock.is_held:
-            no_space = refusal_reason(space, self.deletion.settings)
+            space, settings = survey.space, self.deletion.settings
+            reserved_bytes = self.deletion.reserved_bytes()
+            no_space = refusal_reason(space, settings, reserved_bytes)
+            more_bytes = headroom_bytes(space, settings, reserved_bytes) if settings.disk_measured_bytes else None
+            self._log.fits(survey.log_end, more_bytes, self._group.gathering)
+            if no_space is None and self._log.visible_end > self._log.look_end:
+                self._look_soon()  # so much was stored meanwhile
             self._admission.space_is(no_space or self._publication.refusal)
             if not self._publication.is_complete:
                 self._publication.catch_up()

@@ -33,6 +33,7 @@ class Publication:
     """Told of batches by ``GroupCommit``.
 
     :param numbers: the free space as text, for a disk that turned out to be full.
+    :param look: looks at the free space soon.
     :param max_behind_bytes: of the log, with messages that are stored and not in their queues; with more none is taken.
     """
 
@@ -46,6 +47,7 @@ class Publication:
         "_index",
         "_listeners",
         "_log",
+        "_look",
         "_max_behind_bytes",
         "_numbers",
         "_progress",
@@ -64,6 +66,7 @@ class Publication:
         figures: StoreFigures,
         in_thread: InThread,
         numbers: Callable[[], str],
+        look: Callable[[], None],
         max_behind_bytes: int,
     ) -> None:
         self._log = log
@@ -75,6 +78,7 @@ class Publication:
         self._figures = figures
         self._in_thread = in_thread
         self._numbers = numbers
+        self._look = look
         self._max_behind_bytes = max_behind_bytes
         self._listeners: list[Listener] = []
         self._undispatched: list[LogBatch] = []
@@ -125,6 +129,8 @@ class Publication:
         self.catch_up()
         self._answer(batch)
         self._make_file_ahead()
+        if batch.end > self._log.look_end:
+            self._look()
 
     def catch_up(self) -> None:
         """Make stored batches visible, in order; a disk that has no room for the queues is tried again."""
@@ -232,6 +238,8 @@ class Publication:
             self._log.forget_ahead(file)
         elif isinstance(result, BaseException):
             self._admission.fail(f"{file.path} could not be made: {result}")
+        else:
+            self._look()  # some file systems know no holes
 
 
 def _taken(batch: LogBatch, wait_for: WaitFor) -> list[Waiter]:

@@ -78,20 +78,26 @@ def _left_above(percent: int, measured_bytes: int) -> int:
     return (100 - percent) * measured_bytes // 100
 
 
-def headroom_bytes(space: DiskSpace, settings: SpaceSettings) -> int:
-    """How much more fits before messages are refused; negative while they are."""
-    return space.free_bytes - space_rule(space.total_bytes, settings).refuse_bytes
+def headroom_bytes(space: DiskSpace, settings: SpaceSettings, reserved_bytes: int = 0) -> int:
+    """How much more fits before messages are refused; negative while they are.
+
+    :param reserved_bytes: are left for other files.
+    """
+    return space.free_bytes - max(space_rule(space.total_bytes, settings).refuse_bytes, reserved_bytes)
 
 
-def refusal_reason(space: DiskSpace, settings: SpaceSettings) -> str | None:
-    """Why nothing more is stored, with the numbers; None while there is space."""
-    rule = space_rule(space.total_bytes, settings)
-    if space.free_bytes >= rule.refuse_bytes:
+def refusal_reason(space: DiskSpace, settings: SpaceSettings, reserved_bytes: int = 0) -> str | None:
+    """Why nothing more is stored, with the numbers; None while there is space, or it is not watched.
+
+    :param reserved_bytes: as for ``headroom_bytes``.
+    """
+    if not settings.disk_measured_bytes or headroom_bytes(space, settings, reserved_bytes) >= 0:
         return None
-    return (
-        f"disk full: {space_text(space)}; messages are refused below {_mib(rule.refuse_bytes)} "
-        f"(diskSpaceWarningLevelRatio {settings.disk_space_warning_level_ratio} %)"
-    )
+    refuse_bytes = space_rule(space.total_bytes, settings).refuse_bytes
+    why = f"diskSpaceWarningLevelRatio {settings.disk_space_warning_level_ratio} %"
+    if reserved_bytes > refuse_bytes:
+        refuse_bytes, why = reserved_bytes, "topics, groups and offsets are written anew as a whole"
+    return f"disk full: {space_text(space)}; messages are refused below {_mib(refuse_bytes)} ({why})"
 
 
 def space_text(space: DiskSpace) -> str:

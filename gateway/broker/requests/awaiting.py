@@ -42,7 +42,11 @@ async def saved(persist: Callable[[Saved], None], what: str) -> None:
     persist(waiting.callback)
     failure = await waiting
     if failure is not None:
-        raise RequestRefused(
-            ResponseCode.SYSTEM_ERROR,
-            f"{what}: in force, but not written to disk ({failure}); it will be tried again",
-        )
+        raise not_on_disk(what, failure)
+
+
+def not_on_disk(what: str, failure: object) -> RequestRefused:
+    """Make the answer to a change that would not survive a restart."""
+    return RequestRefused(
+        ResponseCode.SYSTEM_ERROR, f"{what}: in force, but not written to disk ({failure}); it will be tried again"
+    )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.broker.requests.awaiting import not_on_disk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.dispatch import Answer
@@ -98,6 +99,9 @@ class OffsetRequests:
                 ResponseCode.INVALID_PARAMETER, f"queueId {header.queue_id}: topic [{topic}] has {queues} queues"
             )
         self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
+        reason = self._offsets.unsaved_reason
+        if reason is not None:
+            raise not_on_disk(f"offset of group {group} in queue {header.queue_id} of topic {topic}", reason)
         request.answer(ResponseCode.SUCCESS)
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:

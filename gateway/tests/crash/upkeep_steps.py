@@ -68,7 +68,7 @@ class UpkeepSteps(Steps):
 
     def free_disk(self) -> None:
         """Somebody deletes other files, and the broker looks."""
-        self._broker.store.look_at_space(self._stage.files.space)
+        self._broker.store.look_at_space(self._broker.store.deletion.look())
 
     def _fail(self, operation: str, part: str, code: int = errno.EIO) -> None:
         """The disk refuses something soon; what is not acknowledged then is not promised."""

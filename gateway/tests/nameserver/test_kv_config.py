@@ -74,6 +74,22 @@ def test_a_disk_that_cannot_be_written_is_told(path: Path) -> None:
     assert "not on disk: no space left on device" in refused.remark
 
 
+def test_point_8_a_deletion_that_did_not_reach_the_disk_is_not_answered_as_done_the_next_time(path: Path) -> None:
+    fault: list[Exception] = []
+
+    def at_once(work: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        done(fault[0] if fault else work())
+
+    config = KvConfig(path, at_once)
+    assert outcome(config.put("n", "a", "1")) == [None]
+    fault.append(OSError("no space left on device"))
+    for _ in range(2):
+        assert "not on disk: no space left on device" in refusal_of(outcome(config.delete("n", "a")))
+    fault.clear()
+    assert outcome(config.delete("n", "a")) == [None]
+    assert KvConfig(path, in_this_thread).get("n", "a") is None
+
+
 def refusal_of(result: list[Any]) -> str:
     (refused,) = result
     assert isinstance(refused, RequestRefused), "not refused"

@@ -231,7 +231,7 @@ def test_nothing_overtakes_what_takes_a_message_back_when_that_could_not_be_stor
     again.reactor.advance(0)
     again.threads.run()
     assert files.fault is None, "the marker was refused"
-    again.store.look_at_space(files.space)
+    again.store.look_at_space(again.store.deletion.look())
     again.clock.now_ms -= 60_000  # it waits for the time that passes, not for that of the clock
     _pass(again, 9_000)
     assert again.store.max_offset(WHEEL_TIMER_TOPIC, 0) == 3, "the marker is not tried again yet"

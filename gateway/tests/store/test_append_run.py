@@ -253,7 +253,7 @@ def test_a_full_disk_gives_the_offsets_back(tmp_path: Path) -> None:
     )
     assert store.figures.refused_messages.value == 2
     disk.fault = None
-    store.look_at_space(disk.space)
+    store.look_at_space(store.deletion.look())
     put_run(store, simple(b"E"))
     assert bodies(store) == [b"A", b"B", b"E"]
     assert [found.queue_offset for found in read_all(store)] == [0, 1, 2]

@@ -46,7 +46,7 @@ def test_a_full_disk_gives_the_places_back(tmp_path: Path) -> None:
     disk.fail("write", "commitlog", errno.ENOSPC)
     assert put(store, named(b"lost", "%LMQ%x")).status is PutStatus.SERVICE_NOT_AVAILABLE
     disk.fault = None
-    store.look_at_space(disk.space)
+    store.look_at_space(store.deletion.look())
     put(store, named(b"b", "%LMQ%x"))
     assert bodies(store, "%LMQ%x") == [b"a", b"b"]
     assert [found.property_map["INNER_MULTI_QUEUE_OFFSET"] for found in read_all(store, "%LMQ%x")] == ["0", "1"]

@@ -348,10 +348,10 @@ def test_messages_that_no_queue_can_show_are_taken_up_to_a_limit_and_again_when_
     taken = [put(store, message(b"x" * 900, queue_id=1)).status for _ in range(8)]
     assert taken == [PutStatus.PUT_OK] * 3 + [PutStatus.SERVICE_NOT_AVAILABLE] * 5
     assert "the consume queues cannot be written" in str(store.refusal)
-    store.look_at_space(disk.space)
+    store.look_at_space(store.deletion.look())
     assert put(store, b"still").status is PutStatus.SERVICE_NOT_AVAILABLE
     disk.fault = None
-    store.look_at_space(disk.space)
+    store.look_at_space(store.deletion.look())
     assert store.refusal is None
     assert len(bodies(store, queue_id=1)) == 3
     assert put(store, b"again").status is PutStatus.PUT_OK
