@@ -63,6 +63,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             topics=topics,
             groups=groups,
             levels=parts.levels,
+            flows=parts.flows,
             broker_permission=settings.broker_permission,
             random_below=randbelow,
         ),

@@ -1,11 +1,12 @@
 """Serves the metrics over HTTP, for Prometheus: GET /metrics on a port of its own, as upstream's PROM exporter.
 
-There is nothing else on that port, and nothing can be changed there. The labels that every series has are
-upstream's: cluster, node_type, node_id.
+Beside it are pages that say whether the broker is well, for those who start containers. Nothing can be changed there.
+The labels that every series has are upstream's: cluster, node_type, node_id.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -29,10 +30,46 @@ REQUEST_TIMEOUT_S = 60.0
 """An idle connection is closed after this."""
 
 
-class MetricsPage(Resource):
-    """What /metrics answers."""
+class Page(Resource):
+    """Text for GET and HEAD."""
 
     isLeaf = True  # noqa: N815 (Twisted's name)
+
+    def render(self, request: Request) -> bytes:
+        """The text, or that other methods are not allowed."""
+        if request.method not in (b"GET", b"HEAD"):
+            request.setHeader(b"allow", b"GET, HEAD")  # type: ignore[no-untyped-call]
+            request.setResponseCode(HTTPStatus.METHOD_NOT_ALLOWED)
+            return b""
+        return self.text(request).encode()
+
+    def text(self, request: Request) -> str:
+        """The content; sets its type, and the code when that is not 200."""
+        raise NotImplementedError
+
+
+class HealthPage(Page):
+    """What /healthz and /readyz answer: ``ok``, or 503 and a reason.
+
+    :param problem: the reason, or None.
+    """
+
+    def __init__(self, problem: Callable[[], str | None]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._problem = problem
+
+    def text(self, request: Request) -> str:
+        """One line."""
+        request.setHeader(b"content-type", b"text/plain; charset=utf-8")  # type: ignore[no-untyped-call]
+        problem = self._problem()
+        if problem is None:
+            return "ok\n"
+        request.setResponseCode(HTTPStatus.SERVICE_UNAVAILABLE)
+        return f"{problem}\n"
+
+
+class MetricsPage(Page):
+    """What /metrics answers."""
 
     def __init__(self, registry: Registry, settings: Settings) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -43,18 +80,14 @@ class MetricsPage(Resource):
             "node_id": settings.broker_name,
         }
 
-    def render(self, request: Request) -> bytes:
-        """All metrics as text; for GET and HEAD only."""
-        if request.method not in (b"GET", b"HEAD"):
-            request.setHeader(b"allow", b"GET, HEAD")  # type: ignore[no-untyped-call]
-            request.setResponseCode(HTTPStatus.METHOD_NOT_ALLOWED)
-            return b""
+    def text(self, request: Request) -> str:
+        """All metrics."""
         request.setHeader(b"content-type", CONTENT_TYPE.encode())  # type: ignore[no-untyped-call]
-        return exposition(self._registry.metrics(), self._labels).encode()
+        return exposition(self._registry.metrics(), self._labels)
 
 
 class Root(Resource):
-    """What is on the port: the metrics."""
+    """What is on the port: the pages."""
 
     def getChild(self, path: bytes, request: Request) -> Any:  # noqa: N802 (Twisted's name)
         """Nothing else."""
@@ -72,11 +105,22 @@ class QuietSite(Site):
 
 
 class MetricsServer:
-    """The port."""
+    """The port.
 
-    def __init__(self, registry: Registry, settings: Settings, reactor: Any) -> None:
+    :param problems: what is wrong now, or None, by the name of the page that tells.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        settings: Settings,
+        reactor: Any,
+        problems: Mapping[str, Callable[[], str | None]],
+    ) -> None:
         root = Root()  # type: ignore[no-untyped-call]
         root.putChild(b"metrics", MetricsPage(registry, settings))
+        for name, problem in problems.items():
+            root.putChild(name.encode(), HealthPage(problem))
         self._site = QuietSite(root, timeout=REQUEST_TIMEOUT_S, reactor=reactor)  # type: ignore[no-untyped-call]
         self._settings = settings
         self._reactor = reactor

@@ -40,6 +40,7 @@ log = EventLog("broker")
 
 REGISTRATION_PATIENCE_S = 3.0
 """The time of a client's call: by then a name server that is there has answered."""
+NOT_READY = "the broker starts or stops"
 LATENESS = "rocketmq_gateway_lateness_seconds"
 LATENESS_BOUNDS_S = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5)
 VIP_PORT_DISTANCE = 2
@@ -51,6 +52,10 @@ class NameServerNextDoor(Protocol):
 
     def direct_registration(self) -> NameServerLink:
         """The way in without a network."""
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
 
 
 class BrokerService:
@@ -93,6 +98,8 @@ class BrokerService:
             read_queues=lambda topic: self._registration.read_queues(topic),
             files=files,
         )
+        if name_server is not None:
+            self._parts.name_server_port = lambda: name_server.port
         self._door = Door(self._dispatch)
         self._server = RemotingServer(reactor, self._door, _listen_on(settings), settings, self._flush_group)
         self._client = RemotingClient(reactor, self._dispatch, settings, self._flush_group)
@@ -103,6 +110,7 @@ class BrokerService:
         self._upkeep = Upkeep(reactor, jobs(self._parts), lateness.of().observe)
         self._metrics = self._make_metrics()
         self._started = False
+        self._is_ready = False
 
     @property
     def addresses(self) -> Sequence[tuple[str, int]]:
@@ -131,12 +139,13 @@ class BrokerService:
         self._upkeep.start()
         self._registration.startService()
         await self._first_registration()
+        self._is_ready = True
 
     async def stop(self) -> None:
         """Answer what came, make everything durable, close."""
         if not self._started:
             return
-        self._started = False
+        self._started = self._is_ready = False
         if self._metrics is not None:
             await self._metrics.stop()
         if self._registration.running:
@@ -178,11 +187,16 @@ class BrokerService:
         return registration
 
     def _make_metrics(self) -> MetricsServer | None:
-        if self._settings.metrics_exporter_type is MetricsExporter.DISABLE:
+        exporter = self._settings.metrics_exporter_type
+        if exporter is not MetricsExporter.PROM:
+            if exporter is not MetricsExporter.DISABLE:
+                log.warning("metrics are not exported: metricsExporterType may be PROM only", set=exporter.value)
             return None
         from gateway.broker.metrics_server import MetricsServer  # twisted.web, for those who ask for it only
 
-        return MetricsServer(self._parts.registry, self._settings, self._reactor)
+        store = self._parts.store
+        problems = {"healthz": lambda: store.failure, "readyz": lambda: store.refusal if self._is_ready else NOT_READY}
+        return MetricsServer(self._parts.registry, self._settings, self._reactor, problems)
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:

@@ -146,7 +146,12 @@ def _consumer_state(parts: BrokerParts) -> RequestGroup:
 def _counts(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.admin.counts import Counts
 
-    return Counts(flows=parts.flows, clock_ms=parts.clock, cluster=parts.settings.broker_cluster_name)
+    return Counts(
+        flows=parts.flows,
+        clock_ms=parts.clock,
+        cluster=parts.settings.broker_cluster_name,
+        is_system_topic=parts.topics.is_system,
+    )
 
 
 def _lite_info(parts: BrokerParts) -> RequestGroup:
@@ -204,6 +209,9 @@ def _broker_info(parts: BrokerParts) -> RequestGroup:
         store=parts.store,
         throughput=parts.throughput,
         clock_ms=parts.clock,
+        booted=parts.booted,
+        traffic=parts.traffic,
+        name_servers=parts.name_servers,
         version_text="V5_5_0",
         delay_offsets=lambda: _delay_progress(parts),
         registry=parts.registry,
@@ -228,10 +236,13 @@ def _transaction_control(parts: BrokerParts) -> RequestGroup:
 
 
 def _delay_progress(parts: BrokerParts) -> Mapping[int, tuple[int, int]]:
-    return {
-        level: (offset, parts.store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level)))
-        for level, offset in parts.delays.offsets().items()
+    """The next offset and the end of each level that ever held a message."""
+    offsets = parts.delays.offsets()
+    ends = {
+        level: parts.store.max_offset(SCHEDULE_TOPIC, schedule_queue_id(level))
+        for level in sorted({*offsets, *range(1, parts.levels.last + 1)})
     }
+    return {level: (offsets.get(level, 0), end) for level, end in ends.items() if level in offsets or end > 0}
 
 
 LOADED_LATE: dict[tuple[RequestCode, ...], Callable[[BrokerParts], RequestGroup]] = {

@@ -10,10 +10,15 @@ from gateway.settings.declare import setting
 
 
 class MetricsExporter(StrEnum):
-    """How metrics leave the process. Apache RocketMQ also pushes them over gRPC or writes them to its log."""
+    """How metrics leave the process.
+
+    ``OTLP_GRPC`` and ``LOG`` are Apache RocketMQ's: an existing broker.conf may have them, and nothing is exported.
+    """
 
     DISABLE = "DISABLE"
     PROM = "PROM"
+    OTLP_GRPC = "OTLP_GRPC"
+    LOG = "LOG"
 
 
 def exporter_host_expected(text: str) -> str | None:
@@ -26,7 +31,9 @@ class MetricsSettings:
     """Whether and where metrics are served."""
 
     metrics_exporter_type: MetricsExporter = setting(
-        MetricsExporter.DISABLE, "metricsExporterType", "PROM serves the metrics over HTTP at /metrics."
+        MetricsExporter.DISABLE,
+        "metricsExporterType",
+        "PROM serves /metrics, /healthz and /readyz over HTTP; OTLP_GRPC and LOG have no effect yet.",
     )
     metrics_prom_exporter_port: int = setting(
         5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", minimum=0, maximum=65_535

@@ -89,3 +89,11 @@ class Settings(
         if self.kv_config_path:
             return Path(with_home(self.kv_config_path))
         return self.store_path_root_dir / "namesrv" / "kvConfig.json"
+
+    def in_effect(self) -> dict[str, str]:
+        """What settings that may be left empty come to, by attribute."""
+        return {
+            "store_path_commit_log": str(self.commit_log_directory),
+            "kv_config_path": str(self.kv_config_file),
+            "metrics_prom_exporter_host": self.metrics_prom_exporter_host or self.bind_address,
+        }

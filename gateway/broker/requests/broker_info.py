@@ -23,16 +23,24 @@ from wire.headers.admin import GetBrokerConfigResponse
 if TYPE_CHECKING:
     from gateway.broker.live_settings import LiveSettings
     from gateway.broker.requests.throughput import Throughput
+    from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.schedule.timer_service import TimerService
     from gateway.store.message_store import MessageStore
     from gateway.telemetry.metrics import Registry
 
+QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
+"""Of upstream's thread pools by default: tools divide by them."""
+NO_POOL = 2**31 - 1
+"""What upstream says of buffers that are left where it has none."""
+
 
 class BrokerInfo:
     """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28).
 
+    :param booted: when the broker started, in epoch milliseconds, and where its commit log ended then.
+    :param name_servers: the name servers of the broker, as somebody sees them who reached it at an address.
     :param version_text: shown as the broker's version.
     :param delay_offsets: next offset and end of each delay level's queue.
     :param registry: the metrics, shown by their names beside upstream's figures.
@@ -47,6 +55,9 @@ class BrokerInfo:
         store: MessageStore,
         throughput: Throughput,
         clock_ms: Milliseconds,
+        booted: tuple[int, int],
+        traffic: Traffic,
+        name_servers: Callable[[str], str],
         version_text: str,
         delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
         registry: Registry,
@@ -62,7 +73,9 @@ class BrokerInfo:
         self._registry = registry
         self._store_id = store_id
         self._timers = timers
-        self._booted_ms = clock_ms()
+        self._booted_ms, self._booted_log_end = booted
+        self._traffic = traffic
+        self._name_servers = name_servers
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
@@ -79,10 +92,15 @@ class BrokerInfo:
         self._live.change({entry.key: entry.value for entry in entries})
         return Answer()
 
-    def config(self, _request: Request, _header: None) -> Answer:
+    def config(self, request: Request, _header: None) -> Answer:
         """Every setting in effect, as properties text."""
+        current, reached_at = self._live.current, request.channel.local[0]
+        in_effect = current.in_effect() | {
+            "broker_ip1": current.advertised.host or reached_at,
+            "namesrv_addr": self._name_servers(reached_at),
+        }
         lines = [
-            escape_property(key, text_of(getattr(self._live.current, declaration.attribute)))
+            escape_property(key, in_effect.get(name := declaration.attribute, text_of(getattr(current, name))))
             for key, declaration in declarations(Settings).items()
         ]
         version = DataVersion(counter=1 + self._live.changes, timestamp=self._booted_ms).build().decode()
@@ -111,7 +129,8 @@ class BrokerInfo:
             "commitLogMinOffset": store.min_commit_log_offset,
             "commitLogMaxOffset": store.max_commit_log_offset,
             "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
-            **self._traffic(),
+            **self._throughput_figures(),
+            **self._put_figures(),
             **self._queues(),
             "dispatchBehindBytes": store.dispatch_behind_bytes,
             **{sample.name: sample.value for sample in self._registry.samples() if not sample.labels},
@@ -120,7 +139,7 @@ class BrokerInfo:
             figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
         return {name: str(value) for name, value in figures.items()}
 
-    def _traffic(self) -> dict[str, object]:
+    def _throughput_figures(self) -> dict[str, object]:
         throughput = self._throughput
         puts, gets = throughput.day(lambda t: t.puts), throughput.day(lambda t: t.gets)
         return {
@@ -135,14 +154,28 @@ class BrokerInfo:
             "getMissTps": throughput.rates(lambda t: t.missed_pulls),
             "getTotalTps": throughput.rates(lambda t: t.found_pulls + t.missed_pulls),
             "getTransferredTps": throughput.rates(lambda t: t.gets),
+            "getTransferedTps": throughput.rates(lambda t: t.gets),  # so spelt by 4.x, and by exporters
+        }
+
+    def _put_figures(self) -> dict[str, object]:
+        """What messages took, in milliseconds, and their bytes in the commit log since the start."""
+        traffic = self._traffic
+        count, size = traffic.stored_messages, self._store.stored_end - self._booted_log_end
+        return {
+            "putMessageTimesTotal": count,
+            "putMessageSizeTotal": size,
+            "putMessageAverageSize": round(size / count, 2) if count else 0.0,
+            "putMessageEntireTimeMax": traffic.longest_put_ms,
+            "putMessageDistributeTime": traffic.put_times_text(),
+            "getMessageEntireTimeMax": traffic.longest_read_ms,
         }
 
     def _queues(self) -> dict[str, object]:
         """Upstream's thread pools and timer; here requests wait in no queue, and timer messages enter at once."""
         waiting = {
-            f"{kind}ThreadPoolQueue{figure}": 0
-            for kind in ("send", "pull", "litePull", "query", "ack")
-            for figure in ("Size", "HeadWaitTimeMills")
+            f"{kind}ThreadPoolQueue{figure}": value
+            for kind, capacity in QUEUE_CAPACITIES.items()
+            for figure, value in (("Size", 0), ("HeadWaitTimeMills", 0), ("Capacity", capacity))
         }
         timers = self._timers
         timer: dict[str, object] = {
@@ -152,7 +185,8 @@ class BrokerInfo:
             "timerEnqueueTps": self._throughput.rate(lambda t: t.timers_entered),
             "timerDequeueTps": self._throughput.rate(lambda t: t.timers_delivered),
         }
-        return {**waiting, **timer, "EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0}
+        others = {"EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0, "dispatchMaxBuffer": 0}
+        return {**waiting, **timer, **others, "remainTransientStoreBufferNumbs": NO_POOL}
 
 
 def _duration(elapsed_ms: int) -> str:

@@ -255,11 +255,26 @@ class PullMessage:
 
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         work = Work(READ_STEPS)
+        done = partial(self._cold_answer, request, header, accepts, work, may_hold)
         self._cold_reads.read(
             partial(self._read_cold, request, header, accepts, work),
-            partial(self._cold_answer, request, header, accepts, work, may_hold),
+            partial(self._timed, header, self._clock(), done),
             request.channel,
         )
+
+    def _timed(
+        self,
+        header: PullMessageRequest,
+        begun_ms: int,
+        done: Callable[[GetResult | BaseException | None], None],
+        result: GetResult | BaseException | None,
+    ) -> None:
+        """Go on after a read of the disk, and note how long it took."""
+        done(result)
+        if isinstance(result, GetResult) and result.status is GetStatus.FOUND:
+            waited_ms = max(self._clock() - begun_ms, 0)
+            self._traffic.read(waited_ms)
+            self._flows.waited(header.topic, header.consumer_group, waited_ms)
 
     def _read_cold(
         self, request: Request, header: PullMessageRequest, accepts: MessageFilter, work: Work

@@ -27,6 +27,7 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage, StoredMessage, restated
 
 if TYPE_CHECKING:
+    from gateway.broker.flows import Flows
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
@@ -49,6 +50,7 @@ class SendBack:
         topics: Topics,
         groups: Groups,
         levels: DelayLevels,
+        flows: Flows,
         broker_permission: int,
         random_below: Callable[[int], int],
     ) -> None:
@@ -56,6 +58,7 @@ class SendBack:
         self._topics = topics
         self._groups = groups
         self._levels = levels
+        self._flows = flows
         self._broker_permission = broker_permission
         self._random_below = random_below
 
@@ -90,7 +93,15 @@ class SendBack:
             again = self._dead_letter(failed, header.group)
         else:
             again = self._retry(failed, header, group, way.delay_level)
-        self._store.append(again, lambda result: _answer(request, result))
+        topic = failed.property_map.get(PropertyName.RETRY_TOPIC, failed.topic)
+        self._store.append(again, lambda result: self._answer(request, result, topic, header.group))
+
+    def _answer(self, request: Request, result: PutResult, topic: str, group: str) -> None:
+        if result.status.is_stored:
+            self._flows.sent_back(topic, group)
+            request.answer(ResponseCode.SUCCESS)
+        else:
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=result.status.name)
 
     def _group(self, name: str) -> SubscriptionGroupConfig:
         group = self._groups.find(name)
@@ -141,10 +152,3 @@ def _stored_again(failed: StoredMessage, topic: str, queue_id: int, changed: dic
     again.reconsume_times += 1
     again.prepared_transaction_offset = 0
     return again
-
-
-def _answer(request: Request, result: PutResult) -> None:
-    if result.status.is_stored:
-        request.answer(ResponseCode.SUCCESS)
-    else:
-        request.answer(ResponseCode.SYSTEM_ERROR, remark=result.status.name)

@@ -82,8 +82,9 @@ class ConfigurationRequests:
 
     def settings(self, request: Request, header: None) -> Answer:  # noqa: ARG002
         """The effective settings as Java properties text, one ``key=value`` a line."""
+        in_effect = {"kv_config_path": str(self._kv_config.path)}
         lines = [
-            f"{key}={text_of(getattr(self._settings, declaration.attribute))}"
+            f"{key}={in_effect.get(name := declaration.attribute, text_of(getattr(self._settings, name)))}"
             for key, declaration in declarations(NameServerSettings).items()
         ]
         return Answer(body="\n".join(lines).encode())

@@ -32,7 +32,7 @@ def test_the_metrics_are_served_with_upstreams_labels_and_nothing_else_is() -> N
     registry = Registry()
     registry.gauge("rocketmq_half_messages", "Half messages").at(topic="orders").value = 3
     reactor = memory_reactor()
-    server = MetricsServer(registry, SETTINGS, reactor)
+    server = MetricsServer(registry, SETTINGS, reactor, {})
     server.start()
     [(port, site, _, host)] = reactor.tcpServers
     assert (port, host) == (5_557, "127.0.0.1")
@@ -54,4 +54,21 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
 
     reactor.listenTCP = refuse
     with pytest.raises(GatewayError, match="metricsPromExporterPort"):
-        MetricsServer(Registry(), SETTINGS, reactor).start()
+        MetricsServer(Registry(), SETTINGS, reactor, {}).start()
+
+
+def test_point_10_pages_say_whether_the_broker_is_well() -> None:
+    problem: list[str] = []
+    reactor = memory_reactor()
+    problems = {"healthz": lambda: None, "readyz": lambda: problem[0] if problem else None}
+    MetricsServer(Registry(), SETTINGS, reactor, problems).start()
+    [(_, site, _, _)] = reactor.tcpServers
+    for name in (b"healthz", b"readyz"):
+        page = fetched(site, b"GET /" + name + b" HTTP/1.0\r\n\r\n")
+        assert page.startswith(b"HTTP/1.0 200 OK")
+        assert page.endswith(b"\r\n\r\nok\n")
+    problem.append("disk full")
+    page = fetched(site, b"GET /readyz HTTP/1.0\r\n\r\n")
+    assert page.startswith(b"HTTP/1.0 503 ")
+    assert page.endswith(b"\r\n\r\ndisk full\n")
+    assert fetched(site, b"GET /healthz HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.0 200 OK")

@@ -96,6 +96,8 @@ class NextDoor:
     def __init__(self) -> None:
         self.routes = RouteTable()
 
+    port = 9876
+
     def direct_registration(self) -> DirectRegistration:
         return DirectRegistration(self.routes, lambda: START_MS)
 
@@ -212,6 +214,15 @@ def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(
     assert served.machine.open_ports == [5557, 10911, 10909]
     served.stop()
     assert served.machine.open_ports == []
+
+
+@pytest.mark.parametrize("exporter", ["LOG", "OTLP_GRPC"])
+def test_point_10_a_way_out_for_metrics_that_is_not_there_yet_is_told_and_stops_nothing(
+    tmp_path: Path, exporter: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    Served(tmp_path, metrics_exporter_type=MetricsExporter[exporter]).start()
+    [told] = [record for record in caplog.records if record.getMessage().startswith("metrics are not exported")]
+    assert told.__dict__["facts"] == {"set": exporter}
 
 
 def test_a_port_for_metrics_that_is_in_use_stops_the_start(tmp_path: Path) -> None:

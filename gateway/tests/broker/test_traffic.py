@@ -12,7 +12,9 @@ from wire.codes import RequestCode
 
 def test_counts_begin_at_zero() -> None:
     traffic = Traffic()
-    assert [getattr(traffic, name) for name in Traffic.__slots__] == [0, 0, 0, 0]
+    counts = [getattr(traffic, name) for name in Traffic.__slots__ if not name.startswith("_")]
+    assert counts == [0] * 6
+    assert traffic.put_times_text().count(":0") == 13
 
 
 def test_what_was_sent_and_pulled_shows_in_the_figures_of_the_broker(tmp_path: Path) -> None:

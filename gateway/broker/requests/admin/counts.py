@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
 
 SIZE_SUFFIX = "_SIZE"
+LATENCY_SUFFIX = "_LATENCY"
 KEY_SEPARATOR = "@"
 """Between topic and group in a key."""
 
@@ -26,12 +27,17 @@ KEY_SEPARATOR = "@"
 class Counts:
     """Answers VIEW_BROKER_STATS_DATA (315).
 
-    The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS and GROUP_GET_SIZE
-    (``topic@group``), BROKER_PUT_NUMS and BROKER_GET_NUMS (the cluster).
+    The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS, GROUP_GET_SIZE and
+    SNDBCK_PUT_NUMS (``topic@group``), BROKER_PUT_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC and BROKER_GET_NUMS (the
+    cluster). TOPIC_PUT_LATENCY (``queue@topic``) and GROUP_GET_LATENCY (``queue@topic@group``) are milliseconds; they
+    are counted for all queues together, whichever is asked for.
     """
 
-    def __init__(self, *, flows: Flows, clock_ms: Milliseconds, cluster: str) -> None:
+    def __init__(
+        self, *, flows: Flows, clock_ms: Milliseconds, cluster: str, is_system_topic: Callable[[str], bool]
+    ) -> None:
         self._flows = flows
+        self._is_system_topic = is_system_topic
         self._clock_ms = clock_ms
         self._cluster = cluster
 
@@ -47,9 +53,9 @@ class Counts:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
             )
-        now_ms, sizes = self._clock_ms(), header.stats_name.endswith(SIZE_SUFFIX)
+        now_ms = self._clock_ms()
         minute, hour, day = (
-            _item([flow.within(window, now_ms) for flow in flows], sizes) for window in (MINUTE, HOUR, DAY)
+            _item([flow.within(window, now_ms) for flow in flows], header.stats_name) for window in (MINUTE, HOUR, DAY)
         )
         return Answer(body=BrokerStatsData(minute, hour, day).build())
 
@@ -59,7 +65,13 @@ class Counts:
             "TOPIC_PUT_SIZE": self._into,
             "GROUP_GET_NUMS": self._out_of,
             "GROUP_GET_SIZE": self._out_of,
+            "TOPIC_PUT_LATENCY": lambda key: self._into(key.partition(KEY_SEPARATOR)[2]),
+            "GROUP_GET_LATENCY": lambda key: self._out_of(key.partition(KEY_SEPARATOR)[2]),
+            "SNDBCK_PUT_NUMS": self._back_from,
             "BROKER_PUT_NUMS": lambda key: list(self._flows.all_in()) if key == self._cluster else [],
+            "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": (
+                lambda key: list(self._flows.all_in(self._is_system_topic)) if key == self._cluster else []
+            ),
             "BROKER_GET_NUMS": lambda key: list(self._flows.all_out()) if key == self._cluster else [],
         }
 
@@ -72,9 +84,19 @@ class Counts:
         flow = self._flows.out_of(topic, group)
         return [] if flow is None else [flow]
 
+    def _back_from(self, key: str) -> list[Flow]:
+        topic, _, group = key.partition(KEY_SEPARATOR)
+        flow = self._flows.back_from(topic, group)
+        return [] if flow is None else [flow]
 
-def _item(amounts: list[Amount], sizes: bool) -> BrokerStatsItem:
-    total = sum(amount.bytes if sizes else amount.messages for amount in amounts)
+
+def _item(amounts: list[Amount], statistic: str) -> BrokerStatsItem:
+    if statistic.endswith(LATENCY_SUFFIX):
+        total = sum(amount.waited_ms for amount in amounts)
+    elif statistic.endswith(SIZE_SUFFIX):
+        total = sum(amount.bytes for amount in amounts)
+    else:
+        total = sum(amount.messages for amount in amounts)
     calls = sum(amount.calls for amount in amounts)
     elapsed_ms = max(amount.elapsed_ms for amount in amounts)
     return BrokerStatsItem(

@@ -11,6 +11,7 @@ import pytest
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.broker_info import BrokerInfo
 from gateway.broker.requests.throughput import Throughput, Totals
+from gateway.broker.traffic import Traffic
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.telemetry.metrics import Registry
@@ -28,10 +29,15 @@ def peer(tmp_path: Path) -> Peer:
     """A tool connected to a broker that runs for 90,061 seconds and has stored 600 messages."""
     now_ms = [1_000_000]
     puts = [0]
+    traffic = Traffic()
+    for messages, waited_ms in ((3, 0), (1, 9), (1, 10), (5, 700)):
+        traffic.stored(messages, waited_ms)
+    traffic.read(40)
     store = SimpleNamespace(
         min_commit_log_offset=0,
         max_commit_log_offset=5000,
         flushed_offset=4000,
+        stored_end=4500,
         dispatch_behind_bytes=12,
         message_at=lambda offset: SimpleNamespace(stored_at_ms=777),
     )
@@ -43,6 +49,9 @@ def peer(tmp_path: Path) -> Peer:
         store=cast("MessageStore", store),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
         clock_ms=lambda: now_ms[0],
+        booted=(1_000_000, 1_000),
+        traffic=traffic,
+        name_servers=lambda reached_at: f"{reached_at}:9876",
         version_text="test-1",
         delay_offsets=lambda: {1: (3, 7)},
         registry=registry,
@@ -98,6 +107,38 @@ def test_the_figures_are_those_that_tools_look_for(peer: Peer) -> None:
     ):
         assert name in table
     assert len(table["putTps"].split(" ")) == 3
+
+
+def test_point_10_the_figures_are_those_that_an_exporter_looks_for(peer: Peer) -> None:
+    table = KVTable.parse(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body).table
+    expected = {
+        "dispatchMaxBuffer": "0",
+        "getMessageEntireTimeMax": "40",
+        "remainTransientStoreBufferNumbs": "2147483647",
+        "putMessageTimesTotal": "10",
+        "putMessageSizeTotal": "3500",
+        "putMessageAverageSize": "350.0",
+        "putMessageEntireTimeMax": "700",
+        "putMessageDistributeTime": (
+            "[<=0ms]:3 [0~10ms]:1 [10~50ms]:1 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:5 "
+            "[1~2s]:0 [2~3s]:0 [3~4s]:0 [4~5s]:0 [5~10s]:0 [10s~]:0"
+        ),
+        "sendThreadPoolQueueCapacity": "10000",
+        "pullThreadPoolQueueCapacity": "100000",
+        "queryThreadPoolQueueCapacity": "20000",
+    }
+    assert {name: table[name] for name in expected} == expected
+    assert table["getTransferedTps"] == table["getTransferredTps"]
+
+
+def test_point_10_settings_left_empty_are_shown_as_what_they_come_to(peer: Peer, tmp_path: Path) -> None:
+    answer = peer.ask(RequestCode.GET_BROKER_CONFIG)
+    shown = {entry.key: entry.value for entry in parse_properties_file(answer.body, "answer")}
+    host = peer.channel.local[0]
+    assert shown["storePathCommitLog"] == str(tmp_path / "commitlog")
+    assert shown["kvConfigPath"] == str(tmp_path / "namesrv" / "kvConfig.json")
+    assert (shown["brokerIP1"], shown["namesrvAddr"]) == (host, f"{host}:9876")
+    assert shown["metricsPromExporterHost"] == shown["bindAddress"]
 
 
 def test_changed_settings_are_shown_with_another_version(peer: Peer) -> None:
