@@ -94,7 +94,7 @@ run: setup
 
 # Two things at a time where neither needs the other.
 test:
-	@.ci/install-java
+	@.ci/install-python 3.14 & .ci/install-java || exit 1; wait
 	@$(MAKE) --no-print-directory -j2 test-unit accelerate
 	@$(MAKE) --no-print-directory -j2 test-accelerated-and-spark compat-images
 	@$(MAKE) --no-print-directory test-compat

@@ -67,11 +67,13 @@ def environment(version: str) -> dict[str, str]:
 
 
 def _candidates() -> Iterator[str]:
+    """Those of the environment variable first, then what ``.ci/install-python`` brought, ``PATH``, and pyenv."""
     yield from filter(None, os.environ.get(VARIABLE, "").split(os.pathsep))
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     shims = str(pyenv / "shims")  # they are there for versions that are not switched on, too
     path = os.pathsep.join(part for part in os.environ.get("PATH", "").split(os.pathsep) if part != shims)
     for version in SUPPORTED:
+        yield from map(str, (_BUILD / "bin").glob(f"python{version}"))
         on_path = shutil.which(f"python{version}", path=path)
         if on_path is not None:
             yield on_path
@@ -90,8 +92,8 @@ def _packages(version: str) -> Path:
     return _BUILD / version
 
 
-def _install(version: str, interpreter: str) -> bool:
-    """Install what is needed with the interpreter's own pip, in the locked version; False when that fails."""
+def _install(version: str) -> None:
+    """Install what is needed for a version, as it is locked; the interpreter need not have pip."""
     lock = (_ROOT / "requirements.lock").read_text(encoding="utf-8")
     wanted = "".join(re.findall(rf"^(?:{'|'.join(_NEEDED)})==.*\n(?:    --hash.*\n)*", lock, re.MULTILINE))
     _BUILD.mkdir(parents=True, exist_ok=True)
@@ -99,19 +101,17 @@ def _install(version: str, interpreter: str) -> bool:
     requirements.write_text(wanted, encoding="utf-8")
     partial = _BUILD / f"{version}.part"
     shutil.rmtree(partial, ignore_errors=True)
-    command = [interpreter, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
-    command += ["--require-hashes", "--only-binary", ":all:", "--target", str(partial), "-r", str(requirements)]
-    done = subprocess.run(command, check=False)
-    if done.returncode == 0:
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    command += ["--require-hashes", "--only-binary", ":all:", "--python-version", version, "--target", str(partial)]
+    if subprocess.run([*command, "-r", str(requirements)], check=False).returncode == 0:
         partial.rename(_packages(version))
-    return done.returncode == 0
 
 
 def main() -> None:
     """Install what is missing and say which Pythons the tests will run on."""
-    for version, interpreter in found().items():
+    for version in found():
         if version not in ready():
-            _install(version, interpreter)
+            _install(version)
     lines = [f"the client is tested on Python {', '.join(ready())}", *filter(None, [missing()])]
     sys.stdout.write("\n".join(lines) + "\n")
 
