@@ -66,15 +66,13 @@ def redirect_delayed(message: OutgoingMessage, levels: DelayLevels) -> OutgoingM
 
 
 def released(waiting: StoredMessage) -> OutgoingMessage | None:
-    """The message as it is delivered after its delay; None when it has no real place it may go to.
+    """Return the message as it is delivered after its delay, or None if it has no real place it may go to.
 
-    The delay and WAIT are gone; everything else stays, the born values included.
+    The properties stay as they are, the level and the real place included: clients show the level.
     """
-    properties = dict(waiting.property_map)
+    properties = waiting.property_map
     topic = properties.get(PropertyName.REAL_TOPIC)
     queue_id = properties.get(PropertyName.REAL_QID, "")
     if not topic or topic == HALF_TOPIC or not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
-    for name in (PropertyName.DELAY, PropertyName.WAIT, *TIMER_PROPERTIES):
-        properties.pop(name, None)
-    return restated(waiting, topic, int(queue_id), build_properties(properties), properties)
+    return restated(waiting, topic, int(queue_id), waiting.properties, properties)

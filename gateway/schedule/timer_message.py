@@ -24,7 +24,6 @@ from wire.message.record import OutgoingMessage, StoredMessage, restated
 TIMER_QUEUE_ID = 0
 _LONG = re.compile(r"[+-]?[0-9]{1,19}")
 _MAX_LONG = (1 << 63) - 1
-_REAL_PLACE = (PropertyName.REAL_TOPIC, PropertyName.REAL_QID)
 
 
 class TimerTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,9 +170,7 @@ def delivered(waiting: StoredMessage, now_ms: int) -> OutgoingMessage | None:
         return None
     if not queue_id.isdecimal() or len(queue_id) > MAX_QUEUE_ID_DIGITS:
         return None
-    kept = {name: value for name, value in properties.items() if name not in _REAL_PLACE}
-    kept.pop(PropertyName.WAIT, None)
-    return _again(waiting, topic, int(queue_id), kept, _times(waiting, now_ms))
+    return _again(waiting, topic, int(queue_id), properties, _times(waiting, now_ms))
 
 
 def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
@@ -184,10 +181,16 @@ def rolled(waiting: StoredMessage, now_ms: int) -> OutgoingMessage:
     return _again(waiting, waiting.topic, waiting.queue_id, waiting.property_map, added)
 
 
-def delete_key(properties: Mapping[str, str], *, topic_in_key: bool) -> str | None:
-    """What a marker has to name to take this waiting message back."""
+def delete_keys(properties: Mapping[str, str], *, topic_in_key: bool) -> tuple[str, ...]:
+    """Return what a marker may name to take this waiting message back.
+
+    Markers of Apache RocketMQ 5.3 name the topic too, those of 5.5 the key alone, or both if ``topic_in_key``.
+    """
     key = properties.get(PropertyName.UNIQ_KEY)
-    return f"{properties.get(PropertyName.REAL_TOPIC)}+{key}" if topic_in_key and key else key
+    if not key:
+        return ()
+    both = f"{properties.get(PropertyName.REAL_TOPIC)}+{key}"
+    return (both,) if topic_in_key else (key, both)
 
 
 def _times(waiting: StoredMessage, now_ms: int) -> dict[str, str]:

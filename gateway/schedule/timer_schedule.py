@@ -299,9 +299,9 @@ class TimerSchedule:
         """Whether the commit log says that the message is where it belongs."""
         return timer.commit_log_offset + timer.size in self._evidence
 
-    def is_taken_back(self, timer: NearTimer, key: str | None) -> bool:
-        """Whether a marker of its slot names the message."""
-        return key is not None and key in self._open[timer.slot].keys
+    def is_taken_back(self, timer: NearTimer, keys: Iterable[str]) -> bool:
+        """Whether a marker of its slot names the message by one of these keys."""
+        return not self._open[timer.slot].keys.isdisjoint(keys)
 
     def begin(self, timer: NearTimer, log_end: int) -> None:
         """The message is about to be stored, where the commit log ends now or behind."""

@@ -18,7 +18,7 @@ from gateway.metadata.names import WHEEL_TIMER_TOPIC
 from gateway.schedule.near_timers import NearTimer, is_rolled_marker
 from gateway.schedule.redirect import the_same_queue
 from gateway.schedule.timer_files import TimerFiles
-from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_key, delivered, rolled
+from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, delete_keys, delivered, rolled
 from gateway.schedule.timer_recovery import TimerRecovery, waiting_of
 from gateway.schedule.timer_schedule import Opened, Opening, TimerSchedule, gather
 from gateway.store.put_result import PutStatus
@@ -369,8 +369,8 @@ class TimerService:
             return rolled(message, now_ms)
         if PropertyName.TIMER_DEL_UNIQKEY in message.property_map:
             return None
-        key = delete_key(message.property_map, topic_in_key=self._terms.topic_in_key)
-        if self._schedule.is_taken_back(timer, key):
+        keys = delete_keys(message.property_map, topic_in_key=self._terms.topic_in_key)
+        if self._schedule.is_taken_back(timer, keys):
             return None
         outgoing = delivered(message, now_ms)
         if outgoing is None:

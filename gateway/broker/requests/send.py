@@ -252,7 +252,7 @@ class SendMessage:
         return dict(self._answer_ext)
 
     def as_it_came(self, request: Request, header: SendMessageRequest) -> OutgoingMessage:
-        """A message that is checked as every send is, but to whose properties nothing is added: a reply.
+        """Return a reply, checked as every send is. Of the broker's own properties it gets the region and TRACE_ON.
 
         :raises RequestRefused: as for a send.
         """
@@ -271,7 +271,7 @@ class SendMessage:
             reconsume_times=header.reconsume_times or 0,
             prepared_transaction_offset=0,
             body=body,
-            properties=(header.properties or "").encode("utf-8", "replace"),
+            properties=append_properties((header.properties or "").encode("utf-8", "replace"), self._answer_ext),
         )
 
     # -- single ---------------------------------------------------------------------------------------------

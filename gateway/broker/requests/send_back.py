@@ -125,29 +125,25 @@ class SendBack:
             raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
         queue_id = self._random_below(min(group.retry_queue_nums, config.read_queue_nums))
-        again = _stored_again(failed, topic, queue_id, {PropertyName.DELAY: str(level)})
+        again = _stored_again(failed, topic, queue_id, str(level))
         return redirect_delayed(again, self._levels)
 
     def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
         topic = dead_letter_topic(group)
         self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
-        origin = {
-            name: value
-            for name, value in (
-                (PropertyName.DLQ_ORIGIN_TOPIC, failed.topic),
-                (PropertyName.DLQ_ORIGIN_MESSAGE_ID, failed.unique_key or failed.offset_message_id),
-            )
-            if name not in failed.property_map
-        }
-        return _stored_again(failed, topic, 0, origin)
+        return _stored_again(failed, topic, 0, "0")
 
 
-def _stored_again(failed: StoredMessage, topic: str, queue_id: int, changed: dict[str, str]) -> OutgoingMessage:
+def _stored_again(failed: StoredMessage, topic: str, queue_id: int, level: str) -> OutgoingMessage:
+    """Return the failed message as it goes elsewhere, behind a delay level or, with level 0, at once.
+
+    WAIT stays as it was sent. Apache RocketMQ sets WAIT=false, and a client that sends such a message on would be
+    answered before the message is on disk.
+    """
     properties = dict(failed.property_map)
-    properties.pop(PropertyName.DELAY, None)
     properties.setdefault(PropertyName.RETRY_TOPIC, failed.topic)
     properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, failed.offset_message_id)
-    properties.update(changed)
+    properties[PropertyName.DELAY] = level
     again = restated(failed, topic, queue_id, build_properties(properties), properties)
     again.reconsume_times += 1
     again.prepared_transaction_offset = 0

@@ -216,9 +216,11 @@ class Revival:
         if self._dead_letters and message.reconsume_times >= limit:
             return self._dead_letter(point, message)
         topic, queue_id = self._retry_queue(point)
-        raw = message.properties
-        if PropertyName.FIRST_POP_TIME not in message.property_map and len(raw) < MAX_PROPERTIES:
-            raw = append_properties(raw, {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms)})
+        raw, known = message.properties, message.property_map
+        pairs = {PropertyName.FIRST_POP_TIME: str(point.popped_at_ms), PropertyName.ORIGIN_GROUP: point.group}
+        for name, value in pairs.items():
+            if name not in known and len(raw) + len(value) < MAX_PROPERTIES:
+                raw = append_properties(raw, ((name, value),))
         return _stored_again(message, topic, queue_id, raw)
 
     def _retry_queue(self, point: CheckPoint) -> tuple[str, int]:

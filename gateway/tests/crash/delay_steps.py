@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from gateway.schedule.redirect import redirect_delayed
-from gateway.schedule.timer_message import delete_key, placed_timed
+from gateway.schedule.timer_message import delete_keys, placed_timed
 from gateway.store.put_result import PutResult
 from gateway.tests.crash.image import NO_LIMIT
 from gateway.tests.crash.messages import QUEUES
@@ -72,8 +72,7 @@ class DelaySteps(Steps):
             return
         waiting = soon[self._random.randrange(len(soon))]
         self._timed_waiting.remove(waiting)
-        key = delete_key(waiting.property_map, topic_in_key=TIMERS.topic_in_key)
-        assert key is not None
+        key = self._random.choice(delete_keys(waiting.property_map, topic_in_key=TIMERS.topic_in_key))
         marker = self._stage.message(self._random.choice(QUEUES))
         marker.property_map = {
             PropertyName.TIMER_DEL_UNIQKEY: key,

@@ -1,4 +1,4 @@
-"""A delayed message waits in the schedule topic and comes back as it was, without its delay."""
+"""A delayed message waits in the schedule topic and comes back as it was."""
 
 import pytest
 
@@ -46,16 +46,15 @@ def test_a_level_above_the_last_is_cut_to_the_last() -> None:
     assert waiting.property_map["DELAY"] == "3"
 
 
-def test_after_the_delay_everything_but_the_delay_is_as_it_was_sent() -> None:
+def test_after_the_delay_everything_is_as_it_was_sent_and_the_level_is_shown() -> None:
     waiting = redirect_delayed(message(DELAY="2", KEYS="k", WAIT="true"), LEVELS)
     stored = parse_record(build_record(waiting, 0, 4096, 1_000))
     out = released(stored)
     assert out is not None
     assert (out.topic, out.queue_id, out.flag, out.body, out.born_at_ms) == ("orders", 2, 9, b"body", 5)
     assert out.reconsume_times == 1
-    assert "DELAY" not in out.property_map
-    assert "WAIT" not in out.property_map
-    assert out.property_map["KEYS"] == "k"
+    assert out.property_map == {"DELAY": "2", "KEYS": "k", "WAIT": "true", "REAL_TOPIC": "orders", "REAL_QID": "2"}
+    assert out.properties == waiting.properties
 
 
 def test_a_record_without_a_real_topic_is_not_released() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from gateway.errors import RequestRefused
 from gateway.schedule.timer_message import (
     TimerTerms,
-    delete_key,
+    delete_keys,
     deliver_at_ms,
     delivered,
     due_ms,
@@ -169,6 +169,9 @@ def test_what_is_delivered_names_the_place_where_it_waited() -> None:
     assert out.property_map == {
         "TIMER_DELAY_MS": "2000",
         "KEYS": "k",
+        "WAIT": "true",
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "2",
         "TIMER_OUT_MS": "1700000002000",
         "TIMER_ENQUEUE_MS": str(NOW_MS + 3),
         "TIMER_DEQUEUE_MS": str(NOW_MS + 2_000),
@@ -208,9 +211,9 @@ def test_rolls_are_counted() -> None:
 
 def test_markers_name_the_key_with_or_without_the_topic() -> None:
     properties = {"UNIQ_KEY": "K", "REAL_TOPIC": "orders"}
-    assert delete_key(properties, topic_in_key=False) == "K"
-    assert delete_key(properties, topic_in_key=True) == "orders+K"
-    assert delete_key({}, topic_in_key=True) is None
+    assert delete_keys(properties, topic_in_key=False) == ("K", "orders+K")
+    assert delete_keys(properties, topic_in_key=True) == ("orders+K",)
+    assert delete_keys({}, topic_in_key=True) == ()
 
 
 @pytest.mark.parametrize("text", ["", "-5", "x", "9" * 16, "٣"])

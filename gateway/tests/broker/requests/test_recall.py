@@ -47,6 +47,16 @@ def test_markers_may_name_the_topic(tmp_path: Path) -> None:
     assert broker.messages("rmq_sys_wheel_timer")[0].property_map["TIMER_DEL_UNIQKEY"] == "orders+K1"
 
 
+@pytest.mark.parametrize("named", ["K1", "orders+K1"], ids=["as 5.5.0", "as 5.3.3"])
+def test_a_marker_with_or_without_the_topic_takes_the_message_back(broker: WholeBroker, named: str) -> None:
+    producer, at = broker.connect(), str(START_MS + 5_000)
+    broker.send(producer, queue_id=1, body=b"back", properties={"UNIQ_KEY": "K1", "TIMER_DELIVER_MS": at})
+    broker.send(producer, queue_id=1, body=b"stays", properties={"UNIQ_KEY": "K2", "TIMER_DELIVER_MS": at})
+    broker.send(producer, body=b"0", properties={"TIMER_DEL_UNIQKEY": named, "TIMER_DELIVER_MS": at})
+    broker.wait(7)
+    assert [message.body for message in broker.messages("orders", 1)] == [b"stays"]
+
+
 @pytest.mark.parametrize(
     ("handle", "topic", "code", "remark"),
     [

@@ -22,6 +22,9 @@ from wire.message.properties import parse_properties
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 REPLY = {"MSG_TYPE": "reply", "CORRELATION_ID": "c-1", "REPLY_TO_CLIENT": "waits"}
 
+ADDED = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""What the broker adds to every reply."""
+
 
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[WholeBroker]:
@@ -52,7 +55,7 @@ def test_a_reply_is_pushed_to_the_client_that_waits_then_stored_then_acknowledge
     header = parse_header(ReplyMessageRequest, push.ext_fields)
     assert (header.topic, header.sys_flag, header.flag, header.store_timestamp) == (REPLY_TOPIC, 1, 7, START_MS)
     assert (header.born_host, header.store_host) == (replier.channel.remote_text, "10.0.0.1:10911")
-    assert parse_properties(header.properties or "") == {**REPLY, "PUSH_REPLY_TIME": str(START_MS)}
+    assert parse_properties(header.properties or "") == {**REPLY, **ADDED, "PUSH_REPLY_TIME": str(START_MS)}
     waits.send(push.response(ResponseCode.SUCCESS))
     broker.turn()
     (answer,) = replier.received()
@@ -61,7 +64,7 @@ def test_a_reply_is_pushed_to_the_client_that_waits_then_stored_then_acknowledge
     assert (fields["queueId"], fields["queueOffset"], fields["TRACE_ON"]) == ("0", "0", "true")
     (stored,) = broker.messages(REPLY_TOPIC)
     assert parse_offset_message_id(fields["msgId"])[1] == stored.commit_log_offset
-    assert stored.property_map == REPLY
+    assert stored.property_map == {**REPLY, **ADDED}
 
 
 def test_the_form_with_short_names_is_taken_too(broker: WholeBroker) -> None:

@@ -50,7 +50,7 @@ def test_the_message_comes_again_after_ten_seconds_in_the_retry_topic(failing: F
     assert (again.body, again.flag, again.reconsume_times, again.unique_key) == (b"hello", 3, 1, "U")
     properties = again.property_map
     assert (properties["RETRY_TOPIC"], properties["ORIGIN_MESSAGE_ID"]) == ("orders", failing.message_id)
-    assert "DELAY" not in properties
+    assert properties["DELAY"] == "3"
 
 
 def test_topic_and_first_id_survive_a_second_failure(failing: Failing) -> None:
@@ -80,9 +80,7 @@ def test_given_up_messages_are_dead_letters_at_once(failing: Failing, changed: d
     assert failing.send_back(version=version, **changed).code == ResponseCode.SUCCESS
     [dead] = failing.broker.messages("%DLQ%group")
     assert dead.reconsume_times == 1
-    assert dead.property_map["DLQ_ORIGIN_TOPIC"] == "orders"
-    assert dead.property_map["DLQ_ORIGIN_MESSAGE_ID"] == "U"
-    assert "DELAY" not in dead.property_map
+    assert (dead.property_map["RETRY_TOPIC"], dead.property_map["DELAY"]) == ("orders", "0")
     assert failing.broker.parts.topics.get("%DLQ%group") == TopicConfig("%DLQ%group", 1, 1, 6)
 
 
