@@ -42,7 +42,7 @@ from gateway.metadata.groups import Groups
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.metadata.request_modes import RequestModes
-from gateway.metadata.topics import Topics
+from gateway.metadata.topics import Topics, topics_in_file
 from gateway.remoting.turns import Turns
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_offsets import DelayOffsets
@@ -145,6 +145,7 @@ class BrokerParts:
             in_sync=in_sync,
             later=self._later,
             registry=self.registry,
+            topics=lambda: topics_in_file(config / "topics.json"),
         )
         self.expiry = Expiry(
             store=self.store,

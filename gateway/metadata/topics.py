@@ -19,6 +19,7 @@ from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata import names
 from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
+from gateway.metadata.json_file import JsonFile
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.lite_attributes import is_parent
 from gateway.metadata.makers import CLIENTS, NOBODY, Makers
@@ -380,3 +381,12 @@ def _system_topics(settings: BrokerSettings) -> dict[str, tuple[int, int]]:
     if settings.trace_topic_enable:
         topics[settings.msg_trace_topic_name] = (1, read_write)
     return topics
+
+
+def topics_in_file(path: Path) -> frozenset[str] | None:
+    """The topics that ``topics.json`` or its backup names, and those of the system; None when there is no file.
+
+    :raises GatewayError: none of the two can be read.
+    """
+    found = JsonFile(path).load(TopicsFile.parse)
+    return None if found is None else names.SYSTEM_TOPICS.union(found.configs)

@@ -138,6 +138,13 @@ class CheckpointFile:
             fd = self._fd
         self._files.fdatasync(fd)
 
+    def forget_stale(self) -> None:
+        """Drop what the gateway knew before another broker served the directory; on disk when this returns."""
+        with self._lock:
+            self._files.pwrite(self._fd, bytes(FILE_BYTES - MARKS_AT), MARKS_AT)
+            fd = self._fd
+        self._files.fdatasync(fd)
+
     def forget(self) -> None:
         """After recovery found another end of the log: start anew with the next ``save``."""
         with self._lock:

@@ -1,12 +1,16 @@
-"""Which messages of the log belong to topics that were deleted: the log itself does not say.
+"""Which messages of the log belong to topics or queues that were deleted: the log itself does not say.
 
 Without it a recovery that reads messages from before a deletion would bring the topic back. A small file of ours: one
-line a topic with the commit log offset below which its messages are gone, and a checksum over all lines. It is synced
-before the queues are removed, and before a checkpoint says that all queues are on disk: those of a deleted topic may
-have got there never. It forgets what the log does not reach back to.
+line a topic with the commit log offset below which its messages are gone, or a line for one queue of it, and a checksum
+over all lines. It is synced before the queues are removed, and before a checkpoint says that all queues are on disk:
+those of a deleted topic may have got there never. It forgets what the log does not reach back to.
 
     #1 <crc32 of the lines>
     topic <tab> offset
+    topic <tab> offset <tab> queue id
+
+The gateway deletes whole topics. Lines of single queues come from directories of another broker, which leaves no word
+of its deletions (``earlier_lives``), and from ``store repair`` and ``store import``, which look at the whole log.
 """
 
 from __future__ import annotations
@@ -14,13 +18,16 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from threading import Lock
+from typing import TypeAlias
 
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths
 
+QueueName: TypeAlias = tuple[str, int]
+
 _HEAD = "#1 "
 MAX_TOPICS = 100_000
-"""Deletions remembered; of more, those farthest back in the log are forgotten."""
+"""Deletions remembered, of topics and as many of queues; of more, those farthest back in the log are forgotten."""
 MAX_BYTES = 64 << 20
 """A larger file is not read: with ``MAX_TOPICS`` it has half as many."""
 
@@ -37,12 +44,22 @@ class DeletedTopics:
         self._lock = Lock()
         self._saving = Lock()
         self._offsets: dict[str, int] = {}
+        self._queues: dict[QueueName, int] = {}
         self._is_saved = True
 
     @property
     def offsets(self) -> Mapping[str, int]:
         """Topic to the commit log offset from which on messages are of a topic made anew."""
         return self._offsets
+
+    @property
+    def queues(self) -> Mapping[QueueName, int]:
+        """The same for single queues."""
+        return self._queues
+
+    def not_below(self, topic: str, queue_id: int) -> int:
+        """The commit log offset below which the messages of a queue are gone; 0 when none are."""
+        return max(self._offsets.get(topic, 0), self._queues.get((topic, queue_id), 0))
 
     def load(self) -> str | None:
         """Read the file; a remark when it is there and unreadable."""
@@ -58,7 +75,7 @@ class DeletedTopics:
         try:
             if size > MAX_BYTES:
                 raise ValueError(f"it has {size} bytes, the limit is {MAX_BYTES}")
-            self._offsets = _parse(data)
+            self._offsets, self._queues = _parse(data)
         except ValueError as error:
             return f"{path} is not used ({error}): messages of topics deleted just before may come back"
         return None
@@ -71,6 +88,20 @@ class DeletedTopics:
         with self._lock:
             self._offsets[topic] = log_end
             self._is_saved = False
+
+    def note_queue(self, topic: str, queue_id: int, log_end: int) -> None:
+        """All messages of a queue below an offset are gone; in memory until the next ``save``."""
+        with self._lock:
+            if log_end > self.not_below(topic, queue_id):
+                self._queues[topic, queue_id] = log_end
+                self._is_saved = False
+
+    def note_interrupted(self, topics: Mapping[str, int]) -> None:
+        """Topics whose deletion a crash interrupted: it counts unless a later one does; in memory until ``save``."""
+        for topic, log_end in topics.items():
+            # Later messages are of a topic made anew, earlier deletions are of the one before.
+            if log_end > self._offsets.get(topic, -1):
+                self.note(topic, log_end)
 
     def take_back(self, topic: str, before: int | None) -> None:
         """A topic was not deleted after all; it was before, up to another offset, or not."""
@@ -92,7 +123,9 @@ class DeletedTopics:
                     return
                 for topic in sorted(self._offsets, key=self._offsets.__getitem__)[:-MAX_TOPICS]:
                     del self._offsets[topic]
-                content, self._is_saved = _build(self._offsets), True
+                for name in sorted(self._queues, key=self._queues.__getitem__)[:-MAX_TOPICS]:
+                    del self._queues[name]
+                content, self._is_saved = _build(self._offsets, self._queues), True
             try:
                 self._write(content)
             except OSError:
@@ -107,10 +140,10 @@ class DeletedTopics:
         :raises OSError: it could not be written.
         """
         with self._lock:
-            ends = {topic: min(offset, log_end) for topic, offset in self._offsets.items()}
-            kept = {topic: offset for topic, offset in ends.items() if offset > log_min}
-            if kept != self._offsets:
-                self._offsets, self._is_saved = kept, False
+            topics = {topic: min(end, log_end) for topic, end in self._offsets.items() if min(end, log_end) > log_min}
+            queues = {name: min(end, log_end) for name, end in self._queues.items() if min(end, log_end) > log_min}
+            if topics != self._offsets or queues != self._queues:
+                self._offsets, self._queues, self._is_saved = topics, queues, False
         self.save()
 
     def _write(self, content: bytes) -> None:
@@ -127,14 +160,17 @@ class DeletedTopics:
         files.fsync_directory(self._paths.root)
 
 
-def _build(offsets: Mapping[str, int]) -> bytes:
-    lines = "".join(f"{topic}\t{offset}\n" for topic, offset in offsets.items()).encode()
+def _build(offsets: Mapping[str, int], queues: Mapping[QueueName, int]) -> bytes:
+    rows = [f"{topic}\t{offset}\n" for topic, offset in offsets.items()]
+    rows += [f"{topic}\t{offset}\t{queue_id}\n" for (topic, queue_id), offset in queues.items()]
+    lines = "".join(rows).encode()
     return f"{_HEAD}{zlib.crc32(lines)}\n".encode() + lines
 
 
-def _parse(data: bytes) -> dict[str, int]:
+def _parse(data: bytes) -> tuple[dict[str, int], dict[QueueName, int]]:
     head, _, lines = data.partition(b"\n")
     if head != f"{_HEAD}{zlib.crc32(lines)}".encode():
         raise ValueError("its checksum is wrong")
-    fields = (line.split("\t") for line in lines.decode().splitlines())
-    return {topic: int(offset) for topic, offset in fields}
+    rows = [line.split("\t") for line in lines.decode().splitlines()]
+    topics = {row[0]: int(row[1]) for row in rows if len(row) == 2}
+    return topics, {(row[0], int(row[2])): int(row[1]) for row in rows if len(row) == 3}

@@ -314,10 +314,7 @@ class Deletion:
 
     def finish_interrupted(self) -> None:
         """Finish the deletions of topics that a crash interrupted; blocks. Before the queues are loaded."""
-        for topic, log_end in self._away.topics().items():
-            # Later messages are of a topic made anew, earlier deletions are of the one before.
-            if log_end > self.deleted_topics.offsets.get(topic, -1):
-                self.deleted_topics.note(topic, log_end)
+        self.deleted_topics.note_interrupted(self._away.topics())
         self.deleted_topics.save()
         self._away.remove(self._away.leftovers())
         # None of them may come back: when the log lost its end, what is stored there next is not of the deleted topic.

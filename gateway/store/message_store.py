@@ -12,10 +12,11 @@ Upstream: ``DefaultMessageStore``, whose files these are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from gateway.clock import Milliseconds
+from gateway.errors import GatewayError
 from gateway.in_thread import InThread, in_this_thread
 from gateway.store.admission import Admission
 from gateway.store.appender import Appender, OnAllStored
@@ -26,6 +27,7 @@ from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.deletion import Deleted, Deletion, Survey
 from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durable_offset import durable_max_offset
+from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.extended_units import AcceptsCode, AcceptsExtension
@@ -77,6 +79,8 @@ class MessageStore:
     :param in_sync: the same for the sync of a batch; ``in_thread`` when left out.
     :param later: runs a function after a time, on the reactor's thread.
     :param registry: gets the store's metrics.
+    :param topics: the topics of the table on disk, asked in a directory that another broker served; None when nobody
+        knows.
     """
 
     def __init__(
@@ -93,8 +97,10 @@ class MessageStore:
         in_sync: InThread | None = None,
         later: Later = never,
         registry: Registry | None = None,
+        topics: Callable[[], Container[str] | None] = lambda: None,
     ) -> None:
         self._settings = settings
+        self._topics = topics
         self._files = files = RealFiles() if files is None else files
         self._paths = paths = StorePaths(directory, settings.commit_log_directory)
         self._figures = figures = StoreFigures(Registry() if registry is None else registry)
@@ -205,7 +211,7 @@ class MessageStore:
         except OSError as error:
             self._give_back()
             raise StoreNotAccessible(self._paths.root, error) from error
-        except StoreError:
+        except GatewayError:
             self._give_back()
             raise
 
@@ -241,6 +247,8 @@ class MessageStore:
             max_copy_bytes=self._settings.max_tail_copy_bytes,
             progress=progress,
             deleted=self.deletion.deleted_topics,
+            another=is_of_another_broker(self._checkpoint, files, paths),
+            topics=self._topics,
         ).run()
         self._progress.dispatched_end = self._progress.written_end = report.end_offset
         remarks += self._load_index(clean, report.end_offset)

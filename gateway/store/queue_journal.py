@@ -12,7 +12,7 @@ from threading import Lock
 
 from gateway.store.files import FileLayer
 from gateway.store.paths import StorePaths
-from gateway.store.queue_ends import KnownTopic, QueueEnds, build_line, build_list, parse_list
+from gateway.store.queue_ends import KnownTopic, QueueEnds, build_head, build_line, build_list, parse_list
 
 MIN_GROWTH_BYTES = 4 * 1024 * 1024
 """The list is written anew when it has doubled, and not before it has grown so much."""
@@ -126,6 +126,21 @@ class QueueJournal:
             raise
         self._use(fd, size, ends)
         files.fsync_directory(self._paths.root)
+
+    def begin(self) -> None:
+        """Write a list that names no queue, durably: the directory is the gateway's from now on.
+
+        :raises OSError: it could not be written.
+        """
+        with self._lock:
+            fd = self._files.open(self._paths.queue_ends, create=True)
+            try:
+                self._files.truncate(fd, 0)
+                self._files.pwrite(fd, build_head(0), 0)
+                self._files.fdatasync(fd)
+            finally:
+                self._files.close(fd)
+        self._files.fsync_directory(self._paths.root)
 
     def sync(self) -> None:
         """Return when all lines are on disk; blocks."""

@@ -83,7 +83,7 @@ class QueueMending:
             unit_code=self._dispatch.unit_code,
             special_topics=(SCHEDULE_TOPIC,),
             only={name},
-            deleted=self._deleted.offsets,
+            not_below=self._deleted.not_below,
             check_crc=False,
             light_queues=self._dispatch.light_queues,
         )

@@ -20,6 +20,7 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.earlier_lives import NOTHING, EarlierLives, later_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.files import FileLayer
 from gateway.store.index_file import newest_end_offsets
@@ -30,6 +31,7 @@ from gateway.store.paths import StorePaths, offset_name
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.unit_writer import UnitWriter
 from gateway.telemetry.logs import EventLog
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, UnitCollector
 
 log = EventLog("store")
@@ -38,6 +40,8 @@ PROGRESS_BYTES = 64 * 1024 * 1024
 """Progress is told this often."""
 PROGRESS_LINE_BYTES = 512 * 1024 * 1024
 """And logged this often: about once a second."""
+MAX_NAMED = 10
+"""Deleted queues that are named."""
 _MIB = 1024 * 1024
 
 Progress = Callable[[int, int], None]
@@ -50,6 +54,8 @@ class Recovery:
     :param same_run: whether the system has been running since the store was written to, so that it lost nothing.
     :param listed_end: the end of the log when the list of the queues was written, −1 when that is not known.
     :param deleted: loaded.
+    :param another: whether another broker served the directory last.
+    :param topics: the topics of its table; None when nobody knows.
     :param max_units: consume queue units gathered in memory at a time.
     """
 
@@ -68,6 +74,8 @@ class Recovery:
         max_copy_bytes: int,
         progress: Progress | None,
         deleted: DeletedTopics,
+        another: bool = False,
+        topics: Callable[[], Container[str] | None] = lambda: None,
         max_units: int = MAX_COLLECTED_UNITS,
     ) -> None:
         self._files = files
@@ -80,6 +88,8 @@ class Recovery:
         self._listed_end = listed_end
         self._progress = progress
         self._deleted = deleted
+        self._another = another
+        self._topics = topics
         self._max_units = max_units
         self._tail = LogTail(files, paths, log.files, checkpoint, max_copy_bytes, self._proven_durable_end)
         self._units = UnitWriter(queues)
@@ -103,6 +113,8 @@ class Recovery:
         report.records = walk.collector.records
         report.last_stored_at_ms = max(report.last_stored_at_ms, walk.collector.last_stored_at_ms)
         self._tail.settle(walk.end, walk.problem, report)
+        if self._another and commit_log.files.list:
+            self._hide_earlier_lives(walk)
         if not report.clean or queues.covered_end() > start:
             marks = self._checkpoint.marks
             if marks is not None and start < marks.queues:
@@ -124,6 +136,38 @@ class Recovery:
         queues.correct_min(commit_log.min_offset)
         self._checkpoint.begin_log(commit_log.min_offset)
         return report
+
+    def _hide_earlier_lives(self, walk: LogWalk) -> None:
+        """Leave out messages of queues that another broker deleted, and note these deletions durably.
+
+        From here on the files of queues say nothing of that any more, and the directory counts as the gateway's.
+        """
+        known = EarlierLives.of_another_broker(self._files, self._paths, self._queues.covered_end(), self._topics())
+        found = list(walk.collector.queues())
+        later = later_lives(found)
+        deleted: list[str] = []
+        for units in found:
+            queue = self._queues.find((units.topic, units.queue_id))
+            if queue is not None and (queue.max_offset or queue.is_damaged):
+                continue
+            hidden = 0
+            for number, (_, run) in enumerate(units.runs, 1):
+                if known.hides(units.topic, UNIT.unpack_from(run)[0], later.get(units.topic, NOTHING)):
+                    self._deleted.note_queue(
+                        units.topic, units.queue_id, UNIT.unpack_from(run, len(run) - UNIT_BYTES)[0] + 1
+                    )
+                    hidden = number
+            if hidden:
+                del units.runs[:hidden]
+                deleted.append(f"{units.topic}/{units.queue_id}")
+        if deleted:
+            more = f" and {len(deleted) - MAX_NAMED} more" if len(deleted) > MAX_NAMED else ""
+            self.report.remarks.append(
+                f"another broker deleted the queues {', '.join(deleted[:MAX_NAMED])}{more}: their messages stay hidden"
+            )
+        self._deleted.save()
+        self._queues.journal.begin()
+        self._checkpoint.forget_stale()
 
     def _forget_deleted(self) -> None:
         """Finish deletions of topics that were noted durably, and whose queues a power failure brought back."""
@@ -251,7 +295,7 @@ class Recovery:
             unit_code=self._dispatch.unit_code,
             special_topics=(SCHEDULE_TOPIC,),
             only=only,
-            deleted=self._deleted.offsets,
+            not_below=self._deleted.not_below,
             check_crc=judging and only is None,
             light_queues=self._dispatch.light_queues,
             unsynced_from=unsynced_from,

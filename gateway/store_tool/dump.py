@@ -14,14 +14,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.deleted_topics import QueueName
 from gateway.store.dispatch import HIDDEN
-from gateway.store_tool.checkpoint_check import ReadOnlyFiles, read_checkpoint
+from gateway.store_tool.checkpoint_check import read_checkpoint
+from gateway.store_tool.config_check import known_topics
+from gateway.store_tool.deletions import EmptyQueues, noted_deletions
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.log_walk import next_intact
 from gateway.store_tool.queue_check import UnitReader
 from gateway.store_tool.sparse_map import sparse_map
-from wire.disk.consume_queue import is_filler, is_written
+from wire.disk.consume_queue import is_filler
 from wire.errors import RecordError
 from wire.message.properties import PropertyName
 from wire.message.record import BLANK, StoredMessage, check_record, parse_record
@@ -73,6 +75,7 @@ class Dump:
         self._directory = directory
         self._selection = selection
         self._tell = tell
+        self._deleted, _ = noted_deletions(directory)
         self.damaged = 0
 
     def messages(self, *, scan: bool = False) -> Iterator[StoredMessage]:
@@ -82,7 +85,11 @@ class Dump:
         """
         selection = self._selection
         found = self._queued() if selection.topic is not None and not scan else self._scanned()
-        return filter(selection.takes, found)
+        return filter(selection.takes, found if selection.system else filter(self._exists, found))
+
+    def _exists(self, message: StoredMessage) -> bool:
+        """Whether its topic was not deleted since it was stored."""
+        return message.commit_log_offset >= self._deleted.not_below(message.topic, message.queue_id)
 
     # --- by the queues -------------------------------------------------------------------------------------------
 
@@ -116,17 +123,20 @@ class Dump:
         """The messages of the topic that no queue leads to: a server that was killed had their units in memory."""
         selection, directory = self._selection, self._directory
         reader = UnitReader(directory)
-        deleted = DeletedTopics(ReadOnlyFiles(), directory.paths)
-        deleted.load()
+        empty = EmptyQueues(directory, reader.covered_end(), known_topics(directory))
+        ends: dict[QueueName, int] = {}
         _, marks = read_checkpoint(directory)
-        start = max(marks.queues if marks is not None else 0, deleted.offsets.get(selection.topic or "", 0))
+        start = marks.queues if marks is not None else 0
         for file in directory.log_files:
             for message in self._walk(file, max(start - file.start, 0), quiet=True):
                 if message.topic != selection.topic or message.sys_flag & HIDDEN:
                     continue
-                position, size, _ = reader.unit(message.topic, message.queue_id, message.queue_offset)
-                if not is_written(position, size):
-                    yield message.commit_log_offset, message.total_size
+                offset, name = message.commit_log_offset, (message.topic, message.queue_id)
+                if name not in ends:
+                    ends[name] = reader.end_of(name)
+                # What lies before the end of its queue and has no unit there is of an earlier queue of the name.
+                if offset >= ends[name] and not (ends[name] < 0 and empty.were_deleted(name, offset)):
+                    yield offset, message.total_size
 
     def _message(self, offset: int, size: int) -> StoredMessage | None:
         file = self._directory.log_file_at(offset)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.deleted_topics import QueueName
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.earlier_lives import NOTHING
 from gateway.store.extended_units import has_addresses, with_codes
 from gateway.store.open_files import OpenFiles
 from gateway.store.queue_extension import QueueExtension
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
+from gateway.store_tool.deletions import EmptyQueues, noted_deletions
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.queue_runs import QueueRun
@@ -66,6 +68,7 @@ class Row:
     queue_id: int
     first: int
     end: int
+    first_log_offset: int = -1
     last_log_offset: int = -1
     missing: list[tuple[int, int, int, int]] = field(default_factory=list)
     wrong: list[tuple[int, Unit, Unit]] = field(default_factory=list)
@@ -93,11 +96,9 @@ class QueueCheck:
         self._known_topics = known_topics
         self._delay_of = delay_of
         self._reader = UnitReader(directory)
-        deleted = DeletedTopics(ReadOnlyFiles(), directory.paths)
-        remark = deleted.load()
+        self._deleted, remark = noted_deletions(directory)
         if remark is not None:
             findings.note(remark)
-        self._deleted = deleted.offsets
         self._extension_files = OpenFiles(ReadOnlyFiles(), MAX_OPEN_EXTENSION_FILES)
         self.rows: dict[tuple[str, int], Row] = {}
         self.bad_queues: set[tuple[str, int]] = set()
@@ -105,13 +106,19 @@ class QueueCheck:
         self.misplaced: dict[int, Place] = {}
         """Commit log offset of a record that names another place than its unit does → the unit's place."""
         self.orphans: list[Orphan] = []
+        self.hidden: dict[QueueName, int] = {}
+        """Queues that were deleted, and nothing notes it: the log offset below which their messages are gone."""
+        self.deletions: list[str] = []
+        """What is to be said of them."""
+        self._later_lives: dict[str, int] = {}
+        self._empty_queues: EmptyQueues | None = None
 
     # --- feeding -------------------------------------------------------------------------------------------------
 
     def add(self, run: QueueRun) -> None:
         """The next messages of a queue."""
         name = (run.topic, run.queue_id)
-        if UNIT.unpack_from(run.units)[0] < self._deleted.get(run.topic, 0):
+        if UNIT.unpack_from(run.units)[0] < self._deleted.not_below(run.topic, run.queue_id):
             return  # of a topic that was deleted, and perhaps made again
         row = self.rows.get(name)
         first = run.first
@@ -127,8 +134,10 @@ class QueueCheck:
                 row.end = first
             else:
                 row = None  # the topic was deleted and made again
+                if first == 0:
+                    self._later_lives[run.topic] = UNIT.unpack_from(run.units)[0]
         if row is None:
-            row = self.rows[name] = Row(run.topic, run.queue_id, first, first)
+            row = self.rows[name] = Row(run.topic, run.queue_id, first, first, UNIT.unpack_from(run.units)[0])
         self._compare(row, run)
         row.end = run.end
         row.last_log_offset = UNIT.unpack_from(run.units, len(run.units) - UNIT_BYTES)[0]
@@ -177,18 +186,59 @@ class QueueCheck:
         :param log_end: where the log ends; units from there on are ahead of it.
         """
         for name, row in self.rows.items():
-            if name not in self._directory.queues and self._is_deleted(row.topic):
-                self._findings.note(
-                    f"topic {row.topic} is in the log but not in config/topics.json and has no queues: deleted"
-                )
-                continue
-            self._judge_row(row)
+            if not self._was_deleted(name, row):
+                self._judge_row(row)
+        self._tell_deletions()
         for name, folder in self._directory.queues.items():
             self._judge_files(folder)
             self._judge_others(folder, self.rows.get(name), log_end)
 
-    def _is_deleted(self, topic: str) -> bool:
+    def _was_deleted(self, name: QueueName, row: Row) -> bool:
+        """Whether a queue has no message in its files because it was deleted."""
+        if not row.wrong:
+            return False
+        if self._reader.has_units(name):
+            return False
+        if self.empty_queues.were_deleted(name, row.first_log_offset, self._later_lives.get(row.topic, NOTHING)):
+            self.hidden[name] = row.last_log_offset + 1
+            return True
+        if name not in self._directory.queues and self._is_unknown(row.topic):
+            self._tell_unknown(row.topic)
+            return True
+        return False
+
+    @property
+    def empty_queues(self) -> EmptyQueues:
+        """The judge of queues without a message in their files."""
+        if self._empty_queues is None:
+            covered_end = self._reader.covered_end()
+            self._empty_queues = EmptyQueues(self._directory, covered_end, self._known_topics)
+        return self._empty_queues
+
+    def _is_unknown(self, topic: str) -> bool:
         return self._known_topics is not None and topic not in self._known_topics
+
+    def _tell_unknown(self, topic: str) -> None:
+        self._findings.note(f"topic {topic} is in the log but not in config/topics.json and has no queues: deleted")
+
+    def _tell_deletions(self) -> None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, queue_id in self.hidden:
+            by_topic.setdefault(topic, []).append(queue_id)
+        for topic, queue_ids in by_topic.items():
+            if self._is_unknown(topic):
+                self._tell_unknown(topic)
+                continue
+            which = ", ".join(map(str, sorted(queue_ids)))
+            queues = (
+                f"queues {which} of topic {topic} have" if len(queue_ids) > 1 else f"queue {which} of topic {topic} has"
+            )
+            self.deletions.append(
+                f"{queues} no files, and nothing shows that any were lost: what the log has there is of an earlier "
+                "topic of this name, which was deleted"
+            )
+        for line in self.deletions:
+            self._findings.note(line)
 
     def _judge_row(self, row: Row) -> None:
         self._judge_delays(row)
@@ -304,7 +354,13 @@ class QueueCheck:
         stray: list[int] = []
         ahead: list[int] = []
         skip = (row.first, row.end) if row is not None else (0, 0)
+        limit = self._deleted.not_below(folder.topic, folder.queue_id)
         for offset, unit in self._reader.written(folder, skip):
+            if unit[0] < limit and row is None:
+                self._findings.note(
+                    f"topic {folder.topic} was deleted; files of its queues came back, and the next start removes them"
+                )
+                return
             if is_filler(unit[0], unit[1]) or unit[0] < log_min:
                 if row is not None and offset >= row.end:
                     stray.append(offset)
@@ -412,6 +468,24 @@ class UnitReader:
             first = file.start // UNIT_BYTES
             for low, high in _without(first, first + self._used_units(file), skip):
                 yield from self._written(folder, low, high)
+
+    def has_units(self, name: QueueName) -> bool:
+        """Whether anything is written in the files of a queue."""
+        folder = self._directory.queues.get(name)
+        return folder is not None and any(map(self._used_units, folder.files))
+
+    def covered_end(self) -> int:
+        """The log offset after the last message that any queue has; −1 when none has one."""
+        return max(map(self.end_of, self._directory.queues), default=-1)
+
+    def end_of(self, name: QueueName) -> int:
+        """The log offset after the last message of a queue; −1 when it has none."""
+        folder = self._directory.queues.get(name)
+        for file in reversed(folder.files) if folder is not None else ():
+            if used := self._used_units(file):
+                position, size, _ = self.unit(*name, file.start // UNIT_BYTES + used - 1)
+                return -1 if is_filler(position, size) else position + size
+        return -1
 
     def between(self, topic: str, queue_id: int, first: int, end: int) -> Iterator[tuple[int, Unit]]:
         """The written units of [first, end) with their offsets; the work grows with what the files hold."""

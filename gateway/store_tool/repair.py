@@ -20,9 +20,11 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.checkpoint import CheckpointFile
+from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.errors import StoreError
 from gateway.store.files import RealFiles
 from gateway.store.message_store import MessageStore
+from gateway.store.queue_journal import QueueJournal
 from gateway.store_tool.config_check import ConfigState
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.lost_outcomes import lost_outcomes
@@ -64,6 +66,7 @@ class Repair:
         for misfit in plan.misfits:  # at first: one may stand where a file of this repair belongs
             self._move_entry(misfit.path)
         if plan.rebuilds:
+            self._keep_deletions()
             self._mark_killed()
         self._mend_log()
         self._clear_derived()
@@ -124,6 +127,19 @@ class Repair:
         ]
         self._write(self.kept / _REPORT, "\n".join(map(safe_text, lines)).encode() + b"\n")
 
+    def _keep_deletions(self) -> None:
+        """Note what was deleted: files of queues say nothing of that when they are made again."""
+        plan, path = self._plan, self._paths.deleted_topics
+        if path.is_file():
+            self._write(self.kept / path.name, path.read_bytes())
+        deleted = DeletedTopics(self._files, self._paths)
+        deleted.load()
+        for (topic, queue_id), log_end in plan.hidden.items():
+            deleted.note_queue(topic, queue_id, log_end)
+        deleted.save()
+        if plan.another:
+            QueueJournal(self._files, self._paths).begin()
+
     def _mark_killed(self) -> None:
         """From now on a start recovers."""
         self._write(self._paths.abort, b"")
@@ -142,6 +158,8 @@ class Repair:
             if self._plan.lost_begin is not None:
                 checkpoint.begin_log(self._plan.directory.log_min)
             checkpoint.distrust_queues(self._plan.directory.log_min)
+            if self._plan.another:
+                checkpoint.forget_stale()
         finally:
             checkpoint.close()
 

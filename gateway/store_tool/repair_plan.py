@@ -10,11 +10,12 @@ config    an unreadable file is replaced by its backup
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 
+from gateway.store.deleted_topics import QueueName
 from gateway.store.entry_kinds import Misfit, misfits
 from gateway.store.files import RealFiles
 from gateway.store.paths import offset_name, printable
@@ -66,6 +67,10 @@ class RepairPlan:
     """Commit log files behind the end, the last first."""
     lost_begin: tuple[int, int] | None = None
     """Where the log should begin, and where it does."""
+    hidden: Mapping[QueueName, int] = field(default_factory=dict)
+    """Queues that were deleted, and nothing notes it: the log offset below which their messages are gone."""
+    another: bool = False
+    """Whether another broker served the directory last."""
     queues: list[tuple[str, int]] = field(default_factory=list)
     index_files: list[Path] = field(default_factory=list)
     checkpoint: bool = False
@@ -132,6 +137,7 @@ def make_plan(verification: Verification) -> RepairPlan:
     plan = RepairPlan(directory)
     plan.misfits = misfits(RealFiles(), directory.root)
     plan.lost_begin = verification.lost_begin
+    plan.hidden, plan.another = verification.queues.hidden, verification.queues.empty_queues.another
     plan.surplus = _surplus(verification)
     gaps = _with_missing_files(plan, verification)
     _Filling(plan, verification).fill(gaps)

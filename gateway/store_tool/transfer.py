@@ -8,16 +8,18 @@ before anything is copied.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
+from gateway.store.deleted_topics import DeletedTopics, QueueName
 from gateway.store.files import RealFiles
 from gateway.store.paths import StorePaths, is_index_name, parse_offset_name
 from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.checkpoint_check import read_checkpoint
+from gateway.store_tool.deletions import noted_deletions
 from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.findings import REPAIR
@@ -38,10 +40,14 @@ _CONFIG_DATABASES = ("topics", "subscriptionGroups", "consumerOffsets", "metadat
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What is copied: (source, path below the target), and what is to be said about it."""
+    """What is copied: (source, path below the target), and what is to be said about it.
+
+    ``hidden``: queues that were deleted, and nothing notes it: the log offset below which their messages are gone.
+    """
 
     files: Sequence[tuple[DiskFile, Path]]
     remarks: Sequence[str]
+    hidden: Mapping[QueueName, int]
 
     @property
     def used_bytes(self) -> int:
@@ -68,7 +74,8 @@ def plan_export(verification: Verification, apache: str) -> Transfer:
         remarks.append(f"Apache RocketMQ 4.9 knows no timer messages: it delivers none of topic {_TIMER_TOPIC}")
     if (directory.root / TRANSACTION_DIRECTORY / "checks").exists():
         remarks.append("how often half messages were checked is not taken along: Apache RocketMQ counts anew")
-    return Transfer(tuple(_store_files(directory)), remarks)
+    queues = verification.queues
+    return Transfer(tuple(_store_files(directory)), [*remarks, *queues.deletions], queues.hidden)
 
 
 def plan_import(verification: Verification, *, accept_loss: bool) -> Transfer:
@@ -82,9 +89,9 @@ def plan_import(verification: Verification, *, accept_loss: bool) -> Transfer:
     losses = list(_unsupported(directory))
     if losses and not accept_loss:
         raise CannotRun(f"{directory.root} cannot be taken over: {'; '.join(losses)}; --accept-loss goes on without")
-    return Transfer(
-        tuple(_store_files(directory)), [*(f"left behind: {loss}" for loss in losses), *_settings_remarks(directory)]
-    )
+    queues = verification.queues
+    remarks = [*(f"left behind: {loss}" for loss in losses), *_settings_remarks(directory), *queues.deletions]
+    return Transfer(tuple(_store_files(directory)), remarks, queues.hidden)
 
 
 def _refuse_damage(verification: Verification) -> None:
@@ -213,6 +220,7 @@ def carry_out(transfer: Transfer, directory: StoreDirectory, target: Path, progr
         files.make_directory(copy.parent)
         copy_sparsely(file.path, copy, tell)
     _write_marks(directory, StorePaths(partial))
+    _write_deletions(directory, StorePaths(partial), transfer.hidden)
     for folder, _, _ in os.walk(partial):
         files.fsync_directory(Path(folder))
     if target.exists():
@@ -229,6 +237,19 @@ def _write_marks(directory: StoreDirectory, paths: StorePaths) -> None:
         paths.checkpoint.write_bytes(times.build())
     if directory.killed:
         paths.abort.write_bytes(b"")
+        started_ns = directory.paths.abort.stat().st_mtime_ns  # of the server that was killed
+        os.utime(paths.abort, ns=(started_ns, started_ns))
+
+
+def _write_deletions(directory: StoreDirectory, paths: StorePaths, hidden: Mapping[QueueName, int]) -> None:
+    """What was deleted, for the gateway: Apache RocketMQ does not look at it."""
+    found, _ = noted_deletions(directory)
+    copy = DeletedTopics(RealFiles(), paths)
+    for topic, log_end in found.offsets.items():
+        copy.note(topic, log_end)
+    for name, log_end in [*found.queues.items(), *hidden.items()]:
+        copy.note_queue(*name, log_end)
+    copy.save()
 
 
 def refuse_target(source: Path, target: Path, needed_bytes: int) -> None:

@@ -32,6 +32,8 @@ from wire.message.tags import tags_code
 QueueName: TypeAlias = tuple[str, int]
 UnitCode: TypeAlias = Callable[[str, Mapping[str, str], int], int]
 """(topic, properties, store time) → what the unit keeps beside the place."""
+NotBelow: TypeAlias = Callable[[str, int], int]
+"""(topic, queue id) → the commit log offset below which the messages of the queue were deleted, 0 when none were."""
 
 HIDDEN = SysFlag.TRANSACTION_PREPARED
 """This bit is set in the prepared and in the rollback kind: no queue shows them."""
@@ -91,7 +93,7 @@ class UnitCollector:
     :param unit_code: for topics whose units do not keep the hash of a tag.
     :param special_topics: these topics.
     :param only: the queues wanted; None for all.
-    :param deleted: topic → the commit log offset below which its messages belong to a topic that was deleted.
+    :param not_below: the commit log offset below which the messages of a queue were deleted; None when none were.
     :param light_queues: whether to believe INNER_MULTI_QUEUE_OFFSET, which is the broker's only while it puts messages
         into light queues.
     :param unsynced_from: records that end behind this offset of the log with a zero byte in their properties are not
@@ -104,7 +106,7 @@ class UnitCollector:
         unit_code: UnitCode,
         special_topics: Container[str] = (),
         only: Container[QueueName] | None = None,
-        deleted: Mapping[str, int] | None = None,
+        not_below: NotBelow | None = None,
         check_crc: bool = True,
         light_queues: bool = False,
         unsynced_from: int | None = None,
@@ -112,7 +114,7 @@ class UnitCollector:
         self._unit_code = unit_code
         self._special_topics = special_topics
         self._only = only
-        self._deleted = deleted or {}
+        self._not_below = not_below
         self.check_crc = check_crc
         self._light_queues = light_queues
         self.unsynced_from = unsynced_from
@@ -257,10 +259,11 @@ class UnitCollector:
         ):
             raise RecordError(f"no queue can be called {queue_id} of topic {topic[:MAX_TOPIC_BYTES]!r}")
         wanted = self.collecting and (self._only is None or (topic, queue_id) in self._only)
+        limit = 0 if self._not_below is None else self._not_below(topic, queue_id)
         queue = self._by_name[topic, queue_id] = QueueUnits(
             topic,
             queue_id,
-            not_below=self._deleted.get(topic, 0) if wanted else _EVERYTHING,
+            not_below=limit if wanted else _EVERYTHING,
             by_properties=topic in self._special_topics,
         )
         return queue

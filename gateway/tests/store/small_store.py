@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -182,6 +182,7 @@ def small_store(
     in_thread: InThread = in_this_thread,
     later: Later = never,
     delay_of: Callable[[int], int | None] | None = None,
+    topics: Callable[[], Container[str] | None] = lambda: None,
 ) -> MessageStore:
     return MessageStore(
         directory,
@@ -192,6 +193,7 @@ def small_store(
         in_thread=in_thread,
         later=later,
         delay_of=delay_of,
+        topics=topics,
     )
 
 

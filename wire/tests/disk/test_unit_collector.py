@@ -139,7 +139,7 @@ def test_only_wanted_queues_and_messages_after_a_deletion_are_collected() -> Non
     assert collector.take(data, START) == len(data)
     assert _collected(collector) == {name: found[name]}
     limit = found[name][2][1]
-    collector = _collector(deleted={name[0]: limit})
+    collector = _collector(not_below=lambda topic, _queue_id: limit if topic == name[0] else 0)
     collector.take(data, START)
     assert _collected(collector)[name] == found[name][2:]
     collector = _collector()

@@ -1,0 +1,97 @@
+"""Tells messages of deleted queues from messages that wait for their queue, in a directory of another broker.
+
+The gateway notes which topics it deleted (``deleted_topics``) and which queues there are (``queue_ends``). Apache
+RocketMQ notes nothing: it removes the files of a deleted topic's queues, and their messages stay in the log. A queue
+without a message in its files is one that was deleted, or one whose first units were not written any more. What tells
+them apart, the surest first:
+
+- the table of topics does not name the topic;
+- the broker was stopped properly: it stops only after every message has its unit;
+- the broker was killed and the system went on: then all that was written is there, and units are written in the order
+  of the log. A message before the last one that has a unit had one, too;
+- the topic was made again: another queue of it begins at 0 once more, later in the log.
+
+Where no queue has a message, somebody removed the queues to have them made again: then only the table counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass
+
+from gateway.store.checkpoint import CheckpointFile
+from gateway.store.files import FileLayer
+from gateway.store.paths import StorePaths
+from wire.disk.consume_queue import UNIT, UNIT_BYTES
+from wire.disk.unit_collector import QueueUnits
+from wire.message.light_queues import LIGHT_QUEUE_PREFIX
+
+EVERYTHING = 1 << 63
+"""Beyond the end of any log."""
+NOTHING = -1
+_NOT_IN_TABLES = (LIGHT_QUEUE_PREFIX, "rmq_sys_")
+"""Names with a queue that no table of topics has to name."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLives:
+    """What is known of deletions that nobody noted.
+
+    :param complete_to: below this offset of the log a message without a unit was deleted.
+    :param topics: the topics there are; None when nobody knows.
+    :param by_later_life: whether a topic made again shows that what came before was deleted.
+    """
+
+    complete_to: int
+    topics: Container[str] | None
+    by_later_life: bool
+
+    @classmethod
+    def of_another_broker(
+        cls, files: FileLayer, paths: StorePaths, covered_end: int, topics: Container[str] | None
+    ) -> EarlierLives:
+        """Judge a directory that another broker served last.
+
+        :param covered_end: the log offset after the last message that any queue has; −1 when none has one.
+        """
+        if covered_end < 0:
+            return cls(NOTHING, topics, by_later_life=False)
+        if not files.exists(paths.abort):
+            return cls(EVERYTHING, topics, by_later_life=True)
+        # Made when the broker was started: the system has been running since.
+        kept_all = files.modified_at_ms(paths.abort) >= files.booted_at_ms()
+        return cls(covered_end if kept_all else NOTHING, topics, by_later_life=True)
+
+    def hides(self, topic: str, position: int, later_life: int) -> bool:
+        """Whether the messages of a queue that has none in its files were deleted.
+
+        :param position: the log offset of the first of them.
+        :param later_life: where the topic's last life begins that the log shows; −1 when it shows one only.
+        """
+        if position < self.complete_to:
+            return True
+        if self.topics is not None and topic not in self.topics and not topic.startswith(_NOT_IN_TABLES):
+            return True
+        return self.by_later_life and position < later_life
+
+
+def is_of_another_broker(checkpoint: CheckpointFile, files: FileLayer, paths: StorePaths) -> bool:
+    """Whether another broker served the directory last: it may have deleted topics, and noted nothing.
+
+    :param checkpoint: loaded.
+    """
+    return checkpoint.is_foreign or (checkpoint.marks is None and not files.exists(paths.queue_ends))
+
+
+def later_lives(queues: Iterable[QueueUnits]) -> dict[str, int]:
+    """Topic to where in the log its last life begins, of those made again: a queue begins at 0 once more."""
+    found: dict[str, int] = {}
+    for queue in queues:
+        expected = 0
+        for number, (first, units) in enumerate(queue.runs):
+            following = queue.runs[number + 1][0] if number + 1 < len(queue.runs) else None
+            is_stray = len(units) == UNIT_BYTES and following == expected + 1 != 1
+            if first == 0 < expected and not is_stray:
+                found[queue.topic] = max(found.get(queue.topic, NOTHING), UNIT.unpack_from(units)[0])
+            expected = first + len(units) // UNIT_BYTES
+    return found
