@@ -412,6 +412,7 @@ class BrokerParts:
     def forget_topic(self, topic: str) -> list[str]:
         """A topic was deleted; the light queues that have to go with it."""
         self.pops.forget_topic(topic)
+        self.held.wake_topic(topic)
         return self.lite.forget_parent(topic)
 
     def timed(self, message: OutgoingMessage) -> OutgoingMessage:

@@ -118,17 +118,28 @@ def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span]) -> Non
 
 
 def _messages(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span], stops: bool) -> Iterator[ReceivedMessage]:
-    """The messages of all queues; ``stops`` at the ends."""
+    """The messages of all queues; ``stops`` at the ends. Offsets that no message has are told of: they have no gaps."""
+    expected = {queue: span.start for queue, span in spans.items()}
     left = {queue for queue, span in spans.items() if span.start < span.end}
     while left or not stops:
         for message in consumer.poll(POLL_S):
-            queue = message.queue
+            queue, offset = message.queue, message.queue_offset
+            if offset != expected[queue]:
+                say(_jump_text(queue, expected[queue], offset), err=True)
+            expected[queue] = offset + 1
             if stops and message.queue_offset >= spans[queue].end:
                 left.discard(queue)
                 continue
             yield message
             if message.queue_offset == spans[queue].end - 1:
                 left.discard(queue)
+
+
+def _jump_text(queue: MessageQueue, expected: int, offset: int) -> str:
+    """What happened when a queue does not go on where it was read to."""
+    if offset < expected:
+        return f"{queue}: goes on at {offset} instead of {expected}: the topic was deleted and made again"
+    return f"{queue}: messages {expected} to {offset - 1} are gone: deleted before they were read"
 
 
 def _counted(messages: Iterable[ReceivedMessage], progress: LiveRate) -> Iterator[ReceivedMessage]:

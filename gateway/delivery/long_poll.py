@@ -166,6 +166,11 @@ class HeldPulls:
             pull.woken = True
         self._resume(waiting, {key})
 
+    def wake_topic(self, topic: str) -> None:
+        """Resume everything that waits at the queues of a topic: it was deleted."""
+        for queue in [queue for queue in self._by_queue if queue[0] == topic]:
+            self.wake(*queue)
+
     def tick(self) -> None:
         """Resume the pulls whose time is over; to be called every ``TICK_MS``."""
         while expired := self._deadlines.over():

@@ -11,10 +11,12 @@ Offsets survive a change of that setting here: of the two files the one with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from gateway.errors import RequestRefused
 from gateway.in_thread import InThread, in_this_thread
@@ -37,6 +39,10 @@ MAX_OFFSETS = 2_000_000
 NOT_KNOWN = -1
 APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
+RESETS = "gatewayResets"
+"""Name of ``resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
+MAX_RESETS = 100_000
+"""Queues set elsewhere whose consumers do not know it yet; of more, the oldest are forgotten."""
 LIGHT_TABLE = "lmqOffsetTable"
 LIGHT_FILE_NAME = "lmqConsumerOffset.json"
 SEPARATOR = "@"
@@ -58,6 +64,15 @@ def _light_offsets(table: object) -> dict[str, dict[int, int]]:
     if not isinstance(table, dict):
         return {}
     return {key: {LIGHT_QUEUE_ID: offset} for key, offset in table.items() if isinstance(offset, int)}
+
+
+def _parsed_resets(rows: object) -> dict[tuple[str, str, int], int]:
+    """The queues set elsewhere, as the file has them: rows of group, topic, queue and offset."""
+    try:
+        found = msgspec.convert(rows or [], list[tuple[str, str, int, int]])
+    except msgspec.ValidationError:
+        return {}
+    return {(group, topic, queue_id): offset for group, topic, queue_id, offset in found}
 
 
 class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
@@ -90,7 +105,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         # Keys whose queues are in no copy of the table and may be changed; those of others are replaced.
         self._own: set[str] = set()
         self.resets: dict[tuple[str, str, int], int] = {}
-        """Queues set back whose consumer does not know it yet: group, topic and queue to offset."""
+        """Queues set elsewhere whose consumer does not know it yet: group, topic and queue to offset. Saved with the
+        table: consumers outlive a restart of the broker."""
         self.applied_end = 0
         """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
         self._version = DataVersion(timestamp=clock_ms())
@@ -115,11 +131,21 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         :raises RequestRefused: as ``commit``.
         """
         self._put(group, topic, queue_id, offset)
-        self.resets[group, topic, queue_id] = offset
+        self._remember_reset((group, topic, queue_id), offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset that a queue was set to, told once; None when it was not, or its consumer already knows it."""
-        return self.resets.pop((group, topic, queue_id), None)
+        offset = self.resets.pop((group, topic, queue_id), None)
+        if offset is not None:
+            self._writer.dirty = True
+        return offset
+
+    def _remember_reset(self, key: tuple[str, str, int], offset: int) -> None:
+        self.resets.pop(key, None)  # the newest is the last
+        self.resets[key] = offset
+        while len(self.resets) > MAX_RESETS:
+            del self.resets[next(iter(self.resets))]
+        self._writer.dirty = True
 
     def _put(self, group: str, topic: str, queue_id: int, offset: int, is_own: bool = False) -> None:
         key = f"{topic}{SEPARATOR}{group}"
@@ -140,6 +166,11 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """The next offset of a queue, -1 when the group never committed one."""
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         return NOT_KNOWN if queues is None else queues.get(queue_id, NOT_KNOWN)
+
+    def begin_of(self, group: str, topic: str, queue_id: int) -> int:
+        """Where a consumer of a queue begins: the next offset, or the start of a topic made again; -1: nobody knows."""
+        offset = self.query(group, topic, queue_id)
+        return self.resets.get((group, topic, queue_id), NOT_KNOWN) if offset < 0 else offset
 
     def of_topic(self, group: str, topic: str) -> dict[int, int]:
         """A group's offsets in a topic by queue; empty when there are none."""
@@ -184,10 +215,30 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """Forget every group's offsets in some topics."""
         self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
 
+    def forget_topic(self, topic: str, subscribers: Iterable[str], queue_count: int) -> None:
+        """Forget every group's offsets in a topic that is deleted, and what their consumers remember of it.
+
+        A topic of this name that is made again has other messages at these offsets. Each group that read the topic, or
+        subscribes to it, begins at the start of the new one: the offsets that its consumers pull and commit until they
+        were told so are those of the topic that is gone.
+
+        :param subscribers: groups with consumers that are connected; they may have committed nothing yet.
+        :param queue_count: the queues that the topic had.
+        """
+        read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
+        self.remove_topic(topic)
+        for group, queue_id in read:
+            self._remember_reset((group, topic, queue_id), 0)
+        for group in subscribers:
+            for queue_id in range(min(queue_count, MAX_RESETS)):
+                self._remember_reset((group, topic, queue_id), 0)
+
     def remove_group(self, group: str) -> None:
         """Forget a group's offsets in every topic."""
         end = f"{SEPARATOR}{group}"
         self._remove([key for key in self._table if key.endswith(end) and key.partition(SEPARATOR)[2] == group])
+        for key in [key for key in self.resets if key[0] == group]:
+            del self.resets[key]
 
     def load(self) -> None:
         """Read what was saved last; blocks, so only before the broker serves.
@@ -203,6 +254,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._version = content.data_version
         self._extra = dict(content.extra)
         self._table.update(_light_offsets(self._extra.pop(LIGHT_TABLE, None)))
+        self.resets.update(_parsed_resets(self._extra.pop(RESETS, None)))
         applied_end = content.extra.get(APPLIED_END, -1)
         self.applied_end = applied_end if isinstance(applied_end, int) else -1
         for key, queues in self._table.items():
@@ -213,6 +265,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._version = version = next_version(self._version, self._clock_ms())
         table, self._own = self._table.copy(), set()  # of a hundred thousand only those are copied that change later
         extra = {**self._extra, APPLIED_END: self.applied_end}
+        if self.resets:
+            extra[RESETS] = [[*key, offset] for key, offset in self.resets.items()]
         if self._light_queues:
             light = [key for key in table if is_light_queue(key.partition(SEPARATOR)[2])]
             extra[LIGHT_TABLE] = {key: table.pop(key).get(LIGHT_QUEUE_ID, 0) for key in light}

@@ -106,7 +106,7 @@ class OffsetRequests:
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
         """Return a group's offset in a queue, or where a new group begins if that is the same for every new group."""
-        offset = self._offsets.query(header.consumer_group, header.topic, header.queue_id)
+        offset = self._offsets.begin_of(header.consumer_group, header.topic, header.queue_id)
         if offset < 0 and header.set_zero_if_not_found is not False:
             offset = self._common_beginning(header.topic, header.queue_id)
         if offset >= 0:

@@ -244,8 +244,20 @@ class PullMessage:
         """Whether the queue was set to another offset than the one asked for; then that is the answer."""
         topic, queue_id = header.topic, header.queue_id
         offset = self._offsets.take_reset(header.consumer_group, topic, queue_id)
-        if offset is None or offset == header.queue_offset:
+        if offset is None:
             return False
+        if self._topics.get(topic) is not None:
+            self._offsets.keep(header.consumer_group, topic, queue_id, offset)
+        if offset == header.queue_offset:
+            return False
+        log.info(
+            "consumer sent to another offset: its group was reset, or the topic was deleted and made again",
+            group=header.consumer_group,
+            topic=topic,
+            queue=queue_id,
+            pulled=header.queue_offset,
+            now=offset,
+        )
         store = self._store
         bounds = max(store.min_offset(topic, queue_id), 0), store.max_offset(topic, queue_id)
         self._answer(

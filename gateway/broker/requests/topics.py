@@ -50,6 +50,7 @@ class TopicRequests:
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
 
     :param deleted: told of a deleted topic; names the light queues that go with it.
+    :param subscribers: the groups with connected consumers that subscribe to a topic.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class TopicRequests:
         in_thread: InThread,
         deleted: Callable[[str], Iterable[str]],
         turns: Turns,
+        subscribers: Callable[[str], Iterable[str]] = lambda _topic: (),
         mixed_allowed: bool = True,
     ) -> None:
         self._topics = topics
@@ -68,6 +70,7 @@ class TopicRequests:
         self._store = store
         self._in_thread = in_thread
         self._deleted = deleted
+        self._subscribers = subscribers
         self._turns = turns
         self._mixed_allowed = mixed_allowed
 
@@ -124,10 +127,14 @@ class TopicRequests:
         topic is no error.
         """
         check_topic_name(header.topic)
+        config = self._topics.get(header.topic)
         groups = self._offsets.groups_of(header.topic)
         retries = [pop_retry_topic(header.topic, group, form) for group in groups for form in (RETRY_V1, RETRY_V2)]
         deleted = [topic for topic in (header.topic, *retries) if self._topics.delete(topic)]
-        self._offsets.remove_topics(frozenset(deleted))
+        self._offsets.remove_topics(frozenset(deleted).difference((header.topic,)))
+        if config is not None and header.topic in deleted:
+            queues = max(config.read_queue_nums, config.write_queue_nums)
+            self._offsets.forget_topic(header.topic, self._subscribers(header.topic), queues)
         for topic in deleted:
             for name in (*self._deleted(topic), topic):
                 await delete_queues(self._store, name, self._in_thread)

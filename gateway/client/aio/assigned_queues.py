@@ -211,7 +211,11 @@ class AssignedQueues:
 
     def _moved(self, state: ProcessQueue, offset: int) -> None:
         """The broker has no such offset any more, or was told to set the group elsewhere."""
-        _log.warning("group %s: %s goes on at %d instead of %d", self.group, state.queue, offset, state.next_offset)
+        skipped = offset - state.next_offset
+        why = f"{skipped} messages are gone" if skipped > 0 else "the group was reset, or the topic was made again"
+        _log.warning(
+            "group %s: %s goes on at %d instead of %d: %s", self.group, state.queue, offset, state.next_offset, why
+        )
         state.clear()
         state.next_offset = offset
         self.table.move(state.queue, offset)

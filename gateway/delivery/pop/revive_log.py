@@ -174,6 +174,7 @@ class ReviveLog:
         for (topic, group, queue_id), (at, next_offset) in newest.offsets.items():
             # Else it was saved, and perhaps changed since.
             if at >= self._offsets.applied_end >= 0 and at > newest.gone.get(topic, -1):
+                self._offsets.take_reset(group, topic, queue_id)  # it was taken before this pop, and not saved since
                 self._offsets.keep(group, topic, queue_id, next_offset)
         for topic, at in newest.gone.items():
             if at >= orders_end:
