@@ -123,7 +123,7 @@ def _connection(client: Client) -> dict[str, Any]:
 def _producer_info(client: Client) -> dict[str, Any]:
     info = ProducerInfo(
         client_id=client.client_id,
-        remote_ip=client.address,
+        remote_ip=f"/{client.address}",  # as upstream writes an address
         language=language_name(client.language),
         version=client.version,
         last_update_timestamp=client.last_heartbeat_ms,

@@ -65,7 +65,7 @@ def test_the_connections_of_producers_are_shown(broker: SmallBroker) -> None:
     (info,) = ProducerTableInfo.parse(peer.ask(RequestCode.GET_ALL_PRODUCER_INFO).body).groups["p"]
     assert (info.client_id, info.last_update_timestamp) == ("c1", broker.now_ms)
     host, port = peer.channel.remote
-    assert info.remote_ip == f"{host}:{port}" == connection.client_addr  # point 10: with its port
+    assert (info.remote_ip, connection.client_addr) == (f"/{host}:{port}", f"{host}:{port}")  # point 10: with its port
 
 
 def test_connections_of_unknown_producers_are_refused(broker: SmallBroker) -> None:
