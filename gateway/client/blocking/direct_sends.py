@@ -139,7 +139,9 @@ class DirectSends:
         self._free: dict[str, list[DirectConnection]] = {}
         self._all: set[DirectConnection] = set()
         self._busy: Counter[str] = Counter()
-        self._lock = threading.Condition(threading.Lock())
+        self._lock = (
+            threading.Condition()
+        )  # reentrant: a signal's handler may close the producer while its thread sends
         self._is_closed = False
 
     def send(

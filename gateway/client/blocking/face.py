@@ -67,7 +67,7 @@ class Face(Lifetime):
         super().__init__(core.name)
         self._core = core
         self._thread = LoopThread(core.name)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may close what its thread is starting or closing
 
     def __enter__(self) -> Self:
         self.start()
@@ -112,8 +112,8 @@ class Face(Lifetime):
             self._is_closed = True
             return
         with self._lock:
-            self._is_closed = True
-            if not self._thread.is_running:
+            is_begun, self._is_closed = self._is_closed, True
+            if is_begun or not self._thread.is_running:
                 return
             try:
                 self._thread.run(close(), timeout + GRACE)

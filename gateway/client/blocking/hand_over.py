@@ -44,7 +44,7 @@ class Room:
         self._most_bytes = most_bytes
         self._messages = 0
         self._bytes = 0
-        self._freed = threading.Condition(threading.Lock())
+        self._freed = threading.Condition()  # reentrant, as in ``DirectSends``
 
     def take(self, size_bytes: int) -> None:
         """Wait for room for one message, and take it.

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import os
+import signal
 import threading
 from typing import ClassVar
 
@@ -89,3 +93,39 @@ def test_a_consumer_that_is_forgotten_warns_and_ends_its_thread() -> None:
     thread.join(10)
     assert not thread.is_alive()
     assert core.calls == ["start", "drop"]
+
+
+@pytest.mark.parametrize("interrupted", ["start", "close"])
+def test_the_handler_of_a_signal_may_close_what_is_being_started_or_closed(interrupted: str) -> None:
+    class Interrupted(Core):
+        async def start(self) -> None:
+            await super().start()
+            if interrupted == "start":
+                await self._interrupt()
+
+        async def close(self, timeout: float) -> None:
+            await super().close(timeout)
+            if interrupted == "close":
+                await self._interrupt()
+
+        async def _interrupt(self) -> None:
+            os.kill(os.getpid(), signal.SIGUSR1)  # the main thread waits for this coroutine
+            while not handled:
+                await asyncio.sleep(0.001)
+
+    handled: list[int] = []
+
+    def handler(number: int, _: object) -> None:
+        handled.append(number)
+        face.close()
+
+    face = GroupFace(Interrupted())
+    before = signal.signal(signal.SIGUSR1, handler)
+    try:
+        with contextlib.suppress(ClientClosed):  # a start that is cut short
+            face.start()
+        face.close()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert handled == [signal.SIGUSR1]
+    assert not face._thread.is_running

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+from gateway.client.testing.plugin import GatewayForTest
 
 TESTS = """
 import pytest
@@ -51,3 +54,11 @@ def test_the_fixture_gives_a_gateway_and_fresh_topics(tmp_path: Path) -> None:
     ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120, cwd=tmp_path)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert "4 passed" in ended.stdout
+
+
+def test_the_page_names_the_type_of_the_fixture_and_all_that_it_has() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "python-client" / "testing-kit.md").read_text(encoding="utf-8")
+    assert "from gateway.client.testing.plugin import GatewayForTest" in page
+    assert "(rocketmq_gateway: GatewayForTest)" in page
+    for name in {*vars(GatewayForTest), "server"}:
+        assert name.startswith("_") or re.search(rf"^\|.*`{name}\b.*\|$", page, re.MULTILINE), name
