@@ -223,6 +223,15 @@ class StoredMessage:
         )
 
 
+MOST_TIMES = 2**31 - 1
+"""How often a record can say that its message was given out again; from here on it says no more."""
+
+
+def once_more(reconsume_times: int) -> int:
+    """Return how often a message was given out again when it is given out once more."""
+    return min(reconsume_times, MOST_TIMES - 1) + 1
+
+
 def restated(
     source: OutgoingMessage | StoredMessage,
     topic: str,

@@ -24,7 +24,7 @@ from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.flags import Permission, TopicFlag
 from wire.message.inner_batch import is_inner_batch
 from wire.message.properties import PropertyName, build_properties
-from wire.message.record import OutgoingMessage, StoredMessage, restated
+from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
 
 if TYPE_CHECKING:
     from gateway.broker.flows import Flows
@@ -145,6 +145,6 @@ def _stored_again(failed: StoredMessage, topic: str, queue_id: int, level: str) 
     properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, failed.offset_message_id)
     properties[PropertyName.DELAY] = level
     again = restated(failed, topic, queue_id, build_properties(properties), properties)
-    again.reconsume_times += 1
+    again.reconsume_times = once_more(failed.reconsume_times)
     again.prepared_transaction_offset = 0
     return again

@@ -17,6 +17,7 @@ from wire.errors import WireError
 from wire.headers.send import ConsumerSendMsgBackRequest, ShortSendMessageRequest
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName, build_properties
+from wire.message.record import once_more
 
 if TYPE_CHECKING:
     from gateway.client.aio.instance import ClientInstance
@@ -126,7 +127,7 @@ class SendBack:
             born_timestamp=self._instance.clock(),
             flag=record.flag,
             properties=build_properties(properties).decode(),
-            reconsume_times=message.reconsume_times + 1,
+            reconsume_times=once_more(message.reconsume_times),
             max_reconsume_times=self._max_reconsume_times,
             batch=False,
         )

@@ -19,8 +19,8 @@ from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.flags import Permission
-from wire.message.properties import PropertyName, append_properties, build_properties
-from wire.message.record import OutgoingMessage, StoredMessage, parse_records, restated
+from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, append_properties, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage, once_more, parse_records, restated
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds
@@ -244,7 +244,8 @@ class Revival:
         properties = dict(message.property_map)
         properties.setdefault(PropertyName.DLQ_ORIGIN_TOPIC, _origin_topic(point))
         properties.setdefault(PropertyName.DLQ_ORIGIN_MESSAGE_ID, message.unique_key or message.offset_message_id)
-        return _stored_again(message, topic, 0, build_properties(properties))
+        raw = build_properties(properties)
+        return _stored_again(message, topic, 0, raw if len(raw) <= MAX_PROPERTIES_BYTES else message.properties)
 
 
 def _origin_topic(point: CheckPoint) -> str:
@@ -258,6 +259,6 @@ def _origin_topic(point: CheckPoint) -> str:
 
 def _stored_again(message: StoredMessage, topic: str, queue_id: int, properties: bytes) -> OutgoingMessage:
     again = restated(message, topic, queue_id, properties)
-    again.reconsume_times += 1
+    again.reconsume_times = once_more(message.reconsume_times)
     again.prepared_transaction_offset = 0
     return again

@@ -19,6 +19,8 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header
 from wire.headers.topics import DeleteTopicRequest
+from wire.message.properties import MAX_PROPERTIES_BYTES
+from wire.message.record import MOST_TIMES
 
 
 @pytest.fixture
@@ -334,6 +336,33 @@ def test_messages_come_again_until_the_group_gives_them_up(broker: WholeBroker) 
     (dead,) = broker.messages("%DLQ%group")
     assert (dead.body, dead.reconsume_times) == (b"a", 3)
     assert dead.property_map["DLQ_ORIGIN_TOPIC"] == "orders"
+
+
+@pytest.mark.parametrize("dead_letters", [True, False])
+def test_a_message_whose_count_cannot_rise_is_settled_all_the_same(tmp_path: Path, dead_letters: bool) -> None:
+    broker = WholeBroker(tmp_path / "store", pop_dead_letters=dead_letters)
+    client = filled(broker, "a")
+    broker.send(client, body=b"often", reconsume_times=MOST_TIMES)
+    assert len(pop(broker, client, invisible_time=1_000)) == 2
+    broker.wait(2)
+    again = pop(broker, client)
+    expected = [b"a"] if dead_letters else [b"a", b"often"]
+    assert bodies(again) == expected
+    (often,) = broker.messages("%DLQ%group") if dead_letters else [again[1].record]
+    assert (often.body, often.reconsume_times) == (b"often", MOST_TIMES)
+
+
+@pytest.mark.parametrize("bytes_left", [8, 40, 80])
+def test_a_dead_letter_without_room_for_its_origin_is_kept_all_the_same(broker: WholeBroker, bytes_left: int) -> None:
+    client = filled(broker, "a")
+    broker.send(client, topic="probe", properties={"UNIQ_KEY": "u", "KEYS": ""})
+    room = MAX_PROPERTIES_BYTES - bytes_left - len(broker.messages("probe")[0].properties)
+    broker.send(client, body=b"full", reconsume_times=99, properties={"UNIQ_KEY": "u", "KEYS": "k" * room})
+    assert len(pop(broker, client, invisible_time=1_000)) == 2
+    broker.wait(2)
+    assert bodies(pop(broker, client)) == [b"a"]
+    (dead,) = broker.messages("%DLQ%group")
+    assert (dead.body, dead.property_map["KEYS"]) == (b"full", "k" * room)
 
 
 def test_without_dead_letters_messages_come_again_for_ever(tmp_path: Path) -> None:

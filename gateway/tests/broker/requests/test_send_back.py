@@ -14,6 +14,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.message_id import parse_offset_message_id
+from wire.message.record import MOST_TIMES
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 
@@ -91,6 +92,15 @@ def test_the_group_s_limit_counts_for_old_clients_and_those_that_name_none(faili
     assert len(failing.broker.messages("%DLQ%group")) == 2
     failing.send_back(max_reconsume_times=9)
     assert len(failing.broker.messages("%DLQ%group")) == 2
+
+
+@pytest.mark.parametrize("limit", [MOST_TIMES, -1])
+def test_a_message_whose_count_cannot_rise_goes_to_the_dead_letters(failing: Failing, limit: int) -> None:
+    sent = failing.broker.send(failing.peer, reconsume_times=MOST_TIMES)
+    offset = parse_offset_message_id(sent.ext_fields["msgId"])[1]
+    assert failing.send_back(offset=offset, max_reconsume_times=limit).code == ResponseCode.SUCCESS
+    (dead,) = failing.broker.messages("%DLQ%group")
+    assert dead.reconsume_times == MOST_TIMES
 
 
 def test_a_group_without_retry_queues_gets_nothing_back(failing: Failing) -> None:
