@@ -148,22 +148,24 @@ class RowReader:
 def _values(name: str, column: pa.Array) -> list[Any]:
     """A column as Python has it; bodies are bytes, also those that are texts.
 
-    :raises MessageRefused: a text is not UTF-8, as a text of Spark's may be that was made of bytes.
+    :raises MessageRefused: a text is not UTF-8, as a text of Spark's may be that was made of bytes; or a time is none.
     """
     if name == "body":
         column = column.cast(pa.binary())
     try:
         values: list[Any] = column.to_pylist()
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, OverflowError) as error:
         row = next(row for row in range(len(column)) if not _is_readable(column[row]))
-        raise MessageRefused(name, f"has bytes that are not UTF-8 (row {row} of a batch of {len(column)})") from None
+        is_time = isinstance(error, OverflowError)
+        problem = "is before the year 1 or after 9999" if is_time else "has bytes that are not UTF-8"
+        raise MessageRefused(name, f"{problem} (row {row} of a batch of {len(column)})") from None
     return values
 
 
 def _is_readable(value: pa.Scalar) -> bool:
     try:
         value.as_py()
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, OverflowError):
         return False
     return True
 

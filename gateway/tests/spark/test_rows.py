@@ -157,3 +157,12 @@ def test_other_rows_are_looked_at_one_by_one(
 def test_plain_rows_need_a_topic_that_is_allowed() -> None:
     with pytest.raises(MessageRefused, match="topic"):
         plain([BODY], [pa.array([b"a"])], "no topic!")
+
+
+@pytest.mark.parametrize("micros", [2**62, 253_402_300_800_000_000, -62_135_596_800_000_001])
+def test_a_time_that_is_none_is_refused_and_its_row_named(micros: int) -> None:
+    times = pa.array([1_700_000_000_000_000, micros]).view(pa.timestamp("us", "UTC"))
+    rows = pa.RecordBatch.from_arrays([pa.array(["x", "y"]), times], names=["body", "deliverAt"])
+    reader = RowReader([("body", "string"), ("deliverAt", "timestamp")], "orders")
+    with pytest.raises(MessageRefused, match=r"deliverAt is before the year 1 or after 9999 \(row 1 of a batch of 2\)"):
+        list(reader.rows(rows))
