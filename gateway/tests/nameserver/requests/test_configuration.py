@@ -56,6 +56,8 @@ def test_settings_are_told_as_properties(peer: Peer) -> None:
     lines = answer.body.decode().splitlines()
     assert "enableAllTopicList=true" in lines
     assert "scanNotActiveBrokerInterval=5000" in lines
+    [path] = [line for line in lines if line.startswith("kvConfigPath=")]
+    assert path.endswith(".json"), "point 10: what is in effect, though the setting was left empty"
 
 
 def test_settings_cannot_be_changed_from_afar(peer: Peer) -> None:
