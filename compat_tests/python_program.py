@@ -47,6 +47,7 @@ class Tally:
         self.seen: set[int] = set()
         self.duplicates = self.strangers = self.corrupt = 0
         self.waited_ms: list[int] = []
+        self.levels: set[int] = set()
         self.errors: dict[str, int] = {}
         self.changed = time.monotonic()
 
@@ -72,6 +73,7 @@ class Tally:
             return number
         self.corrupt += message.body != body_of(self._run, number, len(message.body))
         self.waited_ms.append(message.stored_at_ms - message.born_at_ms)
+        self.levels.add(int(message.properties.get("DELAY", "0")))
         self.add(number)
         return number
 
@@ -81,7 +83,8 @@ class Tally:
     def fields(self, name: str) -> Fields:
         waited = {"waited_min_ms": min(self.waited_ms), "waited_max_ms": max(self.waited_ms)} if self.waited_ms else {}
         counts = {"duplicates": self.duplicates, "strangers": self.strangers, "corrupt": self.corrupt, "resent": 0}
-        return {name: len(self.seen), **counts, "numbers": bits(self.seen), "errors": self.errors, **waited}
+        levels = {"delay_levels": str(sorted(self.levels))} if self.levels else {}
+        return {name: len(self.seen), **counts, "numbers": bits(self.seen), "errors": self.errors, **waited, **levels}
 
 
 @dataclass(slots=True)

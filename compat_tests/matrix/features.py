@@ -190,6 +190,8 @@ def delay_level(stage: Stage) -> None:
     least, most = ONE_SECOND_MS
     assert least <= got["waited_min_ms"], f"before its time: {got}"
     assert got["waited_max_ms"] <= most, f"late: {got}"
+    # Clients that show the level of a received message say which they saw.
+    assert got.fields.get("delay_levels", "[3]") == "[3]", f"not their level: {got}"
 
 
 @feature("timer", "delivery at an arbitrary time", "DELAY")

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageConst;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -28,6 +29,7 @@ final class Tally {
     private long corrupt;
     private long waitedMin = Long.MAX_VALUE;
     private long waitedMax = Long.MIN_VALUE;
+    private final Set<Integer> levels = new TreeSet<>();
     private final Map<String, Long> errors = new HashMap<>();
 
     Tally(String run) {
@@ -75,6 +77,7 @@ final class Tally {
             long waited = ((MessageExt) message).getStoreTimestamp() - ((MessageExt) message).getBornTimestamp();
             waitedMin = Math.min(waitedMin, waited);
             waitedMax = Math.max(waitedMax, waited);
+            levels.add(message.getDelayTimeLevel());
         }
         if (isResent(number, message)) {
             resent++;
@@ -123,7 +126,7 @@ final class Tally {
 
     synchronized Json into(Json json, String name) {
         if (waitedMin <= waitedMax) {
-            json.put("waited_min_ms", waitedMin).put("waited_max_ms", waitedMax);
+            json.put("waited_min_ms", waitedMin).put("waited_max_ms", waitedMax).put("delay_levels", levels.toString());
         }
         return json.put(name, seen.cardinality()).put("duplicates", duplicates).put("resent", resent)
             .put("strangers", strangers).put("corrupt", corrupt).put("numbers", hex(seen)).put("errors", errors);
