@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from gateway.errors import RequestRefused
-from gateway.settings import Settings
+from gateway.settings import Settings, together
 from gateway.settings.apache_keys import apache_keys
 from gateway.settings.declare import declarations, text_of
 from gateway.telemetry.logs import EventLog
@@ -65,7 +65,7 @@ class LiveSettings:
         """Change settings by their keys: all of them or, when one is refused, none.
 
         :raises RequestRefused: NO_PERMISSION for a setting that is read at start only, INVALID_PARAMETER for one that
-            is not known or a value that cannot be.
+            is not known, a value that cannot be, or two settings that do not fit together.
         """
         values = {}
         for key, text in wanted.items():
@@ -82,6 +82,7 @@ class LiveSettings:
         if not values:
             return
         settings = replace(self.current, **values)
+        _check(settings)
         for attribute, value in values.items():
             before = text_of(getattr(self.current, attribute))
             log.warning("setting changed until the next start", setting=attribute, before=before, now=text_of(value))
@@ -103,3 +104,11 @@ def _read(key: str, text: str) -> tuple[str, Any]:
         return declaration.attribute, declaration.read(text)
     except ValueError as error:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key}={text}: expected {error}") from error
+
+
+def _check(settings: Settings) -> None:
+    """Refuse what does not fit together, of what can be changed."""
+    found = together.conflict_of_space(settings)
+    if found is not None:
+        both = " and ".join(together.assigned(settings, key) for key in found.keys)
+        raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{both}: {found.reason}; change both at once")

@@ -7,7 +7,7 @@ The keys are data (``apache_keys.txt``), read when the first such key is met.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -25,6 +25,7 @@ class ApacheKey:
 
 _NO_ACCESS_CONTROL = "this gateway does not check credentials, so it would be open to everyone"
 _NO_REPLICAS = "this gateway has no replicas"
+NO_SLAVES = f"{_NO_REPLICAS}, so no send waits for a slave: each message is on this machine only, as with ASYNC_MASTER"
 _OTHER_STORE = "this gateway has the file store only"
 
 REFUSED: Mapping[tuple[str, str], str] = {
@@ -41,6 +42,37 @@ REFUSED: Mapping[tuple[str, str], str] = {
 }
 """Key and value in lower case, and why starting anyway would deceive."""
 
+REPLICATION = frozenset(
+    {
+        *("haListenPort", "haMasterAddress", "haMaxGapNotInSync", "haMaxTimeSlaveNotCatchup", "haFlowControlEnable"),
+        *("haHousekeepingInterval", "haSendHeartbeatInterval", "haTransferBatchSize", "maxHaTransferByteInSecond"),
+        *("inSyncReplicas", "minInSyncReplicas", "totalReplicas", "allAckInSyncStateSet", "enableAutoInSyncReplicas"),
+        *("slaveTimeout", "slaveReadEnable", "offsetCheckInSlave", "maxSlaveResendLength", "asyncLearner"),
+        *("syncFromLastFile", "syncMasterFlushOffsetWhenStartup", "brokerIP2", "storePathEpochFile"),
+        *("enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId", "preferredLeaderId"),
+        *("storePathDLedgerCommitLog", "storePathBrokerIdentity", "duplicationEnable", "brokerElectionPriority"),
+        *("enableControllerMode", "enableControllerInNamesrv", "controllerAddr", "controllerHeartBeatTimeoutMills"),
+        *("fetchControllerAddrByDnsLookup", "syncControllerMetadataPeriod", "checkSyncStateSetPeriod"),
+        *("enableSlaveActingMaster", "supportActingMaster", "enableRemoteEscape", "skipPreOnline"),
+        *("syncBrokerMemberGroupPeriod", "syncBrokerMetadataPeriod", "notifyMinBrokerIdChanged", "lockInStrictMode"),
+        *("brokerHeartbeatInterval", "brokerNotActiveTimeoutMillis", "sendHeartbeatTimeoutMillis"),
+        "compatibleWithOldNameSrv",
+    }
+)
+"""Keys about slaves, DLedger, controllers and their heartbeats."""
+
+
+def is_honoured(apache: ApacheKey, text: str) -> bool:
+    """Return whether a key without a setting asks for what a gateway does anyway, as ``aclEnable=false`` does."""
+    return any(key == apache.key for key, _ in REFUSED) and text.strip().lower() == apache.default
+
+
+def without_effect(key: str) -> str:
+    """Return what to tell of a key of Apache's that nothing here reads."""
+    if key in REPLICATION:
+        return f"known to Apache RocketMQ, without effect here: {_NO_REPLICAS}"
+    return "known to Apache RocketMQ, without effect here"
+
 
 @cache
 def apache_keys() -> Mapping[str, ApacheKey]:
@@ -54,12 +86,3 @@ def apache_keys() -> Mapping[str, ApacheKey]:
             key, java_type, default = [*line.split(" ", 2), ""][:3]
             found.setdefault(key, ApacheKey(key, java_type, default, owner))
     return found
-
-
-def closest(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that ``word`` is most likely a misspelling of, or None."""
-    import difflib  # only to tell of a mistake
-
-    by_lower = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.75)
-    return by_lower[found[0]] if found else None

@@ -9,14 +9,16 @@ effect here, misspelt, or refused. In a name server's own file ``listenPort`` is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gateway.errors import ConfigurationError
-from gateway.settings.apache_keys import REFUSED, apache_keys, closest
+from gateway.settings import together
+from gateway.settings.apache_keys import NO_SLAVES, REFUSED, apache_keys, is_honoured, without_effect
+from gateway.settings.broker import BrokerRole
 from gateway.settings.declare import (
     ENVIRONMENT_PREFIX,
     OWN_PREFIX,
@@ -26,6 +28,7 @@ from gateway.settings.declare import (
 )
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import SECTIONS, Settings
+from gateway.spelling import nearest
 
 _PASSWORD = re.compile(r"(//[^/@:]*+:|[?&]password=)[^/@&]*", re.IGNORECASE)
 """In a DSN: it is refused, and shall not be in a log for that."""
@@ -52,13 +55,14 @@ class Entry(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The effective settings. ``sources`` is by key; ``kept`` are the entries without a setting;
-    ``notices`` are sentences to tell the operator once, at start.
+    ``notices`` are sentences to warn the operator with once, at start; ``remarks`` are no warnings.
     """
 
     settings: Settings
     sources: Mapping[str, str]
     kept: tuple[Entry, ...]
     notices: tuple[str, ...]
+    remarks: tuple[str, ...] = ()
 
     def rows(self) -> list[tuple[Declaration, object, str]]:
         """Every setting with its value and source, in the order of declaration."""
@@ -105,10 +109,17 @@ def load_settings(
             continue
         values[declaration.attribute] = _read(declaration, entry)
         sources[declaration.key] = entry.source
-    settings = Settings(**values)
+    wanted = Settings(**values)
+    settings, changes = (wanted, []) if role is Role.NAMESERVER else together.in_order(wanted, sources)
     _check_together(settings, sources, role)
-    notices = tuple(notice for entry in kept.values() if (notice := _judge(entry)) is not None)
-    return Loaded(settings, sources, tuple(kept.values()), notices)
+    notices = [
+        *(_both(wanted, sources, change) for change in changes),
+        *(_both(settings, sources, limits) for limits in together.never_reached(settings)),
+        *_of_roles(settings, sources, role),
+        *_without_effect(kept.values()),
+    ]
+    sources |= {change.keys[1]: f"follows {change.keys[0]}" for change in changes}
+    return Loaded(settings, sources, tuple(kept.values()), tuple(notices))
 
 
 def read_file(path: Path) -> list[Entry]:
@@ -183,42 +194,51 @@ def _refuse(entry: Entry) -> None:
         raise _wrong(entry, "false")
 
 
-def _judge(entry: Entry) -> str | None:
-    """What to say about an entry without a setting; nothing when it repeats Apache's default."""
-    apache = apache_keys().get(entry.key)
-    if apache is None:
-        return f"{entry.key} ({entry.source}): unknown setting, kept without effect{_did_you_mean(entry.key)}"
-    if entry.text.strip() == apache.default:
-        return None
-    return f"{entry.key} ({entry.source}): known to Apache RocketMQ, without effect here"
+def _without_effect(entries: Iterable[Entry]) -> Iterator[str]:
+    """Yield what to say about entries without a setting; those that repeat Apache's defaults share one sentence."""
+    repeated: list[str] = []
+    for entry in entries:
+        apache = apache_keys().get(entry.key)
+        place = f"{entry.key} ({entry.source})"
+        if apache is None:
+            yield f"{place}: unknown setting, kept without effect{_did_you_mean(entry.key)}"
+        elif is_honoured(apache, entry.text):
+            continue
+        elif entry.text.strip() == apache.default:
+            repeated.append(place)
+        else:
+            yield f"{place}: {without_effect(entry.key)}"
+    if repeated:
+        yield f"{', '.join(repeated)}: known to Apache RocketMQ, without effect here (each has Apache's default)"
+
+
+def _of_roles(settings: Settings, sources: Mapping[str, str], role: Role) -> Iterator[str]:
+    """Yield what a role promises on Apache RocketMQ, and not here."""
+    if role is not Role.NAMESERVER and settings.broker_role is BrokerRole.SYNC_MASTER:
+        yield f"brokerRole=SYNC_MASTER ({sources['brokerRole']}): {NO_SLAVES}"
 
 
 def _did_you_mean(word: str) -> str:
+    keys: Iterable[str] = [*declarations(Settings), *apache_keys()]
     if word.startswith(ENVIRONMENT_PREFIX):
-        names = (environment_name(key) for key in (*declarations(Settings), *apache_keys()))
-        guess = closest(word, names)
-    else:
-        guess = closest(word, [*declarations(Settings), *apache_keys()])
+        keys = map(environment_name, keys)
+    guess = nearest(word, keys)
     return f"; did you mean {guess}?" if guess else ""
 
 
 def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) -> None:
-    """Values that are fine alone and not together."""
-
-    def refuse(keys: Sequence[str], reason: str) -> None:
-        said = " and ".join(f"{key} ({sources.get(key, DEFAULT)})" for key in keys)
-        raise ConfigurationError(f"{said}: {reason}")
-
-    if settings.max_message_size >= settings.max_frame_bytes:
-        refuse(["maxMessageSize", "gateway.maxFrameBytes"], "the largest message must fit into a frame")
-    if settings.max_message_size + 65_536 > settings.mapped_file_size_commit_log:
-        refuse(
-            ["maxMessageSize", "mappedFileSizeCommitLog"],
-            "a commit log file must hold the largest message and 65536 bytes more: "
-            f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least "
-            f"{settings.max_message_size + 65_536} is needed",
-        )
+    """Refuse values that are fine alone and not together."""
+    found = together.conflict(settings)
     name_server, broker = settings.nameserver_port, settings.listen_port
     vip = broker - 2 if settings.vip_channel_enable and broker > 2 else 0
-    if role is Role.SERVE and name_server and name_server in (broker, vip):
-        refuse(["listenPort", "gateway.nameserverPort"], "both need the same port (listenPort-2 is open too)")
+    if found is None and role is Role.SERVE and name_server and name_server in (broker, vip):
+        reason = "both need the same port (listenPort-2 is open too)"
+        found = together.Conflict(("listenPort", "gateway.nameserverPort"), reason)
+    if found is not None:
+        raise ConfigurationError(_both(settings, sources, found))
+
+
+def _both(settings: Settings, sources: Mapping[str, str], conflict: together.Conflict) -> str:
+    """Say what is wrong between two settings, with the value and the source of each."""
+    said = (f"{together.assigned(settings, key)} ({sources.get(key, DEFAULT)})" for key in conflict.keys)
+    return f"{' and '.join(said)}: {conflict.reason}"

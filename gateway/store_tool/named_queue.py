@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-
+from gateway.spelling import nearest
 from gateway.store_tool.config_check import known_topics
 from gateway.store_tool.directory import StoreDirectory
 from gateway.store_tool.errors import CannotRun
@@ -30,10 +29,9 @@ def refuse_unknown(directory: StoreDirectory, topic: str | None, queue_id: int |
 
 
 def _meant(topic: str, others: set[str]) -> str:
-    lower = {name.lower(): name for name in sorted(others, reverse=True)}
-    near = difflib.get_close_matches(topic.lower(), lower, n=1, cutoff=_LEAST_ALIKE)
-    if near:
-        return f"; did you mean {lower[near[0]]}?"
+    near = nearest(topic, sorted(others, reverse=True), _LEAST_ALIKE)
+    if near is not None:
+        return f"; did you mean {near}?"
     if 0 < len(others) <= MAX_NAMED:
         return f"; there are {', '.join(sorted(others))}"
     return "; rocketmq-gateway store inspect lists them" if others else "; it has none"

@@ -18,7 +18,7 @@ from gateway.settings.load import Role, load_settings
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "broker.conf"
-    path.write_text("brokerName=broker-a\nhaListenPort=1\nflushDiskTyp=x\n")
+    path.write_text("brokerName=broker-a\ntransferMsgByHeap=false\nflushDiskTyp=x\n")
     return path
 
 
@@ -93,7 +93,7 @@ def test_the_settings_for_disk_space_are_shown_as_what_they_come_to_here(tmp_pat
 
 def test_keys_without_effect_are_named_beside_the_table(file: Path) -> None:
     known, misspelt, _ = config("-c", str(file)).stderr.splitlines()
-    assert known == f"Warning: haListenPort ({file}:2): known to Apache RocketMQ, without effect here"
+    assert known == f"Warning: transferMsgByHeap ({file}:2): known to Apache RocketMQ, without effect here"
     assert misspelt.startswith(f"Warning: flushDiskTyp ({file}:3): unknown setting, kept without effect")
     assert misspelt.endswith("; did you mean flushDiskType?")
 
@@ -106,7 +106,7 @@ def test_the_properties_read_back_as_the_same_settings(file: Path, tmp_path: Pat
     assert again.settings.message_delay_level == "1s 2s"
     assert again.settings.region_id == "a\\b"
     assert again.settings.broker_name == "broker-a"
-    assert [entry.key for entry in again.kept] == ["haListenPort", "flushDiskTyp"]
+    assert [entry.key for entry in again.kept] == ["transferMsgByHeap", "flushDiskTyp"]
 
 
 def test_json_has_types_and_what_may_be_written(file: Path) -> None:
@@ -125,7 +125,7 @@ def test_json_has_types_and_what_may_be_written(file: Path) -> None:
         "environment": "ROCKETMQ_GATEWAY_FLUSH_DISK_TYPE",
         "description": by_key["flushDiskType"]["description"],
     }
-    assert [row["key"] for row in found["without_effect"]] == ["haListenPort", "flushDiskTyp"]
+    assert [row["key"] for row in found["without_effect"]] == ["transferMsgByHeap", "flushDiskTyp"]
 
 
 def test_another_command_can_be_meant() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.settings.apache_keys import REFUSED, apache_keys, closest
+from gateway.settings.apache_keys import REFUSED, apache_keys
 
 
 def test_all_keys_of_all_five_classes_are_there() -> None:
@@ -35,9 +35,3 @@ def test_a_key_has_type_default_and_owner(key: str, java_type: str, default: str
 def test_every_refused_key_is_one_of_apaches() -> None:
     assert {key for key, _ in REFUSED} <= set(apache_keys())
     assert all(value == value.lower() for _, value in REFUSED)
-
-
-def test_the_closest_key_is_found_whatever_its_case() -> None:
-    assert closest("flushdisktyp", apache_keys()) == "flushDiskType"
-    assert closest("listen_port", apache_keys()) == "listenPort"
-    assert closest("qqqqqq", apache_keys()) is None

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from gateway.errors import ConfigurationError
+from gateway.settings import Settings
+from gateway.settings.apache_keys import REFUSED, REPLICATION, apache_keys
+from gateway.settings.declare import declarations
 from gateway.settings.load import DEFAULT, Entry, Loaded, Role, load_settings
 from gateway.settings.store import FlushDiskType
 
@@ -66,16 +69,59 @@ def test_a_typical_configuration_of_apache_is_accepted_silently(tmp_path: Path) 
 
 
 def test_a_key_without_effect_is_kept_and_named_once(tmp_path: Path) -> None:
-    loaded = with_file(tmp_path, "haListenPort=2\n")
-    assert [entry[:2] for entry in loaded.kept] == [("haListenPort", "2")]
-    expected = f"haListenPort ({tmp_path}/broker.conf:1): known to Apache RocketMQ, without effect here"
+    loaded = with_file(tmp_path, "transferMsgByHeap=false\n")
+    assert [entry[:2] for entry in loaded.kept] == [("transferMsgByHeap", "false")]
+    expected = f"transferMsgByHeap ({tmp_path}/broker.conf:1): known to Apache RocketMQ, without effect here"
     assert loaded.notices == (expected,)
 
 
-def test_a_key_without_effect_that_repeats_apaches_default_is_not_worth_a_word(tmp_path: Path) -> None:
-    loaded = with_file(tmp_path, "haListenPort=10912\naclEnable=false\n")
-    assert loaded.notices == ()
-    assert len(loaded.kept) == 2
+def test_point_19_keys_without_effect_that_repeat_apaches_defaults_are_named_in_one_line(tmp_path: Path) -> None:
+    loaded = with_file(tmp_path, "haListenPort=10912\naclEnable=false\nstoreType=default\nslaveReadEnable= false\n")
+    path = tmp_path / "broker.conf"
+    (notice,) = loaded.notices
+    assert notice == (
+        f"haListenPort ({path}:1), slaveReadEnable ({path}:4): known to Apache RocketMQ, without effect here "
+        "(each has Apache's default)"
+    )
+    assert len(loaded.kept) == 4
+
+
+def test_point_19_every_key_of_apaches_without_a_setting_is_named() -> None:
+    known = declarations(Settings)
+    keys = [key for key in apache_keys().values() if key.key not in known]
+    for values in ([key.default for key in keys], ["x"] * len(keys)):
+        told = [
+            f"{key.key}={value}"
+            for key, value in zip(keys, values, strict=True)
+            if all(key.key != refused for refused, _ in REFUSED)
+        ]
+        said = " ".join(with_set(*told).notices)
+        assert [text for text in told if f"{text.partition('=')[0]} (--set)" not in said] == []
+
+
+@pytest.mark.parametrize("key", sorted(REPLICATION))
+def test_point_19_keys_about_replicas_say_that_there_are_none(key: str) -> None:
+    assert key in apache_keys()
+    if all(key != refused for refused, _ in REFUSED):
+        (notice,) = with_set(f"{key}=7").notices
+        assert notice == f"{key} (--set): known to Apache RocketMQ, without effect here: this gateway has no replicas"
+
+
+def test_point_19_a_role_that_promises_a_slave_is_told_of() -> None:
+    (notice,) = with_set("brokerRole=sync_master").notices
+    assert notice.startswith(
+        "brokerRole=SYNC_MASTER (--set): this gateway has no replicas, so no send waits for a slave"
+    )
+    assert with_set("brokerRole=ASYNC_MASTER").notices == ()
+    assert load_settings(Role.NAMESERVER, assignments=["brokerRole=SYNC_MASTER"]).notices == ()
+
+
+def test_point_19_the_opposite_of_a_key_is_not_suggested() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        with_set("autoDeleteTopicEnable=true")
+    assert str(refused.value) == "--set autoDeleteTopicEnable: no such setting"
+    (notice,) = load_settings(Role.SERVE, environment={"ROCKETMQ_GATEWAY_DISABLE_CONSUME_QUEUE_EXT": "1"}).notices
+    assert notice.endswith("kept without effect")
 
 
 def test_a_misspelt_key_is_kept_and_the_right_one_suggested(tmp_path: Path) -> None:

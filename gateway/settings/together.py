@@ -1,0 +1,128 @@
+"""Settings that are fine alone and not together: refused, made right, or told of.
+
+A setting that nobody set follows one that somebody set; two that somebody set are never changed. Every text names both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from gateway.settings.declare import declarations, text_of
+from gateway.settings.tree import Settings
+
+OLD, ANY_AGE, REFUSE = "diskMaxUsedSpaceRatio", "diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio"
+"""The uses of the disk, in percent, above which old files go, files of any age go, and sends are refused."""
+LEAST_PERCENT = 10
+NEVER_PERCENT = 100
+"""A disk is never fuller, so the rule is off."""
+MOST_RAISED_PERCENT = 97
+"""A limit of sends that nobody set is raised no further: the rest is for tables, and for what is on its way."""
+DELETED_EARLY = "files of any age would be deleted before those that are older than fileReservedTime"
+REFUSED_EARLY = "sends would be refused before files are deleted"
+LOG_FILE_MARGIN_BYTES = 65_536
+"""What a commit log file holds besides its largest message."""
+
+INNER_AND_OUTER = (
+    ("gateway.heldPullsPerConnection", "gateway.heldPullsLimit"),
+    ("popPollingSize", "maxPopPollingSize"),
+    ("gateway.unsentBytesLimit", "gateway.unsentBytesTotal"),
+    ("gateway.connectionBrokersLimit", "gateway.nameserverBrokersLimit"),
+    ("gateway.registrationTopicsLimit", "gateway.nameserverTopicsLimit"),
+    ("gateway.nameserverTopicsLimit", "gateway.nameserverEntriesLimit"),
+    ("flushIntervalCommitLog", "flushCommitLogThoroughInterval"),
+    ("flushIntervalConsumeQueue", "flushConsumeQueueThoroughInterval"),
+)
+"""A limit or time, and one that lies above it. The other way round the second comes first and the first never."""
+
+
+class Conflict(NamedTuple):
+    """Two settings that do not fit together, by their keys, and why."""
+
+    keys: tuple[str, str]
+    reason: str
+
+
+def in_order(settings: Settings, told: Container[str]) -> tuple[Settings, list[Conflict]]:
+    """Return the settings with the three limits of the disk in order, and what was changed for that.
+
+    Old files go first, then files of any age, and only then are sends refused.
+
+    :param told: the keys that somebody set.
+    """
+    changes: list[Conflict] = []
+
+    def change(key: str, percent: int, other: str, reason: str) -> None:
+        nonlocal settings
+        changes.append(Conflict((other, key), f"{reason}; {key} is taken as {percent}"))
+        value: dict[str, Any] = {declarations(Settings)[key].attribute: percent}
+        settings = replace(settings, **value)
+
+    if not settings.disk_measured_bytes:
+        return settings, changes
+    old, any_age, refuse = _space(settings)
+    if ANY_AGE not in told and OLD in told and any_age <= old and any_age < NEVER_PERCENT:
+        change(ANY_AGE, min(old + 1, NEVER_PERCENT), OLD, DELETED_EARLY)
+    if REFUSE not in told:
+        last = max((percent for percent in _space(settings)[:2] if percent < NEVER_PERCENT), default=0)
+        if refuse < last <= MOST_RAISED_PERCENT:
+            change(REFUSE, last, ANY_AGE if ANY_AGE in told else OLD, REFUSED_EARLY)
+    elif ANY_AGE not in told and refuse < _space(settings)[1] < NEVER_PERCENT:
+        change(ANY_AGE, refuse, REFUSE, REFUSED_EARLY)
+    _, any_age, refuse = _space(settings)
+    if OLD not in told and any_age <= old:
+        change(OLD, max(any_age - 1, LEAST_PERCENT), ANY_AGE if ANY_AGE in told else REFUSE, DELETED_EARLY)
+    elif OLD not in told and refuse < old:
+        change(OLD, refuse, REFUSE, REFUSED_EARLY)
+    return settings, changes
+
+
+def conflict(settings: Settings) -> Conflict | None:
+    """Return the first two settings with which no broker can start."""
+    if settings.max_message_size >= settings.max_frame_bytes:
+        return Conflict(("maxMessageSize", "gateway.maxFrameBytes"), "the largest message must fit into a frame")
+    needed = settings.max_message_size + LOG_FILE_MARGIN_BYTES
+    if needed > settings.mapped_file_size_commit_log:
+        return Conflict(
+            ("maxMessageSize", "mappedFileSizeCommitLog"),
+            f"a commit log file must hold the largest message and {LOG_FILE_MARGIN_BYTES} bytes more: "
+            f"mappedFileSizeCommitLog is {settings.mapped_file_size_commit_log}, at least {needed} is needed",
+        )
+    return conflict_of_space(settings)
+
+
+def never_reached(settings: Settings) -> Iterator[Conflict]:
+    """Yield the limits that have no effect, since one that lies above them comes first."""
+    for inner, outer in INNER_AND_OUTER:
+        if _value(settings, inner) > _value(settings, outer):
+            yield Conflict((inner, outer), f"{outer} comes first, {inner} has no effect")
+
+
+def assigned(settings: Settings, key: str) -> str:
+    """Return ``KEY=VALUE``, with the value that is in effect."""
+    return f"{key}={text_of(_value(settings, key))}"
+
+
+def conflict_of_space(settings: Settings) -> Conflict | None:
+    """Return the first two limits of the disk that are in the wrong order."""
+    if not settings.disk_measured_bytes:
+        return None
+    old, any_age, refuse = _space(settings)
+    if refuse < old < NEVER_PERCENT:
+        return Conflict((OLD, REFUSE), REFUSED_EARLY)
+    if any_age < old < NEVER_PERCENT:
+        return Conflict((OLD, ANY_AGE), DELETED_EARLY)
+    if refuse < any_age < NEVER_PERCENT:
+        return Conflict((ANY_AGE, REFUSE), REFUSED_EARLY)
+    return None
+
+
+def _space(settings: Settings) -> tuple[int, int, int]:
+    """The three percentages; with ``cleanFileForciblyEnable=false`` files of any age are never deleted."""
+    any_age = settings.disk_space_clean_forcibly_ratio if settings.clean_file_forcibly_enable else NEVER_PERCENT
+    return settings.disk_max_used_space_ratio, any_age, settings.disk_space_warning_level_ratio
+
+
+def _value(settings: Settings, key: str) -> Any:
+    return getattr(settings, declarations(Settings)[key].attribute)
