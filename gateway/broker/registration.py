@@ -156,6 +156,7 @@ class RemoteNameServer:
 
     :param in_thread: runs what makes the body: of a hundred thousand topics it takes a second. The default does it at
         once, for tests.
+    :param on_reached: called with the address from which we reach it, when that is another one than before.
     """
 
     def __init__(
@@ -164,9 +165,12 @@ class RemoteNameServer:
         client: RemotingClient,
         settings: BrokerSettings,
         in_thread: InThread = in_this_thread,
+        on_reached: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.name = str(address)
         self.lost: Callable[[], None] = _nothing
+        self._on_reached = on_reached
+        self._reached_at = ""
         self._watched: Channel | None = None
         self._texts = KnownTexts(None)
         self._built: tuple[DataVersion, bytes, bool] | None = None
@@ -179,6 +183,9 @@ class RemoteNameServer:
         """Send REGISTER_BROKER; without ``forceRegister`` only when the data version there is another one."""
         channel = await self._client.channel(self._address)
         reached_at = channel.local[0]
+        if reached_at != self._reached_at:
+            self._reached_at = reached_at
+            self._on_reached(reached_at)
         if not self._settings.force_register and not await self._has_changed(announcement, reached_at):
             return None
         body, compressed = await thread_result(

@@ -8,10 +8,12 @@ connections, answers for what came, everything durable, files closed. What the p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
+from gateway.broker.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
@@ -26,7 +28,7 @@ from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.server import RemotingServer
 from gateway.remoting.thread_pool import in_thread_pool
 from gateway.remoting.turn_end import TurnEnd
-from gateway.settings import FlushDiskType
+from gateway.settings import Address, FlushDiskType
 from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
 
@@ -118,6 +120,12 @@ class BrokerService:
         return [(self._settings.bind_address, self._server.ports[0])]
 
     @property
+    def advertised(self) -> Sequence[Address | None]:
+        """The address that clients are told instead of that one, where the settings name one."""
+        address = fixed_address(self._settings, self._server.ports[0])
+        return [None if address in self.addresses else address]
+
+    @property
     def dispatch(self) -> Dispatch:
         """The requests it answers, for the generated table."""
         return self._dispatch
@@ -137,6 +145,7 @@ class BrokerService:
         self._server.startService()
         self._parts.start()
         self._upkeep.start()
+        self._look_at_address()
         self._registration.startService()
         await self._first_registration()
         self._is_ready = True
@@ -161,6 +170,19 @@ class BrokerService:
         self._log_thread.stop()
         self._parts.close()
 
+    def _look_at_address(self) -> None:
+        """Tell the operator of an address that clients are told and that is not listened on."""
+        port = self._server.ports[0]
+        address = fixed_address(self._settings, port)
+        fault = None if address is None else unheard(self._settings, address, port)
+        if fault is not None:
+            log.warning(fault)
+
+    def _reached(self, name_server: Address, our_address: str) -> None:
+        fault = unheard_at(self._settings, name_server, our_address)
+        if fault is not None:
+            log.warning(fault)
+
     async def _first_registration(self) -> None:
         """Clients find a broker through its name servers: give them a moment, but do not depend on them."""
         attempted = self._registration.attempted()
@@ -172,7 +194,13 @@ class BrokerService:
 
     def _make_registration(self, name_server: NameServerNextDoor | None) -> NameServerRegistration:
         remote = [
-            RemoteNameServer(address, self._client, self._settings, self._parts.in_thread)
+            RemoteNameServer(
+                address,
+                self._client,
+                self._settings,
+                self._parts.in_thread,
+                partial(self._reached, address),
+            )
             for address in self._settings.name_server_addresses
         ]
         own = [] if name_server is None else [name_server.direct_registration()]

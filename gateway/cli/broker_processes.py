@@ -33,7 +33,8 @@ FIRST_RESTART_S = 1.0
 LAST_RESTART_S = 30.0
 STEADY_S = 60.0
 """Who served for so long is started again at once as after the first failure."""
-READY = b"ready broker="
+READY = "ready broker="
+ADVERTISED = "advertised="
 MAX_OUTPUT_BYTES = 65_536
 """Of a line on a broker's standard output; what is longer is no ready line."""
 COMMAND = (sys.executable, "-P", "-m", "gateway.cli")
@@ -51,11 +52,11 @@ def restart_delay_s(failures: int) -> float:
 class BrokerLife(ProcessProtocol):
     """A process from its start to its end.
 
-    :param on_ready: told where it listens.
+    :param on_ready: told where it listens, and the other address that clients are told, if they are.
     :param on_end: told the exit code; a negative number is the signal that ended it.
     """
 
-    def __init__(self, on_ready: Callable[[Address], None], on_end: Callable[[int], None]) -> None:
+    def __init__(self, on_ready: Callable[[Address, Address | None], None], on_end: Callable[[int], None]) -> None:
         self._on_ready = on_ready
         self._on_end = on_end
         self._output = b""
@@ -65,14 +66,19 @@ class BrokerLife(ProcessProtocol):
         *lines, self._output = (self._output + data).split(b"\n")
         self._output = self._output[:MAX_OUTPUT_BYTES]
         for line in lines:
-            if line.startswith(READY):
-                self._on_ready(parse_address(line[len(READY) :].decode("ascii", "replace")))
+            self._look_at(line.decode("ascii", "replace"))
 
     def processEnded(self, reason: Failure) -> None:  # noqa: N802 (Twisted's name)
         """Every pipe is closed and the exit code is known."""
         ended = reason.value
         signal = getattr(ended, "signal", None)
         self._on_end(-signal if signal else getattr(ended, "exitCode", None) or 0)
+
+    def _look_at(self, line: str) -> None:
+        if line.startswith(READY):
+            address, _, rest = line.removeprefix(READY).partition(" ")
+            advertised = parse_address(rest.removeprefix(ADVERTISED)) if rest.startswith(ADVERTISED) else None
+            self._on_ready(parse_address(address), advertised)
 
 
 class BrokerProcess:
@@ -84,6 +90,7 @@ class BrokerProcess:
     def __init__(self, member: Member, reactor: Any, name_servers: Callable[[], Sequence[Address]]) -> None:
         self.member = member
         self.address: Address | None = None
+        self.advertised: Address | None = None
         self._reactor = reactor
         self._name_servers = name_servers
         self._process: Any = None
@@ -119,11 +126,12 @@ class BrokerProcess:
             life, arguments[0], arguments, env=_environment(os.environ), childFDs=files
         )
 
-    def _on_ready(self, address: Address) -> None:
+    def _on_ready(self, address: Address, advertised: Address | None) -> None:
         self._ready_at_s = self._reactor.seconds()
         if self.address is not None:
             log.info("broker is back", broker=self.member.name, address=address)
         self.address = address
+        self.advertised = advertised
         if not self._ready.called:
             self._ready.callback(None)
 
@@ -171,6 +179,11 @@ class BrokerProcesses:
     def addresses(self) -> Sequence[tuple[str, int]]:
         """Where each broker listens."""
         return [process.address for process in self._processes if process.address is not None]
+
+    @property
+    def advertised(self) -> Sequence[Address | None]:
+        """What each broker's clients are told instead."""
+        return [process.advertised for process in self._processes if process.address is not None]
 
     async def start(self) -> None:
         """Ends when clients may connect to every broker; GatewayError when one does not start, or another process

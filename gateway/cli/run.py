@@ -129,9 +129,16 @@ class Lifetime:
 
 
 def ready_line(parts: Sequence[Part]) -> str:
-    """``ready nameserver=HOST:PORT broker=HOST:PORT``, with the servers that run."""
-    servers = [f"{part.label}={Address(*address[:2])}" for part in parts for address in part.server.addresses]
-    return " ".join(["ready", *servers])
+    """``ready nameserver=HOST:PORT broker=HOST:PORT advertised=HOST:PORT``, with the servers that run.
+
+    ``advertised=`` follows a broker whose clients are told another address than the one that is listened on.
+    """
+    words = ["ready"]
+    for part in parts:
+        for address, advertised in zip(part.server.addresses, part.server.advertised, strict=True):
+            words.append(f"{part.label}={Address(*address[:2])}")
+            words += [] if advertised is None else [f"advertised={advertised}"]
+    return " ".join(words)
 
 
 def report(problem: Exception) -> int:
@@ -209,6 +216,8 @@ def run(
     log_lines = begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
     for notice in loaded.notices:
         log.warning(notice)
+    for remark in loaded.remarks:
+        log.info(remark)
     if not is_loopback(settings.bind_address):
         log.warning(
             "listening beyond this machine without authentication: everyone who reaches the ports can read "

@@ -28,6 +28,10 @@ class Server(Protocol):
     def addresses(self) -> Sequence[tuple[str, int]]:
         """After the start: where clients find it; several addresses when it is several servers."""
 
+    @property
+    def advertised(self) -> Sequence[Address | None]:
+        """For each of these, the other one that clients are told; None when they are told this one."""
+
     async def start(self) -> None:
         """Ends when clients may connect; GatewayError when that will never be."""
 
@@ -60,6 +64,11 @@ class ListeningNameServer:
     def addresses(self) -> Sequence[tuple[str, int]]:
         """Its one address."""
         return [(self._settings.bind_address, self.service.port)]
+
+    @property
+    def advertised(self) -> Sequence[Address | None]:
+        """Clients know a name server by themselves."""
+        return [None]
 
     async def start(self) -> None:
         """Listen."""

@@ -115,8 +115,9 @@ class ConnectError(RocketMQError):
             return f"{text}. Check that it runs and that the setting 'namesrv' names its address"
         return (
             f"{text}. The name server gave this address for broker {self.advertised_by!r}: it is what the broker "
-            f"advertises (brokerIP1 and listenPort), which need not be reachable from here. Set brokerIP1 of the "
-            f"broker to an address that clients can reach, or map it with the setting 'address_map'"
+            f"advertises (brokerIP1 and listenPort), which need not be reachable from here. Let the broker listen "
+            f"there (bindAddress, --bind of rocketmq-gateway), set its brokerIP1 to an address that clients can reach, "
+            f"or map it with the setting 'address_map'"
         )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 _HOST_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,62}(\.[A-Za-z0-9_][A-Za-z0-9_-]{0,62})*\.?")
 """With underscores, which no standard has and container networks do."""
 
+LOCAL_HOST = "localhost"
 ADVERTISE_AUTO = "auto"
 """Advertise to every client the address it reached us at."""
 
@@ -97,6 +98,23 @@ def host_expected(text: str) -> str | None:
 def is_loopback(interface: str) -> bool:
     """Whether only this machine reaches a listener on ``interface``."""
     return ipaddress.ip_address(interface).is_loopback
+
+
+def listens_for(interface: str, host: str) -> bool:
+    """Return whether a listener on ``interface`` can be reached at ``host``, as far as texts say.
+
+    An address of the family of "every network" may be one of this machine. A name may stand for any address but a
+    loopback one, and ``localhost`` for nothing else.
+    """
+    bound = ipaddress.ip_address(interface)
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        is_local = host.rstrip(".").lower() == LOCAL_HOST
+        return bound.is_unspecified or is_local == bound.is_loopback
+    if bound.is_unspecified:
+        return bound.version >= address.version  # a listener on :: takes IPv4 as well
+    return address == bound
 
 
 def reachable(interface: str) -> str:

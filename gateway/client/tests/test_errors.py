@@ -35,6 +35,7 @@ def test_an_address_from_a_route_is_explained() -> None:
     assert "172.17.0.2:10911" in text
     assert "brokerIP1" in text
     assert "address_map" in text
+    assert "--bind" in text
     assert "broker-a" in text
 
 

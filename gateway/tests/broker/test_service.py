@@ -208,6 +208,42 @@ def test_the_reactor_waits_for_a_quick_disk_itself_where_processors_are_few(
     assert machine.waits == (2 if waits else 0)
 
 
+def test_point_17_a_start_warns_of_an_address_that_clients_are_told_and_nobody_listens_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(tmp_path, broker_ip1="192.0.2.1")
+    with caplog.at_level(logging.WARNING, "gateway.broker"):
+        served.start()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("clients are told 192.0.2.1:10911 (brokerIP1), but only 127.0.0.1 is listened on")
+    assert "--bind 192.0.2.1" in warning
+    assert served.service.advertised == [("192.0.2.1", 10911)]
+    served.stop()
+
+
+def test_an_address_that_is_listened_on_is_not_told_apart(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    served = Served(tmp_path, broker_ip1="127.0.0.1")
+    with caplog.at_level(logging.WARNING, "gateway.broker"):
+        served.start()
+    assert caplog.records == []
+    assert served.service.advertised == [None]
+    served.stop()
+
+
+def test_point_17_a_name_server_elsewhere_is_told_an_address_that_nobody_listens_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    served = Served(tmp_path, namesrv_addr="192.0.2.100:9876")
+    assert served.run(served.service.start()) == []
+    host, port, factory, *_ = served.machine.tcpClients[-1]
+    protocol = factory.buildProtocol(IPv4Address("TCP", host, port))
+    with caplog.at_level(logging.WARNING, "gateway.broker"):
+        Peer(protocol, (host, port), ("10.9.9.9", 40_000))
+        served.machine.turn()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert warning.startswith("clients of the name server 192.0.2.100:9876 are told 10.9.9.9, from where we reach it")
+
+
 def test_metrics_are_served_when_that_is_asked_for_and_their_port_is_given_back(tmp_path: Path) -> None:
     served = Served(tmp_path, metrics_exporter_type=MetricsExporter.PROM)
     served.start()

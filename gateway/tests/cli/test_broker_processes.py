@@ -270,11 +270,21 @@ def test_an_end_that_we_hear_of_late_is_an_end(group: Group) -> None:
 
 
 def test_only_a_ready_line_is_one_and_endless_output_is_not_kept() -> None:
-    ready: list[Address] = []
-    life = BrokerLife(ready.append, lambda _: None)
-    for piece in (b"hello\nready bro", b"ker=[::1]:5", b"\nready to go\n"):
+    ready: list[tuple[Address, Address | None]] = []
+    life = BrokerLife(lambda *told: ready.append(told), lambda _: None)
+    for piece in (b"hello\nready bro", b"ker=[::1]:5", b"\nready to go\nready broker=1.2.3.4:5 advertised=mq:6\n"):
         life.outReceived(piece)
-    assert ready == [("::1", 5)]
+    assert ready == [(("::1", 5), None), (("1.2.3.4", 5), ("mq", 6))]
     for _ in range(4):
         life.outReceived(b"x" * MAX_OUTPUT_BYTES)
     assert len(life._output) == MAX_OUTPUT_BYTES
+
+
+def test_point_17_the_group_tells_what_the_clients_of_each_are_told(group: Group) -> None:
+    group.start()
+    first, second = group.machine.spawned
+    first.ready(1)
+    second.life.outReceived(b"ready broker=127.0.0.1:2 advertised=10.0.0.5:2\n")
+    assert group.outcomes == [None]
+    assert group.brokers.addresses == [("127.0.0.1", 1), ("127.0.0.1", 2)]
+    assert group.brokers.advertised == [None, ("10.0.0.5", 2)]

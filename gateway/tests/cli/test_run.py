@@ -18,7 +18,7 @@ from gateway.cli.run import Lifetime, listen_to_signals, ready_line, report, ser
 from gateway.cli.servers import Part
 from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT
 from gateway.errors import ConfigurationError, GatewayError
-from gateway.settings import Settings
+from gateway.settings import Address, Settings
 
 
 class FakeServer:
@@ -26,10 +26,15 @@ class FakeServer:
 
     def __init__(self, name: str, done: list[str], port: int = 1) -> None:
         self.addresses: Sequence[tuple[str, int]] = [("127.0.0.1", port)]
+        self.told: Address | None = None
         self.on_start: Callable[[], Any] = lambda: None
         self.on_stop: Callable[[], Any] = lambda: None
         self._name = name
         self._done = done
+
+    @property
+    def advertised(self) -> Sequence[Address | None]:
+        return [self.told] * len(self.addresses)
 
     async def start(self) -> None:
         self._done.append(f"start {self._name}")
@@ -259,6 +264,14 @@ def test_a_part_of_several_servers_is_told_once_for_each() -> None:
     server = FakeServer("broker", [])
     server.addresses = [("127.0.0.1", 1), ("127.0.0.1", 2)]
     assert ready_line([Part("broker", server)]) == "ready broker=127.0.0.1:1 broker=127.0.0.1:2"
+
+
+def test_point_17_the_address_that_clients_are_told_follows_the_one_that_is_listened_on() -> None:
+    server = FakeServer("broker", [])
+    server.addresses = [("127.0.0.1", 1), ("127.0.0.1", 2)]
+    server.told = Address("10.0.0.5", 1)
+    words = "broker=127.0.0.1:1 advertised=10.0.0.5:1 broker=127.0.0.1:2 advertised=10.0.0.5:1"
+    assert ready_line([Part("broker", server)]) == f"ready {words}"
 
 
 class FakeReactor(Clock):
