@@ -38,6 +38,8 @@ from gateway.membership.heartbeats import Heartbeats
 from gateway.membership.notices import MemberNotices
 from gateway.membership.producers import Producers
 from gateway.membership.queue_locks import QueueLocks
+from gateway.metadata.broker_name import FILE_NAME as NAME_FILE_NAME
+from gateway.metadata.broker_name import keep_name
 from gateway.metadata.groups import Groups
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import ConsumerOffsets
@@ -280,6 +282,19 @@ class BrokerParts:
             self.store.close()  # what it recovered is fine: the next start shall not recover it again
             raise
         self.store.listen(self._dispatched)
+        self._keep_name()
+
+    def _keep_name(self) -> None:
+        """Let the directory be served under this name from now on, on whichever host."""
+        root = self.settings.store_path_root_dir
+        try:
+            keep_name(root, self.settings.broker_name)
+        except OSError as error:
+            log.warning(
+                "the broker's name cannot be kept: on another host it may be another one",
+                file=root / NAME_FILE_NAME,
+                reason=error.strerror or str(error),
+            )
 
     def _load(self) -> None:
         self.topics.load()

@@ -21,6 +21,7 @@ Examples:
       as Apache's image is started
 
 Standard output gets one line when clients may connect: ready broker=HOST:PORT
+and advertised=HOST:PORT when clients are told another address
 """
 )
 # What serve --brokers starts: it ends with its standard input, and its log lines name it.
@@ -29,11 +30,12 @@ Standard output gets one line when clients may connect: ready broker=HOST:PORT
 def broker(config_file: Path | None, assignments: tuple[str, ...], supervised: bool, **options: str | None) -> None:
     """Run a broker that registers with name servers elsewhere."""
     load_deferreds()
+    from gateway.cli.kept_name import with_kept_name
     from gateway.cli.run import run
     from gateway.errors import ConfigurationError
     from gateway.settings.load import Role
 
-    loaded = load_options(Role.BROKER, config_file, assignments, **options)
+    loaded = with_kept_name(load_options(Role.BROKER, config_file, assignments, **options))
     if not loaded.settings.name_server_addresses:
         raise ConfigurationError(
             "a broker needs a name server: give -n HOST:PORT, or use the command serve, which brings its own"

@@ -44,9 +44,12 @@ def config(
     **options: str | None,
 ) -> None:
     """Print the settings: value, source and meaning of each."""
+    from gateway.cli.kept_name import with_kept_name
     from gateway.settings.load import Role
 
     loaded = load_options(Role(role_name), config_file, assignments, **options)
+    if role_name != Role.NAMESERVER:
+        loaded = with_kept_name(loaded)
     forms = {"table": as_table, "properties": as_properties, "json": as_json}
     say_lines(forms[form](loaded, changed))
     for notice in loaded.notices:

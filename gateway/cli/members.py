@@ -12,7 +12,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from gateway.cli.kept_name import KEY, goes_on_as
 from gateway.errors import ConfigurationError
+from gateway.metadata.broker_name import FILE_NAME, kept_name
 from gateway.settings import Address, Settings
 from gateway.settings.declare import text_of
 from gateway.settings.load import DEFAULT, Loaded
@@ -56,7 +58,33 @@ def members(loaded: Loaded, count: int) -> list[Member]:
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
     told = [(declaration.key, text_of(value)) for declaration, value, source in loaded.rows() if source != DEFAULT]
-    return [Member(_name(settings, index), (*told, *_own(settings, index))) for index in range(count)]
+    called, _ = names(loaded, count)
+    return [Member(name, (*told, *_own(settings, index, name))) for index, name in enumerate(called)]
+
+
+def names(loaded: Loaded, count: int) -> tuple[list[str], list[str]]:
+    """Return the names of the brokers, and what to tell the operator of them.
+
+    A directory goes on under the name that it has; a name that somebody set wins.
+
+    :raises GatewayError: two brokers would have the same name, or a directory's name cannot be read.
+    """
+    found: dict[str, Path] = {}
+    remarks = []
+    for index in range(count):
+        root = directory(loaded.settings.store_path_root_dir, index)
+        name = f"{loaded.settings.broker_name}-{index}"
+        kept = None if KEY in loaded.sources else kept_name(root)
+        if kept is not None and kept.name != name:
+            remarks.append(goes_on_as(kept, name))
+            name = kept.name
+        if name in found:
+            raise ConfigurationError(
+                f"{found[name]} and {root} would both be called {name}: write another name into the file {FILE_NAME} "
+                "of one of them, of the copy if it is one"
+            )
+        found[name] = root
+    return list(found), remarks
 
 
 def check_directory(root: Path, count: int) -> None:
@@ -123,13 +151,9 @@ def _written(fd: int) -> Iterator[bytes]:
         place += len(chunk)
 
 
-def _name(settings: Settings, index: int) -> str:
-    return f"{settings.broker_name}-{index}"
-
-
-def _own(settings: Settings, index: int) -> list[tuple[str, str]]:
+def _own(settings: Settings, index: int, name: str) -> list[tuple[str, str]]:
     own = [
-        ("brokerName", _name(settings, index)),
+        (KEY, name),
         ("storePathRootDir", str(directory(settings.store_path_root_dir, index))),
         ("listenPort", _port(settings.listen_port, index, "listenPort")),
         ("metricsPromExporterPort", _port(settings.metrics_prom_exporter_port, index, "metricsPromExporterPort")),

@@ -31,7 +31,8 @@ Examples:
 
 \b
 Standard output gets one line when clients may connect:
-  ready nameserver=HOST:PORT broker=HOST:PORT (broker= once for each)
+  ready nameserver=HOST:PORT broker=HOST:PORT (broker= once for each, and
+  advertised=HOST:PORT after it when clients are told another address)
 Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
 """
 )
@@ -45,7 +46,10 @@ Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
 @settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
 def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, **options: str | None) -> None:
     """Run a name server and a broker in one process, or several brokers in processes of their own."""
-    from gateway.cli.members import check_directory, members
+    from dataclasses import replace
+
+    from gateway.cli.kept_name import with_kept_name
+    from gateway.cli.members import check_directory, members, names
 
     load_deferreds()
     from gateway.cli.run import run
@@ -53,4 +57,8 @@ def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, 
 
     loaded = load_options(Role.SERVE, config_file, assignments, **options)
     check_directory(loaded.settings.store_path_root_dir, brokers)
-    run(Role.SERVE, loaded, members=members(loaded, brokers) if brokers > 1 else ())
+    if brokers == 1:
+        run(Role.SERVE, with_kept_name(loaded), members=())
+        return
+    _, remarks = names(loaded, brokers)
+    run(Role.SERVE, replace(loaded, remarks=(*loaded.remarks, *remarks)), members=members(loaded, brokers))

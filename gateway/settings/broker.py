@@ -52,11 +52,13 @@ class BrokerSettings(PopSettings, LiteSettings):
         str,
         lambda: platform.node() or "DEFAULT_BROKER",
         "brokerName",
-        "Name in routes, unique in its cluster: the machine's host name unless set.",
+        "Name in routes, unique in its cluster; unless set, the name of the host that served the directory first.",
         check=name_expected,
     )
     broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", minimum=0, maximum=0)
-    broker_role: BrokerRole = setting(BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master; a slave is refused.")
+    broker_role: BrokerRole = setting(
+        BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master: both answer without a slave, and SLAVE is refused."
+    )
     listen_port: int = setting(
         10_911,
         "listenPort",

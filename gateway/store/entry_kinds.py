@@ -16,7 +16,7 @@ from gateway.store.files import EntryKind, FileLayer
 
 _FILES = (
     *("timerwheel", "config/timercheck"),
-    *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted"),
+    *("checkpoint", "abort", "lock", "gateway-queues", "gateway-index", "gateway-deleted", "gateway-broker-name"),
     *("transaction/checks", "transaction/state-store", "transaction/audit.jsonl"),
 )
 _DIRECTORIES = (

@@ -9,6 +9,7 @@
     gateway-queues                            ours: the queues, their ends, and when their files changed
     gateway-index                             ours: the names of the index files
     gateway-deleted                           ours: topics that were deleted, and where in the log that was
+    gateway-broker-name                       ours: the name under which the directory is served (gateway.metadata)
     deleted/<number>-<log offset>-<topic>     ours: consume queues of a deleted topic while they are being removed
 
 An offset is written with 20 digits and is the offset of the file's first byte.

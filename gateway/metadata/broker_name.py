@@ -1,0 +1,89 @@
+"""The name under which a data directory was served, kept in it.
+
+A broker without a configured name is called after its host. Offsets that consumers keep themselves, the checkpoints of
+Spark, receipts of pops, handles of timer messages and message traces all name the broker, so a directory that comes to
+another host, or into a container made anew, is served under its first name.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from gateway.errors import GatewayError
+from gateway.metadata.config_disk import ConfigDisk, RealConfigDisk
+from gateway.settings.broker import name_expected
+
+FILE_NAME = "gateway-broker-name"
+"""Never change: it is on disk."""
+MAX_FILE_BYTES = 1_024
+_MEMBER_TOPIC = re.compile(rb'"rmq_sys_SYNC_BROKER_MEMBER_([^"\\]+)"')
+"""A topic that each broker makes at its start, Apache RocketMQ 5.x as well, and never deletes."""
+
+
+class KeptName(NamedTuple):
+    """A name, and the file that says so."""
+
+    name: str
+    path: Path
+
+
+def kept_name(root: Path) -> KeptName | None:
+    """Return the name under which a directory was served; None when nobody knows of one.
+
+    Directories of earlier versions and of Apache RocketMQ have no file with the name, but a topic that has it.
+
+    :raises GatewayError: the file says nothing, and the topics do not either.
+    """
+    path = root / FILE_NAME
+    try:
+        fault = None if path.is_file() or not path.exists() else "it is no file"
+        text = b"" if fault else _read(path)
+    except FileNotFoundError:
+        return _name_of_topics(root)
+    except OSError as error:
+        fault, text = error.strerror or str(error), b""
+    name = text.decode("ascii", "replace").strip()
+    if not fault and len(text) <= MAX_FILE_BYTES and name_expected(name) is None:
+        return KeptName(name, path)
+    found = _name_of_topics(root)
+    if found is None:
+        raise GatewayError(
+            f"{path} does not have the broker's name ({fault or 'it holds no name'}): write the name into it, or set "
+            "brokerName; with another name than before, what consumers know of this broker does not fit any more"
+        )
+    return found
+
+
+def keep_name(root: Path, name: str, disk: ConfigDisk | None = None) -> None:
+    """Write the name down, durably, unless it is already there; to be called by who has the directory locked.
+
+    :raises OSError: it cannot be written.
+    """
+    disk = RealConfigDisk() if disk is None else disk
+    path, content = root / FILE_NAME, f"{name}\n".encode()
+    if disk.exists(path) and disk.file_size(path) == len(content) and disk.read(path) == content:
+        return
+    temporary = path.with_name(f"{FILE_NAME}.tmp")
+    disk.write(temporary, content)
+    disk.rename(temporary, path)
+    disk.fsync_directory(root)
+
+
+def _read(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_FILE_BYTES + 1)
+
+
+def _name_of_topics(root: Path) -> KeptName | None:
+    """The name that the table of topics has; None when it has several, of which nobody knows the right one."""
+    path = root / "config" / "topics.json"
+    try:
+        names = set(_MEMBER_TOPIC.findall(path.read_bytes())) if path.is_file() else set()
+    except OSError:  # who loads the table will say more
+        return None
+    if len(names) != 1:
+        return None
+    name = names.pop().decode("ascii", "replace")
+    return KeptName(name, path) if name_expected(name) is None else None
