@@ -60,6 +60,9 @@ class Commands(click.Group):
         except GatewayError as error:
             say_lines(f"Error: {error}", err=True)
             ctx.exit(error.exit_code)
+        except click.NoSuchOption as error:
+            _leave_out_opposites(error)
+            raise
         except BrokenPipeError:  # ``… | head``: who reads the output has seen enough
             _write_no_more()
             ctx.exit(PIPE_CLOSED)
@@ -80,6 +83,14 @@ def cli() -> None:
 
 for command in (serve, broker, nameserver, config, version):
     cli.add_command(command)
+
+
+def _leave_out_opposites(error: click.NoSuchOption) -> None:
+    """Suggest no option that means the opposite of the one that was written: ``--bind`` for ``--no-bind``."""
+    from gateway.spelling import are_opposed  # only to tell of a mistake
+
+    if error.possibilities:
+        error.possibilities[:] = [near for near in error.possibilities if not are_opposed(error.option_name, near)]
 
 
 def _write_no_more() -> None:

@@ -237,6 +237,7 @@ def test_point_17_a_name_server_elsewhere_is_told_an_address_that_nobody_listens
     assert served.run(served.service.start()) == []
     host, port, factory, *_ = served.machine.tcpClients[-1]
     protocol = factory.buildProtocol(IPv4Address("TCP", host, port))
+    assert isinstance(protocol, RemotingProtocol)
     with caplog.at_level(logging.WARNING, "gateway.broker"):
         Peer(protocol, (host, port), ("10.9.9.9", 40_000))
         served.machine.turn()

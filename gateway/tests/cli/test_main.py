@@ -67,6 +67,14 @@ def test_a_wrong_word_is_a_usage_error(runner: CliRunner, arguments: list[str]) 
     assert "Error: " in result.stderr
 
 
+def test_point_19_no_option_is_suggested_for_its_opposite(runner: CliRunner) -> None:
+    assert "Did you mean '--bind'" in runner.invoke(cli, ["serve", "--binf", "::"]).stderr
+    result = runner.invoke(cli, ["serve", "--no-bind", "::"])
+    assert result.exit_code == 2
+    assert "No such option '--no-bind'." in result.stderr
+    assert "Did you mean" not in result.stderr
+
+
 @pytest.mark.parametrize("argument", ["--help", "version"])
 def test_what_needs_no_server_loads_none(argument: str) -> None:
     # A process of its own: which modules are loaded here depends on the other tests.
