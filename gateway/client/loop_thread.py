@@ -11,11 +11,17 @@ import contextlib
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from gateway.client.errors import ClientClosed, RequestTimeout
+from gateway.client.worker_threads import WorkerThreads
 
 T = TypeVar("T")
+
+HELPERS: Final = 4
+"""Threads in which a loop looks up host names and writes files; most of the time there is none."""
 
 
 class LoopThread:
@@ -67,6 +73,7 @@ class LoopThread:
             return
         ready = threading.Event()
         loop = asyncio.new_event_loop()
+        loop.set_default_executor(_Helpers(self._name))
         self._thread = threading.Thread(target=_run, args=(loop, ready), name=self._name, daemon=True)
         self._thread.start()
         ready.wait()
@@ -135,6 +142,35 @@ class LoopThread:
                 loop.call_soon_threadsafe(_end_after, loop, last)
 
 
+class _Helpers(ThreadPoolExecutor):
+    """Daemon threads for the loop, that work until the interpreter ends and are never waited for.
+
+    Those of the base class take nothing more as soon as the main thread is over: a client that is closed by ``atexit``
+    could neither store offsets in a file nor find a server by its name.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(1)  # it never starts a thread
+        self._daemons = WorkerThreads(HELPERS, f"{name} helper")
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **keywords: Any) -> concurrent.futures.Future[T]:
+        """Run a function in one of the threads, or here if none can be had."""
+        call = partial(function, *args, **keywords)
+        try:
+            return self._daemons.submit(call)
+        except RuntimeError:  # Python 3.12 starts no thread any more when the main one is over
+            future: concurrent.futures.Future[T] = concurrent.futures.Future()
+            try:
+                future.set_result(call())
+            except BaseException as error:  # noqa: BLE001 - it belongs to who waits
+                future.set_exception(error)
+            return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 - nothing waits
+        """Take nothing more."""
+        self._daemons.close()
+
+
 def _end_after(loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
     def ended(task: asyncio.Task[None]) -> None:
         if not task.cancelled():
@@ -155,7 +191,6 @@ def _run(loop: asyncio.AbstractEventLoop, ready: threading.Event) -> None:
         if tasks:
             loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
         asyncio.set_event_loop(None)
         loop.close()

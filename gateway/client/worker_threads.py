@@ -34,7 +34,7 @@ class WorkerThreads:
     def submit(self, call: Callable[[], T]) -> Future[T]:
         """Run ``call`` in one of the threads, with the context variables of the caller.
 
-        :raises RuntimeError: after ``close``.
+        :raises RuntimeError: after ``close``, and where Python starts no thread any more: at the end of the program.
         """
         future: Future[T] = Future()
         with self._lock:
@@ -44,9 +44,9 @@ class WorkerThreads:
             start = self._threads < min(self._limit, self._unfinished)
             self._threads += start
             number = self._threads
-        self._work.put((future, copy_context(), call))
         if start:
-            threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+            self._start(number)
+        self._work.put((future, copy_context(), call))
         return future
 
     def close(self) -> None:
@@ -58,6 +58,15 @@ class WorkerThreads:
             threads = self._threads
         for _ in range(threads):
             self._work.put(None)
+
+    def _start(self, number: int) -> None:
+        try:
+            threading.Thread(target=self._run, name=f"{self._name}-{number}", daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._threads -= 1
+                self._unfinished -= 1
+            raise
 
     def _run(self) -> None:
         while (item := self._work.get()) is not None:

@@ -128,3 +128,26 @@ def test_calls_made_while_the_loop_stops_end() -> None:
         for caller in callers:
             caller.join(10)
         assert not any(caller.is_alive() for caller in callers)
+
+
+def test_the_loop_has_helpers_when_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of a program: names are looked up and files are written all the same."""
+
+    async def helper() -> str:
+        return await asyncio.to_thread(lambda: threading.current_thread().name)
+
+    async def failing() -> None:
+        await asyncio.to_thread(int, "no number")
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    thread = LoopThread("loop")
+    thread.start()
+    with monkeypatch.context() as ending:
+        ending.setattr(threading.Thread, "start", refuse)
+        assert thread.run(helper()) == "loop"
+        with pytest.raises(ValueError, match="no number"):
+            thread.run(failing())
+    assert thread.run(helper()) == "loop helper-1"
+    thread.stop()

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -19,10 +20,10 @@ LONGEST_S = 60
 """Seconds until a program counts as one that never ends; it takes one or two."""
 
 START = """
-import asyncio, atexit, os, signal, sys
+import asyncio, atexit, os, signal, sys, threading
 from gateway.client import (
-    AdminClient, LitePullConsumer, Message, Producer, PushConsumer, SimpleConsumer, TransactionProducer,
-    TransactionState, UsedAfterFork, aio,
+    AdminClient, ConsumeFrom, LitePullConsumer, Message, MessageModel, Producer, PushConsumer, PushSettings,
+    SimpleConsumer, TransactionProducer, TransactionState, UsedAfterFork, aio,
 )
 
 NAMESRV = sys.argv[1]
@@ -83,7 +84,30 @@ for client in left:
     client.start()
 for _ in range(2):
     left[1].send(Message("orders", b"4"))
-print("main is over", flush=True)
+
+
+def last():
+    # While the main thread is over: a first send to a host name, and offsets into a file.
+    late.send(Message("orders", b"5"))
+    late.close()
+    reader.close()
+    print("closed in order", flush=True)
+
+
+consumed = threading.Event()
+atexit.register(last)
+late = Producer("late", namesrv=NAMESRV.replace("127.0.0.1", "localhost"))
+late.start()
+reader = PushConsumer(
+    "reader",
+    lambda message: consumed.set(),
+    PushSettings(
+        namesrv=NAMESRV, message_model=MessageModel.BROADCASTING, consume_from_where=ConsumeFrom.FIRST_OFFSET
+    ),
+    subscriptions=TOPICS,
+)
+reader.start()
+consumed.wait(30)
 """
 
 FORKED = """
@@ -128,11 +152,12 @@ with LitePullConsumer("lite", namesrv=NAMESRV, subscriptions=TOPICS) as consumer
 
 
 @contextmanager
-def running(version: str, program: str) -> Iterator[subprocess.Popen[str]]:
-    """A program on one of the Pythons, beside a broker."""
+def running(version: str, program: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A program on one of the Pythons, beside a broker; with more variables in its environment."""
     with broker_thread(queues=1) as server:
+        server.put("orders", b"0")
         command = [READY[version], "-W", "always::ResourceWarning", "-c", START + program, server.broker.address]
-        environment = pythons.environment(version)
+        environment = {**pythons.environment(version), **variables}
         with subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         ) as process:
@@ -155,10 +180,13 @@ def ended(process: subprocess.Popen[str]) -> tuple[str, Counter[str]]:
 
 
 @pytest.mark.parametrize("version", READY)
-def test_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(version: str) -> None:
-    with running(version, FORGOTTEN) as process:
+def test_a_program_that_forgets_close_ends_and_is_told_once_of_each_client(version: str, tmp_path: Path) -> None:
+    with running(version, FORGOTTEN, HOME=str(tmp_path)) as process:
         errors, forgotten = ended(process)
         assert process.returncode == 0, errors
+    assert "Traceback" not in errors, errors
+    (stored,) = tmp_path.rglob("offsets.json")
+    assert '"brokerName":"broker-a"' in stored.read_text()
     names = ["producer p", "producer t", "push consumer c", "lite pull consumer l", "simple consumer s"]
     every = ["AdminClient", "AdminClient", "producer service", *names, *(f"{name}-aio" for name in names)]
     assert forgotten == Counter(every), errors

@@ -55,3 +55,18 @@ def test_after_close_nothing_is_taken_and_what_was_taken_is_done() -> None:
     assert last.result(5) == "done"
     with pytest.raises(RuntimeError, match="work is closed"):
         threads.submit(lambda: 1)
+
+
+def test_where_no_thread_can_be_started_nothing_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end of a program, on Python 3.12."""
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    threads = WorkerThreads(1, "late")
+    with monkeypatch.context() as ending:
+        ending.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="can't create new thread"):
+            threads.submit(threading.get_ident)
+    assert threads.submit(threading.get_ident).result(10) != threading.get_ident()
+    threads.close()
