@@ -14,7 +14,11 @@ import pytest
 
 from gateway.cli.stop_signals import INTERRUPTING, interrupt_as_ctrl_c
 
-COMMAND = (sys.executable, "-m", "gateway.cli")
+IN_A_TERMINAL = """
+import os, sys
+os.login_tty(int(sys.argv[1]))
+os.execv(sys.executable, [sys.executable, "-m", "gateway.cli", *sys.argv[2:]])
+"""
 PATIENCE_S = 60
 
 
@@ -31,9 +35,8 @@ def _same_handlers() -> Iterator[None]:
 def test_point_9_signals_leave_a_server_alone_and_the_end_of_its_terminal_stops_it_in_order(tmp_path: Path) -> None:
     master, terminal = os.openpty()
     options = ["--data", str(tmp_path), "--port", "0", "--nameserver-port", "0"]
-    process = subprocess.Popen(
-        [*COMMAND, "serve", *options], preexec_fn=lambda: os.login_tty(terminal), close_fds=False, cwd=tmp_path
-    )
+    command = [sys.executable, "-c", IN_A_TERMINAL, str(terminal), "serve", *options]
+    process = subprocess.Popen(command, pass_fds=[terminal], cwd=tmp_path)
     os.close(terminal)
     try:
         said = until(master, b"ready ")
