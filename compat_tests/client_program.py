@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -59,8 +60,12 @@ class Answer:
 class ClientProgram:
     """Runs verbs in the container; several at once when asked to `start` them."""
 
-    def __init__(self, version: str, address: tuple[str, int], kill: Callable[[], None]) -> None:
+    def __init__(
+        self, version: str, address: tuple[str, int], kill: Callable[[], None], read: Callable[[str], str]
+    ) -> None:
         self.version = version
+        self.read = read
+        """The text of a file of the container; empty when there is none."""
         self.kill = kill
         """Ends the program as `kill -9`; what it was doing raises AssertionError."""
         self._address = address
@@ -91,6 +96,11 @@ class ClientProgram:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _text(container: DockerContainer, path: str) -> str:
+    code, said = container.exec(["cat", path])
+    return bytes(said).decode(errors="replace") if code == 0 else ""
+
+
 def _encode(value: object) -> str:
     return quote(str(value).lower() if isinstance(value, bool) else str(value), safe="")
 
@@ -109,7 +119,7 @@ def client_program(image: str, version: str, environment: Mapping[str, str]) -> 
         container.with_env(name, value)
     with container:
         address = (container.get_container_host_ip(), int(container.get_exposed_port(_CONTROL_PORT)))
-        client = ClientProgram(version, address, container.get_wrapped_container().kill)
+        client = ClientProgram(version, address, container.get_wrapped_container().kill, partial(_text, container))
         try:
             yield client
         finally:

@@ -143,7 +143,9 @@ class AdminGroups:
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> dict[str, Any]:
         """What one client of a consumer group is doing, as it says itself (upstream ``ConsumerRunningInfo``).
 
-        Needs a broker that passes the request on: Apache RocketMQ and this gateway do.
+        Needs a broker that passes the request on: Apache RocketMQ and this gateway do. On one processor
+        a Java client of 5.x may stand still for 5 s for each of its queues before it answers
+        (``docs/requests-to-clients.md``).
 
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """
@@ -155,7 +157,8 @@ class AdminGroups:
     async def consume_directly(self, group: str, client_id: str, offset_msg_id: str, topic: str) -> dict[str, Any]:
         """Let one client consume one message now; what came of it (upstream ``ConsumeMessageDirectlyResult``).
 
-        Needs a broker that passes the request on: Apache RocketMQ and this gateway do.
+        Needs a broker that passes the request on: Apache RocketMQ and this gateway do. On one processor
+        a Java client handles nothing else while its listener has the message (``docs/requests-to-clients.md``).
 
         :raises BrokerError: the broker does not pass it on, or no such client is connected.
         """

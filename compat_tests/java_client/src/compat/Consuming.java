@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -24,7 +25,7 @@ import org.apache.rocketmq.remoting.protocol.heartbeat.MessageModel;
 
 /**
  * Receives a run with each of the client's consumers. Common options: ns= topic= run= group= [count=] [deliveries=] [tags=*]
- * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [sql= (instead of tags)] [namespace=] [pull_again_ms=3000 (after a failed pull; since 4.7)] [broker_balances=true (5.x clients: the broker shares out the queues, and says whether
+ * [linger_ms=1000] [idle_s=60] [timeout_s=60] [until=NAME] [ledger=NAME] [sql= (instead of tags)] [namespace=] [pull_again_ms=3000 (after a failed pull; since 4.7)] [heartbeat_ms=1000] [broker_balances=true (5.x clients: the broker shares out the queues, and says whether
  * they are popped)] [invisible_ms=60000 (of what is popped)]. A verb ends linger_ms after "count" different messages (and "deliveries" in all) were seen (so that
  * duplicates and strangers show), when nothing came for idle_s, or when its time is over. Answer: "received" with their "numbers", "duplicates",
  * "strangers" (messages of other runs), "corrupt" bodies, and of messages that waited at the broker by how many milliseconds they were stored after
@@ -79,7 +80,7 @@ final class Consuming {
         consumer.setConsumeThreadMax(o.number("threads", 8));
         consumer.setPersistConsumerOffsetInterval(o.number("persist_ms", 500));
         consumer.setPollNameServerInterval(1000);
-        consumer.setHeartbeatBrokerInterval(1000);
+        consumer.setHeartbeatBrokerInterval(o.number("heartbeat_ms", 1000));
         if (o.has("pull_again_ms")) {
             DefaultMQPushConsumerImpl impl = consumer.getDefaultMQPushConsumerImpl();
             DefaultMQPushConsumerImpl.class.getMethod("setPullTimeDelayMillsWhenException", long.class)
@@ -104,18 +105,22 @@ final class Consuming {
         return number;
     }
 
+    /** consume-push: "first_ms" is the time from the start of the consumer to its first message. */
     static void concurrently(Options o, Json answer) throws Exception {
         Tally tally = new Tally(o.text("run"));
         Ledger ledger = Ledger.of(o);
+        AtomicLong first = new AtomicLong();
         DefaultMQPushConsumer consumer = consumer(o, o.text("group"));
+        long begun = System.nanoTime();
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+            first.compareAndSet(0, System.nanoTime() - begun);
             messages.forEach(message -> seen(message, tally, ledger));
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
         await(o, Main.end(o), tally);
         consumer.shutdown();
-        tally.into(answer, "received");
+        tally.into(answer, "received").put("first_ms", first.get() / 1_000_000);
     }
 
     /**
