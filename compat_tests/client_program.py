@@ -61,7 +61,11 @@ class ClientProgram:
     """Runs verbs in the container; several at once when asked to `start` them."""
 
     def __init__(
-        self, version: str, address: tuple[str, int], kill: Callable[[], None], read: Callable[[str], str]
+        self,
+        version: str,
+        address: tuple[str, int],
+        kill: Callable[[], None],
+        read: Callable[[str], str] = lambda _: "",
     ) -> None:
         self.version = version
         self.read = read
