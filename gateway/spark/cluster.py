@@ -144,7 +144,7 @@ class Cluster:
             route = topic_route(topic, _parsed(TopicRouteData.parse, answer.body, address))
             for name, brokers in route.brokers.items():
                 if brokers:
-                    self._addresses[name] = brokers.get(MASTER_ID) or brokers[min(brokers)]
+                    self._addresses[name] = _main_address(brokers)
         self._routes[topic] = time.monotonic(), route
         return route
 
@@ -163,7 +163,11 @@ class Cluster:
         """The names of all brokers."""
         answer, address = self._ask_name_servers(RequestCode.GET_BROKER_CLUSTER_INFO, None)
         self._expect_success(answer, address)
-        return frozenset(_parsed(ClusterInfo.parse, answer.body, address).broker_addr_table)
+        found = _parsed(ClusterInfo.parse, answer.body, address).broker_addr_table
+        for name, broker in found.items():
+            if broker.broker_addrs:  # a broker whose topic is gone is in no route
+                self._addresses.setdefault(name, _main_address(broker.broker_addrs))
+        return frozenset(found)
 
     def _ask_name_servers(self, code: int, header: Header | None) -> tuple[RemotingCommand, str]:
         """The answer of the first one that gives one.
@@ -354,6 +358,11 @@ class Cluster:
     def _expect_success(self, answer: RemotingCommand, address: str) -> None:
         if answer.code != ResponseCode.SUCCESS:
             raise broker_error(answer.code, answer.remark, address)
+
+
+def _main_address(addresses: Mapping[int, str]) -> str:
+    """Of a master; where there is none, of the first slave."""
+    return addresses.get(MASTER_ID) or addresses[min(addresses)]
 
 
 def _parsed(parse: Callable[[bytes], T], body: bytes, address: str) -> T:

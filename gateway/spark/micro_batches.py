@@ -5,7 +5,8 @@ Pure over ``Bounds``. What Spark's contract demands of a stream that loses nothi
 - where a stream began is not stored by Spark, so the end of the first batch carries it (``base``), and so does the end
   of every batch in which a queue appears: a repeated batch begins where the first try began;
 - nothing new is the same offset again, to the letter;
-- a queue that is gone keeps its offset in the checkpoint (``away``): when it is back, it is read from there on;
+- a queue that is away keeps its offset in the checkpoint (``away``): when it is back, it is read from there on, unless
+  its broker says that it was deleted;
 - what a queue had that was not read, and is not there any more, is a loss: in a queue that is gone, in a store that
   another one has replaced, in a queue that ends before the offset it was read to. A queue that was read to its end,
   as far as that was seen, has lost nothing.
@@ -232,7 +233,8 @@ class MicroBatches:
             for queue, offset in start.offsets.items()
             if queue not in ends and queue.broker_name not in moved
         }
-        if gone and not self._is_given_up(gone, start):
+        deleted = self._given_up(gone, start) if gone else frozenset()
+        if deleted is None:
             return None
         if not gone:
             self._absent_since = None
@@ -248,7 +250,7 @@ class MicroBatches:
         new = [queue for queue in ends if queue not in starts and (limited_to is None or queue in limited_to)]
         if new:
             starts.update(self._bounds.begins(new))
-        return starts, {queue: offset for queue, offset in known.items() if queue not in ends}
+        return starts, {queue: offset for queue, offset in known.items() if queue not in ends and queue not in deleted}
 
     def _replace_shorter(self, starts: dict[MessageQueue, int], ends: QueueNumbers, start: Checkpoint) -> None:
         """Go on at the end of queues that end before the offset they were read to, and tell of what that skips."""
@@ -265,66 +267,61 @@ class MicroBatches:
                 lost(loss, fails=self._options.fail_on_data_loss)
             starts[queue] = ends[queue]
 
-    def _is_given_up(self, gone: QueueNumbers, start: Checkpoint) -> bool:
-        """Whether the stream goes on without queues that are missing: they have been missing for too long.
+    def _given_up(self, gone: QueueNumbers, start: Checkpoint) -> Collection[MessageQueue] | None:
+        """The missing queues that are deleted, when the stream goes on without the missing ones; None while it waits.
 
-        :raises DataLoss: they had what was not read, and that is to be an error.
-        :raises Away: likewise, and their broker is away.
+        :raises DataLoss: one had what was not read, and that is to be an error.
+        :raises Away: likewise, and it may come back.
         """
         now = self._now()
         if self._absent_since is None:
             self._absent_since = now
             log.warning("%d queues are not there, among them %s", len(gone), queue_text(min(gone)))
-        strange = [queue for queue in gone if not is_subscribed(queue, self._options)]
-        if len(strange) < len(gone) and now - self._absent_since < self._options.reconnect_s:
-            return False
-        for queue in strange:
+        missing = {queue: offset for queue, offset in gone.items() if is_subscribed(queue, self._options)}
+        if missing and now - self._absent_since < self._options.reconnect_s:
+            return None
+        for queue in gone.keys() - missing.keys():
             reason = (
                 "the checkpoint says that it was read, and this query does not subscribe to it: subscribe to it "
                 "again, or use another checkpointLocation"
             )
             lost(DataLoss(queue_text(queue), gone[queue], None, reason), fails=self._options.fail_on_data_loss)
-        missing = {queue: offset for queue, offset in gone.items() if queue not in strange}
-        if missing and self._options.fail_on_data_loss:
-            self._refuse_unread(missing, start)
-        for queue, offset in missing.items():
-            loss = DataLoss(queue_text(queue), offset, self._unread_end(queue, offset, start), "")
-            log.warning(
-                "%s is not there any more: its topic was deleted or has fewer queues or no permission to read, or its "
-                "broker is away. The stream goes on without it%s, and reads it from offset %d on when it is back",
-                loss.queue,
-                "" if loss.count == 0 else f" although {loss.what} were not read",
-                offset,
-            )
-        return True
+        registered = self._bounds.brokers() if missing else frozenset()
+        return [queue for queue in missing if self._is_deleted(queue, start, queue.broker_name in registered)]
 
-    def _refuse_unread(self, missing: QueueNumbers, start: Checkpoint) -> None:
-        """Stop the stream where a missing queue had what was not read.
+    def _is_deleted(self, queue: MessageQueue, start: Checkpoint, is_registered: bool) -> bool:
+        """Whether a missing queue is gone for good, so that another one in its place begins anew.
 
-        :raises DataLoss: that is gone; ``Away``: it may come back.
+        :raises DataLoss: it had what was not read, and that is to be an error.
+        :raises Away: likewise, and it may come back.
         """
-        registered = self._bounds.brokers()
-        for queue, offset in missing.items():
-            end = self._unread_end(queue, offset, start)
-            loss = DataLoss(queue_text(queue), offset, end, "the queue is not there any more: its topic was deleted")
-            if end == offset:
-                continue
-            if queue.broker_name not in registered:
-                reason = f"its broker is down, or not registered at the name servers, and {loss.what} are not read yet"
-                raise Away(f"queue {loss.queue}", reason)
-            there = self._end_there(queue)
-            if there < max(end or 0, offset):
+        offset, reason = start.offsets[queue], "the queue is not there any more: its topic was deleted"
+        there = self._end_there(queue) if is_registered else None
+        if there is not None and there < offset:
+            self._tell_unread(queue, offset, start, reason)
+            return True
+        loss = DataLoss(queue_text(queue), offset, self._unread_end(queue, offset, start), reason)
+        if loss.count != 0 and self._options.fail_on_data_loss:
+            if is_registered and (there is None or there < (loss.end or 0)):
                 raise loss
-            if there > offset:
-                reason = f"its topic has fewer queues or no permission to read, and {loss.what} are not read yet"
-                raise Away(f"queue {loss.queue}", reason)
+            if there != offset:
+                why = "its topic has fewer queues or no permission to read" if is_registered else "its broker is down"
+                raise Away(f"queue {loss.queue}", f"{why}, and {loss.what} are not read yet")
+        log.warning(
+            "%s is not there any more: its topic has fewer queues or no permission to read, or its broker is down. The "
+            "stream goes on without it%s, and reads it from offset %d on when it is back",
+            loss.queue,
+            "" if loss.count == 0 else f" although {loss.what} were not read",
+            offset,
+        )
+        return False
 
-    def _end_there(self, queue: MessageQueue) -> int:
-        """Where a queue that cannot be read ends; 0 for one that is gone."""
+    def _end_there(self, queue: MessageQueue) -> int | None:
+        """Where a queue ends that cannot be read; None when nothing leads to it."""
         try:
             return self._bounds.ends([queue])[queue]
         except (BrokerNotFound, BrokerError):
-            return 0  # its topic leads to no broker any more
+            return None
 
     def _tell_unread(self, queue: MessageQueue, offset: int, start: Checkpoint, reason: str) -> None:
         """Raise, or warn of, what a queue had that was not read."""

@@ -225,10 +225,13 @@ def test_a_broker_that_does_not_tell_its_store_now_is_asked_again(network: Netwo
     assert cluster.store_ids(["broker-a"], "orders") == {"broker-a": "s1"}
 
 
-def test_the_brokers_are_those_of_the_name_server(network: Network) -> None:
+def test_brokers_are_found_by_the_name_server_also_when_their_topic_is_gone(network: Network) -> None:
     info = ClusterInfo(broker_addr_table={"broker-a": BrokerData("c", "broker-a", {0: BROKER_AT})})
     network.replies[RequestCode.GET_BROKER_CLUSTER_INFO] = success(body=info.build())
-    assert a_cluster(network).brokers() == {"broker-a"}
+    cluster = a_cluster(network)
+    assert cluster.brokers() == {"broker-a"}
+    network.replies[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: RemotingCommand(17, flag=1)
+    assert cluster.ends([queue(0)]) == {queue(0): 9}
 
 
 def test_the_size_of_messages_is_sampled(network: Network) -> None:

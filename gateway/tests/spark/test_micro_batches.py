@@ -269,10 +269,14 @@ def test_a_queue_with_more_that_stays_away_is_a_loss(cluster: PretendCluster) ->
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(cluster: PretendCluster, restarts: bool) -> None:
+@pytest.mark.parametrize("is_registered", [False, True])
+def test_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(
+    cluster: PretendCluster, restarts: bool, is_registered: bool
+) -> None:
     stream = Stream(cluster)
     first = through_json(stream.latest(stream.initial()))
-    missing = cluster.records.pop(queue(0))
+    cluster.hidden.add(queue(0))
+    cluster.registered = {BROKER} if is_registered else set()
     if restarts:
         stream.restarted()
     assert stream.latest(first) is first
@@ -282,10 +286,36 @@ def test_a_queue_that_was_read_to_its_end_and_stays_away_is_no_loss(cluster: Pre
     cluster.fill(queue(1), 2)
     third = through_json(stream.latest(second))
     assert (stream.ranges(second, third), third.away) == (["orders/broker-a/1 [0, 2)"], {queue(0): 10})
-    cluster.records[queue(0)] = missing
+    cluster.hidden.clear()
     cluster.fill(queue(0), 3)
     fourth = through_json(stream.latest(third))
     assert (stream.ranges(third, fourth), fourth.away) == (["orders/broker-a/0 [10, 13)"], {})
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_queue_that_was_deleted_for_sure_is_another_one_when_it_is_there_again(
+    cluster: PretendCluster, fails: str
+) -> None:
+    stream = Stream(cluster, failOnDataLoss=fails)
+    first = stream.latest(stream.initial())
+    del cluster.records[queue(0)]
+    assert stream.latest(first) is first
+    second = through_json(stream.latest(first, later_s=31))
+    assert (second.offsets, second.away) == ({queue(1): 0}, {})
+    cluster.fill(queue(0), 15)
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [0, 15)"]
+
+
+def test_what_was_not_read_of_a_queue_that_was_deleted_is_told_of(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(cluster, failOnDataLoss="false")
+    first = stream.latest(stream.initial(), 4)
+    del cluster.records[queue(0)]
+    stream.latest(first)
+    with caplog.at_level(logging.WARNING):
+        assert stream.latest(first, later_s=31).away == {}
+    assert "6 offsets of orders/broker-a/0 are skipped: offsets 4 to 9 cannot be read: the queue is not" in caplog.text
 
 
 def test_after_a_restart_it_is_known_what_a_queue_had_that_stays_away(cluster: PretendCluster) -> None:
@@ -355,7 +385,7 @@ def test_a_queue_that_stays_away_keeps_its_offset_when_losses_are_allowed(
 ) -> None:
     stream = Stream(cluster, failOnDataLoss="false")
     first = stream.latest(stream.initial(), 4)
-    del cluster.records[queue(0)]
+    cluster.hidden.add(queue(0))
     stream.latest(first)
     with caplog.at_level(logging.WARNING):
         second = through_json(stream.latest(first, later_s=31))
@@ -363,8 +393,8 @@ def test_a_queue_that_stays_away_keeps_its_offset_when_losses_are_allowed(
     assert "goes on without it although offsets 4 to 9 were not read, and reads it from offset 4 on" in caplog.text
     assert stream.ranges(first, second) == []
     stream.restarted()
-    cluster.fill(queue(0), 9)
-    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [4, 9)"]
+    cluster.hidden.clear()
+    assert stream.ranges(second, stream.latest(second)) == ["orders/broker-a/0 [4, 10)"]
 
 
 def test_a_queue_that_is_made_again_shorter_is_a_loss_of_what_it_has_now(cluster: PretendCluster) -> None:
@@ -442,14 +472,14 @@ def test_a_queue_that_was_away_in_another_store_begins_anew_in_this_one(
     cluster.stores[BROKER] = "one"
     stream = Stream(cluster, failOnDataLoss="false")
     first = stream.latest(stream.initial(), 4)
-    missing = cluster.records.pop(queue(0))
+    cluster.hidden.add(queue(0))
     stream.latest(first)
     second = through_json(stream.latest(first, later_s=31))
     cluster.stores[BROKER] = "two"
     third = through_json(stream.latest(second))
     assert "6 offsets of orders/broker-a/0 are skipped: offsets 4 to 9 cannot be read: broker" in caplog.text
     assert third.away == {}
-    cluster.records[queue(0)] = missing
+    cluster.hidden.clear()
     assert stream.ranges(third, stream.latest(third)) == ["orders/broker-a/0 [0, 10)"]
 
 
