@@ -77,7 +77,7 @@ $(ACCELERATED)/.built: $(SOURCES) pyproject.toml hatch_build.py | setup-test
 	@mkdir -p build && touch build/accelerating
 	@HATCH_BUILD_HOOKS_ENABLE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m zipfile -e build/wheel/*.whl $(ACCELERATED)
-	@for shared in pyproject.toml README.md docs; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
+	@for shared in pyproject.toml hatch_build.py README.md LICENSE NOTICE docs; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
 	@$(BIN)/python -m compileall -q $(ACCELERATED)
 	@touch -r build/accelerating $@  # what is edited meanwhile is not in it
 
@@ -179,8 +179,8 @@ demo: setup-spark
 
 # -- upkeep ---------------------------------------------------------------------------------------------
 
-# One lock a purpose: to run, to build (hatchling, for the editable install), to test. No index address is
-# written, so that a lock works with any mirror.
+# One lock a purpose: to run, to build (hatchling, for the editable install), to test, to compile in the image.
+# No index address is written, so that a lock works with any mirror.
 COMPILE = CUSTOM_COMPILE_COMMAND="make lock" build/lock/bin/pip-compile --quiet --upgrade --generate-hashes \
 	--allow-unsafe --strip-extras --no-emit-index-url --no-emit-trusted-host --no-emit-options
 
@@ -192,6 +192,8 @@ lock:
 		--output-file requirements-build.lock pyproject.toml
 	$(COMPILE) --extra test --constraint requirements.lock --constraint requirements-build.lock \
 		--output-file requirements-test.lock pyproject.toml
+	HATCH_BUILD_HOOKS_ENABLE=1 $(COMPILE) --build-deps-for wheel --only-build-deps --constraint requirements.lock \
+		--constraint requirements-build.lock --constraint requirements-test.lock --output-file requirements-compile.lock pyproject.toml
 	$(COMPILE) --extra spark --constraint requirements.lock --constraint requirements-build.lock \
 		--constraint requirements-test.lock --output-file requirements-spark.lock pyproject.toml
 

@@ -42,7 +42,7 @@ def compiled(root: Path, modules: list[str], output: Path) -> Iterator[Path]:
 
     ``output`` is made anew.
     """
-    from mypyc.build import mypycify  # with the optional requirement only
+    from mypyc.build import mypycify  # needed by the hook only, see its dependencies in pyproject.toml
     from setuptools import Distribution
 
     shutil.rmtree(output, ignore_errors=True)  # or what an earlier list of modules left would be found too

@@ -1,7 +1,8 @@
 """The images of the tests, built from `docker/*/Dockerfile` through the engine's own (legacy) builder.
 
 The build context holds the same paths as the repository's top folder, but only the files an image needs: a
-change elsewhere does not invalidate the builder's cache.
+change elsewhere does not invalidate the builder's cache. The gateway's image takes the wheel that `make accelerate` has
+compiled where it fits, so that a test run compiles once.
 
     python -m compat_tests.images     builds those of the tests (not of the matrix), so that they find them built
 """
@@ -26,9 +27,12 @@ _CONTEXTS: dict[str, tuple[str, ...]] = {
     "gateway": (
         "docker/gateway",
         "pyproject.toml",
+        "hatch_build.py",
         "README.md",
+        "LICENSE",
+        "NOTICE",
         "requirements.lock",
-        "requirements-build.lock",
+        "requirements-compile.lock",
         "wire",
         "gateway",
     ),
@@ -68,7 +72,31 @@ def _context(name: str) -> bytes:
             path = REPOSITORY / entry
             if path.exists():
                 tar.add(path, arcname=entry, filter=_wanted)
+        wheel = _compiled_wheel() if name == "gateway" else None
+        if wheel is not None:
+            tar.add(wheel, arcname=wheel.name)
     return packed.getvalue()
+
+
+def _compiled_wheel() -> Path | None:
+    """The wheel of `make accelerate`, if it is made of these sources and runs in the image (Debian 12, Python 3.11)."""
+    built = REPOSITORY / "build" / "accelerated" / ".built"
+    wheels = list((REPOSITORY / "build" / "wheel").glob("rocketmq_gateway-*-cp311-cp311-linux_*.whl"))
+    release = Path("/etc/os-release")
+    if len(wheels) != 1 or not built.exists() or "VERSION_CODENAME=bookworm" not in release.read_text("utf-8"):
+        return None
+    sources = [
+        REPOSITORY / "pyproject.toml",
+        REPOSITORY / "hatch_build.py",
+        *(
+            path
+            for top in ("wire", "gateway")
+            for path in (REPOSITORY / top).rglob("*.py")
+            if "tests" not in path.parts
+        ),
+    ]
+    newest = max(path.stat().st_mtime for path in sources)
+    return wheels[0] if newest <= built.stat().st_mtime else None
 
 
 def _wanted(member: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
 from compat_tests import scenarios
+from compat_tests.environment import LABEL, engine, owner, wait_until
+from compat_tests.images import image
 from compat_tests.scenarios import Scene
 
 
@@ -29,3 +36,50 @@ def test_messages_are_viewed_by_ids_that_name_a_container(in_container: Scene) -
 
 def test_producers_are_asked_by_a_container(in_container: Scene) -> None:
     scenarios.transactions_by_thirds(in_container)
+
+
+def ended(command: list[str], **keywords: Any) -> tuple[int, str]:
+    """Run the image until it ends: exit code and what it wrote."""
+    with engine() as client:
+        container = client.containers.run(image("gateway"), command, detach=True, labels={LABEL: owner()}, **keywords)
+        try:
+            status = container.wait(timeout=60)["StatusCode"]
+            return status, container.logs().decode()
+        finally:
+            container.remove(force=True, v=True)
+
+
+@pytest.fixture
+def volume() -> Iterator[dict[str, dict[str, str]]]:
+    """A new volume, as the argument that mounts it at /data."""
+    with engine() as client:
+        made = client.volumes.create(labels={LABEL: owner()})
+        yield {made.name: {"bind": "/data", "mode": "rw"}}
+        made.remove(force=True)
+
+
+def test_point_20_the_image_is_compiled_and_its_user_has_no_privileges() -> None:
+    status, said = ended(["version"])
+    assert (status, said.count(", compiled)")) == (0, 1), said
+    with engine() as client:
+        assert client.images.get(image("gateway")).attrs["Config"]["User"] == "10001:10001"
+
+
+def test_point_20_a_volume_of_an_earlier_image_is_refused_with_the_command_that_mends_it(
+    volume: dict[str, dict[str, str]],
+) -> None:
+    as_root = {"user": "0", "volumes": volume}
+    assert ended(["-c", "touch /data/lock && chown -R 0:0 /data"], entrypoint="sh", **as_root)[0] == 0
+    serve = ["serve", "--data", "/data"]
+    status, said = ended(serve, volumes=volume)
+    assert status == 1
+    assert "belongs to user 0, and this process runs as user 10001: run 'chown -R 10001:10001 /data' as root" in said
+    assert said.count("Error: ") == 1
+    assert "Traceback" not in said
+    assert ended(["-R", "10001:10001", "/data"], entrypoint="chown", **as_root)[0] == 0
+    with engine() as client:
+        container = client.containers.run(image("gateway"), serve, detach=True, volumes=volume, labels={LABEL: owner()})
+        try:
+            wait_until(lambda: b"ready nameserver=" in container.logs(), "the server starts", timeout_s=60)
+        finally:
+            container.remove(force=True)

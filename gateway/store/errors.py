@@ -16,6 +16,7 @@ WriteFailed                  a write or a sync failed otherwise; the store stops
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 from typing import Final
 
@@ -49,11 +50,34 @@ class StoreNotAccessible(StoreError):  # noqa: N818
         where = error.filename if error.filename is not None else directory
         remedy = (
             "make room on that disk and start again"
-            if error.errno in (errno.ENOSPC, errno.EDQUOT)
-            else "check that the path is a directory this user may write to"
+            if error.errno in NO_SPACE
+            else _advice(directory, Path(where), error)
         )
         super().__init__(f"store directory {directory} cannot be used: {error.strerror} ({where}); {remedy}")
         self.directory = directory
+
+
+def _advice(directory: Path, where: Path, error: OSError) -> str:
+    """What to do about a path that cannot be used; names the owner if that is another user."""
+    user, group = os.geteuid(), os.getegid()
+    owner = _owner(where)
+    if error.errno not in (errno.EACCES, errno.EPERM) or owner in (None, user):
+        return "check that the path is a directory this user may write to"
+    return (
+        f"it belongs to user {owner}, and this process runs as user {user}: run 'chown -R {user}:{group} {directory}' "
+        "as root (for the volume of a container: docker run --user 0 --entrypoint chown …), "
+        f"or start the process as user {owner}"
+    )
+
+
+def _owner(path: Path) -> int | None:
+    """The number of the user who owns a path, or the first folder above it that exists."""
+    for place in (path, *path.parents):
+        try:
+            return place.stat().st_uid
+        except OSError:
+            continue
+    return None
 
 
 class ForeignFile(StoreError):  # noqa: N818

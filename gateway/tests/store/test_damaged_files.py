@@ -499,3 +499,17 @@ def test_delay_offsets_half_written_are_those_of_the_backup(tmp_path: Path) -> N
     JsonFile(path).write(DelayOffsetsFile({3: 9}).build())
     path.write_bytes(path.read_bytes()[:20])
     assert DelayOffsets(path, lambda work, told: told(work())).load() == {3: 7}
+
+
+def test_point_20_a_directory_of_another_user_is_refused_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 54_321)
+    monkeypatch.setattr(os, "getegid", lambda: 54_322)
+    denied = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "lock"))
+    said = str(StoreNotAccessible(tmp_path, denied))
+    owner = tmp_path.stat().st_uid
+    assert f"belongs to user {owner}, and this process runs as user 54321" in said
+    assert f"run 'chown -R 54321:54322 {tmp_path}' as root" in said
+    full = OSError(errno.ENOSPC, "No space left on device", str(tmp_path))
+    assert "make room on that disk" in str(StoreNotAccessible(tmp_path, full))
