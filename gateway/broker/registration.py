@@ -92,10 +92,19 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def announced_topics(topics: Mapping[str, TopicConfig], broker_permission: int) -> dict[str, TopicConfig]:
-    """The topics with what the whole broker does not allow taken away."""
+    """The topics without what the whole broker does not allow, and without queues that are written to but never read.
+
+    A send to such a queue is refused, and a producer that takes turns would be refused three times in a row.
+    """
+    announced = {
+        name: config
+        if config.write_queue_nums <= config.read_queue_nums
+        else replace(config, write_queue_nums=config.read_queue_nums)
+        for name, config in topics.items()
+    }
     if broker_permission & Permission.READ_WRITE == Permission.READ_WRITE:
-        return dict(topics)
-    return {name: replace(config, perm=config.perm & broker_permission) for name, config in topics.items()}
+        return announced
+    return {name: replace(config, perm=config.perm & broker_permission) for name, config in announced.items()}
 
 
 def build_registration(

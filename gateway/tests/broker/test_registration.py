@@ -158,6 +158,18 @@ def test_the_brokers_permission_limits_that_of_its_topics() -> None:
     assert {config.perm for config in announced_topics(table, 4).values()} == {4}
 
 
+def test_producers_are_not_sent_to_queues_that_nobody_reads() -> None:
+    table = {
+        name: TopicConfig(name, read, write) for name, read, write in (("wide", 4, 8), ("even", 4, 4), ("less", 8, 4))
+    }
+    announced = announced_topics(table, 6)
+    assert {name: (config.read_queue_nums, config.write_queue_nums) for name, config in announced.items()} == {
+        "wide": (4, 4),
+        "even": (4, 4),
+        "less": (8, 4),
+    }
+
+
 def test_a_broker_registers_when_it_starts() -> None:
     broker = Broker()
     broker.service.startService()
