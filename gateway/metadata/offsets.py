@@ -12,6 +12,7 @@ Offsets survive a change of that setting here: of the two files the one with the
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -227,11 +228,9 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """
         read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
         self.remove_topic(topic)
-        for group, queue_id in read:
+        attached = ((group, queue_id) for group in subscribers for queue_id in range(queue_count))
+        for group, queue_id in islice(chain(read, attached), MAX_RESETS):
             self._remember_reset((group, topic, queue_id), 0)
-        for group in subscribers:
-            for queue_id in range(min(queue_count, MAX_RESETS)):
-                self._remember_reset((group, topic, queue_id), 0)
 
     def remove_group(self, group: str) -> None:
         """Forget a group's offsets in every topic."""

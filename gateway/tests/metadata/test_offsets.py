@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.errors import RequestRefused
-from gateway.metadata.offsets import ConsumerOffsets
+from gateway.metadata.offsets import MAX_RESETS, ConsumerOffsets
 from wire.bodies.fastjson import parse_json
 
 Open = Callable[..., ConsumerOffsets]
@@ -170,6 +170,18 @@ def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> Non
     assert list(offsets.resets) == [("h", "t", 0)]
     offsets.remove_topic("t")
     assert offsets.resets == {}
+
+
+def test_the_groups_of_a_deleted_topic_begin_at_0_of_a_new_one_as_far_as_there_is_room(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    offsets.commit("g", "t", 3, 10)
+    offsets.forget_topic("t", [], 4)
+    assert (offsets.query("g", "t", 3), offsets.begin_of("g", "t", 3), offsets.begin_of("g", "t", 2)) == (-1, 0, -1)
+    offsets.commit("g", "t", 3, 10)
+    assert offsets.query("g", "t", 3) == -1
+    offsets.forget_topic("t", ["h"], MAX_RESETS)
+    assert len(offsets.resets) == MAX_RESETS
+    assert offsets.begin_of("g", "t", 3) == -1
 
 
 def test_a_greedy_group_is_refused_while_another_one_gets_through(open_offsets: Open) -> None:

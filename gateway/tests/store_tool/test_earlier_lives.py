@@ -15,6 +15,7 @@ import pytest
 
 from gateway.metadata.topics import topics_in_file
 from gateway.store.checkpoint import MARKS_AT
+from gateway.store.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.small_store import Clock, bodies, killed, message, opened, put
 from gateway.tests.store_tool.small_directory import flip, queue_file, run
@@ -36,6 +37,13 @@ HISTORIES = {
 }
 """Messages of topic T by their queue, and of another topic (o), T deleted (x) and made again without a message (m)."""
 QUEUES = [("T", 0), ("T", 1), ("T", 2), ("Other", 0)]
+
+
+@pytest.fixture(autouse=True)
+def boot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine was started long ago: not every one says when."""
+    monkeypatch.setattr(RealFiles, "booted_at_ms", lambda _files: 10_000)
+
 
 Visible = dict[tuple[str, int], list[bytes]]
 
