@@ -30,7 +30,8 @@ def write(nameserver: str) -> None:
         for topic in (AGAIN, GONE, OTHER):
             admin.topics.create(topic, queues=2)
         for topic in (AGAIN, GONE, OTHER):
-            for queue in producer.publish_queues(topic):
+            # Queue 0 last: when it begins anew, that proves that the message of queue 1 was deleted, too.
+            for queue in sorted(producer.publish_queues(topic), key=lambda queue: -queue.queue_id):
                 producer.send(Message(topic, b"first life"), queue=queue)
         admin.topics.delete(AGAIN)
         admin.topics.delete(GONE)

@@ -7,9 +7,12 @@ them apart, the surest first:
 
 - the table of topics does not name the topic;
 - the broker was stopped properly: it stops only after every message has its unit;
-- the broker was killed and the system went on: then all that was written is there, and units are written in the order
-  of the log. A message before the last one that has a unit had one, too;
-- the topic was made again: another queue of it begins at 0 once more, later in the log.
+- the topic was made again: a queue of it begins at 0 once more, so what the log has before that queue's last message of
+  before was deleted with it. What comes later may be of the new topic.
+
+Without such a proof the queue is made again: rather a message of a deleted topic than one that is lost. Nothing else
+counts. A power failure takes the units of one queue and leaves later ones of another, and a directory that was copied,
+or whose disk was moved to another machine, does not say which kind of end its broker came to.
 
 Where no queue has a message, somebody removed the queues to have them made again: then only the table counts.
 """
@@ -39,12 +42,12 @@ class EarlierLives:
 
     :param complete_to: below this offset of the log a message without a unit was deleted.
     :param topics: the topics there are; None when nobody knows.
-    :param by_later_life: whether a topic made again shows that what came before was deleted.
+    :param by_next_life: whether a topic made again shows that what came before was deleted.
     """
 
     complete_to: int
     topics: Container[str] | None
-    by_later_life: bool
+    by_next_life: bool
 
     @classmethod
     def of_another_broker(
@@ -55,24 +58,20 @@ class EarlierLives:
         :param covered_end: the log offset after the last message that any queue has; −1 when none has one.
         """
         if covered_end < 0:
-            return cls(NOTHING, topics, by_later_life=False)
-        if not files.exists(paths.abort):
-            return cls(EVERYTHING, topics, by_later_life=True)
-        # Made when the broker was started: the system has been running since.
-        kept_all = files.modified_at_ms(paths.abort) >= files.booted_at_ms()
-        return cls(covered_end if kept_all else NOTHING, topics, by_later_life=True)
+            return cls(NOTHING, topics, by_next_life=False)
+        return cls(NOTHING if files.exists(paths.abort) else EVERYTHING, topics, by_next_life=True)
 
-    def hides(self, topic: str, position: int, later_life: int) -> bool:
+    def hides(self, topic: str, position: int, ended: int) -> bool:
         """Whether the messages of a queue that has none in its files were deleted.
 
         :param position: the log offset of the first of them.
-        :param later_life: where the topic's last life begins that the log shows; −1 when it shows one only.
+        :param ended: below this offset of the log are messages of lives of the topic that ended, see ``ended_lives``.
         """
         if position < self.complete_to:
             return True
         if self.topics is not None and topic not in self.topics and not topic.startswith(_NOT_IN_TABLES):
             return True
-        return self.by_later_life and position < later_life
+        return self.by_next_life and position < ended
 
 
 def is_of_another_broker(checkpoint: CheckpointFile, files: FileLayer, paths: StorePaths) -> bool:
@@ -83,8 +82,10 @@ def is_of_another_broker(checkpoint: CheckpointFile, files: FileLayer, paths: St
     return checkpoint.is_foreign or (checkpoint.marks is None and not files.exists(paths.queue_ends))
 
 
-def later_lives(queues: Iterable[QueueUnits]) -> dict[str, int]:
-    """Topic to where in the log its last life begins, of those made again: a queue begins at 0 once more."""
+def ended_lives(queues: Iterable[QueueUnits]) -> dict[str, int]:
+    """Topic to the log offset below which its messages were deleted for certain: the queue of the last of them begins
+    at 0 once more.
+    """
     found: dict[str, int] = {}
     for queue in queues:
         expected = 0
@@ -92,6 +93,8 @@ def later_lives(queues: Iterable[QueueUnits]) -> dict[str, int]:
             following = queue.runs[number + 1][0] if number + 1 < len(queue.runs) else None
             is_stray = len(units) == UNIT_BYTES and following == expected + 1 != 1
             if first == 0 < expected and not is_stray:
-                found[queue.topic] = max(found.get(queue.topic, NOTHING), UNIT.unpack_from(units)[0])
+                before = queue.runs[number - 1][1]
+                ended = UNIT.unpack_from(before, len(before) - UNIT_BYTES)[0] + 1
+                found[queue.topic] = max(found.get(queue.topic, NOTHING), ended)
             expected = first + len(units) // UNIT_BYTES
     return found

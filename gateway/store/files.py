@@ -17,8 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from gateway.clock import END_OF_TIME_MS
-
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _TO_OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
@@ -131,11 +129,6 @@ class FileLayer(Protocol):
     def system_run(self) -> str:
         """A name for the time since the system was started: while it stays, everything written is there, synced or
         not. "" where the system does not tell.
-        """
-
-    def booted_at_ms(self) -> int:
-        """When the system was started: what was written since then is there, synced or not. The end of
-        time where the system does not tell.
         """
 
 
@@ -336,10 +329,6 @@ class RealFiles:
         """See ``FileLayer``."""
         return _boot_id()
 
-    def booted_at_ms(self) -> int:
-        """See ``FileLayer``."""
-        return _booted_at_ms()
-
 
 @cache
 def _boot_id() -> str:
@@ -347,12 +336,3 @@ def _boot_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
-
-
-@cache
-def _booted_at_ms() -> int:
-    try:
-        lines = Path("/proc/stat").read_text().splitlines()
-    except OSError:
-        lines = []
-    return next((int(line.split()[1]) * 1000 for line in lines if line.startswith("btime ")), END_OF_TIME_MS)

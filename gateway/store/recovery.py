@@ -20,7 +20,7 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
-from gateway.store.earlier_lives import NOTHING, EarlierLives, later_lives
+from gateway.store.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.files import FileLayer
 from gateway.store.index_file import newest_end_offsets
@@ -144,7 +144,7 @@ class Recovery:
         """
         known = EarlierLives.of_another_broker(self._files, self._paths, self._queues.covered_end(), self._topics())
         found = list(walk.collector.queues())
-        later = later_lives(found)
+        ended = ended_lives(found)
         deleted: list[str] = []
         for units in found:
             queue = self._queues.find((units.topic, units.queue_id))
@@ -152,7 +152,7 @@ class Recovery:
                 continue
             hidden = 0
             for number, (_, run) in enumerate(units.runs, 1):
-                if known.hides(units.topic, UNIT.unpack_from(run)[0], later.get(units.topic, NOTHING)):
+                if known.hides(units.topic, UNIT.unpack_from(run)[0], ended.get(units.topic, NOTHING)):
                     self._deleted.note_queue(
                         units.topic, units.queue_id, UNIT.unpack_from(run, len(run) - UNIT_BYTES)[0] + 1
                     )

@@ -51,14 +51,14 @@ class EmptyQueues:
         ends = QueueJournal(files, paths).load() if paths.queue_ends.is_file() else QueueEnds()
         marks = checkpoint.marks
         self._lives = EarlierLives(
-            max(ends.log_end, NOTHING if marks is None else marks.queues), None, by_later_life=False
+            max(ends.log_end, NOTHING if marks is None else marks.queues), None, by_next_life=False
         )
         self._listed = frozenset((topic, queue_id) for topic, queue_id, end in ends if end > 0)
 
-    def were_deleted(self, name: QueueName, position: int, later_life: int = NOTHING) -> bool:
+    def were_deleted(self, name: QueueName, position: int, ended: int = NOTHING) -> bool:
         """Whether the messages that the log has of a queue without one in its files are hidden on purpose.
 
         :param position: the log offset of the first of them.
-        :param later_life: where the topic's last life begins that the log shows; −1 when it shows one only.
+        :param ended: below this offset of the log are messages of lives of the topic that ended.
         """
-        return name not in self._listed and self._lives.hides(name[0], position, later_life)
+        return name not in self._listed and self._lives.hides(name[0], position, ended)

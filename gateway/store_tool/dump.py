@@ -16,6 +16,7 @@ from typing import cast
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.deleted_topics import QueueName
 from gateway.store.dispatch import HIDDEN
+from gateway.store.earlier_lives import NOTHING
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import known_topics
 from gateway.store_tool.deletions import EmptyQueues, noted_deletions
@@ -121,22 +122,43 @@ class Dump:
 
     def _behind_queues(self) -> Iterator[tuple[int, int]]:
         """The messages of the topic that no queue leads to: a server that was killed had their units in memory."""
-        selection, directory = self._selection, self._directory
+        directory = self._directory
         reader = UnitReader(directory)
         empty = EmptyQueues(directory, reader.covered_end(), known_topics(directory))
         ends: dict[QueueName, int] = {}
+        ended: int | None = None
         _, marks = read_checkpoint(directory)
-        start = marks.queues if marks is not None else 0
-        for file in directory.log_files:
-            for message in self._walk(file, max(start - file.start, 0), quiet=True):
-                if message.topic != selection.topic or message.sys_flag & HIDDEN:
+        for message in self._logged(marks.queues if marks is not None else 0):
+            offset, name = message.commit_log_offset, (message.topic, message.queue_id)
+            if name not in ends:
+                ends[name] = reader.end_of(name)
+            if ends[name] < 0:
+                if ended is None:
+                    ended = self._ended_lives() if empty.another else NOTHING
+                if empty.were_deleted(name, offset, ended):
                     continue
-                offset, name = message.commit_log_offset, (message.topic, message.queue_id)
-                if name not in ends:
-                    ends[name] = reader.end_of(name)
-                # What lies before the end of its queue and has no unit there is of an earlier queue of the name.
-                if offset >= ends[name] and not (ends[name] < 0 and empty.were_deleted(name, offset)):
-                    yield offset, message.total_size
+            # What lies before the end of its queue and has no unit there is of an earlier queue of the name.
+            if offset >= ends[name]:
+                yield offset, message.total_size
+
+    def _ended_lives(self) -> int:
+        """The log offset below which the topic's messages were deleted for certain: the queue of the last of them
+        begins at 0 once more.
+        """
+        ended = NOTHING
+        last: dict[int, int] = {}
+        for message in self._logged(0):
+            if message.queue_offset == 0 and message.queue_id in last:
+                ended = max(ended, last[message.queue_id] + 1)
+            last[message.queue_id] = message.commit_log_offset
+        return ended
+
+    def _logged(self, start: int) -> Iterator[StoredMessage]:
+        """The messages of the topic that the log has from an offset on."""
+        for file in self._directory.log_files:
+            for message in self._walk(file, max(start - file.start, 0), quiet=True):
+                if message.topic == self._selection.topic and not message.sys_flag & HIDDEN:
+                    yield message
 
     def _message(self, offset: int, size: int) -> StoredMessage | None:
         file = self._directory.log_file_at(offset)

@@ -110,7 +110,7 @@ class QueueCheck:
         """Queues that were deleted, and nothing notes it: the log offset below which their messages are gone."""
         self.deletions: list[str] = []
         """What is to be said of them."""
-        self._later_lives: dict[str, int] = {}
+        self._ended_lives: dict[str, int] = {}
         self._empty_queues: EmptyQueues | None = None
 
     # --- feeding -------------------------------------------------------------------------------------------------
@@ -133,9 +133,10 @@ class QueueCheck:
                 row.missing.append((row.end, first, row.last_log_offset, UNIT.unpack_from(run.units)[0]))
                 row.end = first
             else:
-                row = None  # the topic was deleted and made again
-                if first == 0:
-                    self._later_lives[run.topic] = UNIT.unpack_from(run.units)[0]
+                if first == 0:  # the topic was deleted and made again
+                    ended = self._ended_lives.get(run.topic, NOTHING)
+                    self._ended_lives[run.topic] = max(ended, row.last_log_offset + 1)
+                row = None
         if row is None:
             row = self.rows[name] = Row(run.topic, run.queue_id, first, first, UNIT.unpack_from(run.units)[0])
         self._compare(row, run)
@@ -199,7 +200,7 @@ class QueueCheck:
             return False
         if self._reader.has_units(name):
             return False
-        if self.empty_queues.were_deleted(name, row.first_log_offset, self._later_lives.get(row.topic, NOTHING)):
+        if self.empty_queues.were_deleted(name, row.first_log_offset, self._ended_lives.get(row.topic, NOTHING)):
             self.hidden[name] = row.last_log_offset + 1
             return True
         if name not in self._directory.queues and self._is_unknown(row.topic):

@@ -14,7 +14,6 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from gateway.clock import END_OF_TIME_MS
 from gateway.store.files import Buffer, DiskSpace, EntryKind
 
 GIB = 1024**3
@@ -346,10 +345,6 @@ class RecordingFiles:
     def system_run(self) -> str:
         """See ``FileLayer``."""
         return f"run {self.image.run}"
-
-    def booted_at_ms(self) -> int:
-        """See ``FileLayer``. Every image counts as that of a power failure."""
-        return END_OF_TIME_MS
 
     # --- whole files, for the tables -----------------------------------------------------------------------------
 
