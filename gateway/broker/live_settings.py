@@ -82,7 +82,7 @@ class LiveSettings:
         if not values:
             return
         settings = replace(self.current, **values)
-        _check(settings)
+        _check(settings, self.current)
         for attribute, value in values.items():
             before = text_of(getattr(self.current, attribute))
             log.warning("setting changed until the next start", setting=attribute, before=before, now=text_of(value))
@@ -106,9 +106,9 @@ def _read(key: str, text: str) -> tuple[str, Any]:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key}={text}: expected {error}") from error
 
 
-def _check(settings: Settings) -> None:
-    """Refuse what does not fit together, of what can be changed."""
+def _check(settings: Settings, before: Settings) -> None:
+    """Refuse what does not fit together, of what can be changed, unless the broker was started like that."""
     found = together.conflict_of_space(settings)
-    if found is not None:
+    if found is not None and found != together.conflict_of_space(before):
         both = " and ".join(together.assigned(settings, key) for key in found.keys)
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{both}: {found.reason}; change both at once")

@@ -114,7 +114,7 @@ def load_settings(
     _check_together(settings, sources, role)
     notices = [
         *(_both(wanted, sources, change) for change in changes),
-        *(_both(settings, sources, limits) for limits in together.never_reached(settings)),
+        *(_both(settings, sources, limits) for limits in _told_of(settings, role)),
         *_of_roles(settings, sources, role),
         *_without_effect(kept.values()),
     ]
@@ -224,6 +224,14 @@ def _did_you_mean(word: str) -> str:
         keys = map(environment_name, keys)
     guess = nearest(word, keys)
     return f"; did you mean {guess}?" if guess else ""
+
+
+def _told_of(settings: Settings, role: Role) -> Iterator[together.Conflict]:
+    """Yield pairs of values that do not what they seem to, with which a server starts all the same."""
+    found = None if role is Role.NAMESERVER else together.conflict_of_space(settings)
+    if found is not None:
+        yield found
+    yield from together.never_reached(settings)
 
 
 def _check_together(settings: Settings, sources: Mapping[str, str], role: Role) -> None:

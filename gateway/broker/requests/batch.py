@@ -16,9 +16,11 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import OutgoingMessage
 
 _PLACES: Final = (PropertyName.LITE_TOPIC, PropertyName.PRIORITY)
-_EACH_ITS_OWN: Final = (PropertyName.TAGS, PropertyName.KEYS, PropertyName.INNER_MULTI_DISPATCH)
-"""Names that count in the record of a batch, where the batch is one record."""
-_ACTED_UPON: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES, *_PLACES, *_EACH_ITS_OWN})
+_EACH_ITS_OWN: Final = PropertyName.INNER_MULTI_DISPATCH
+"""Counts in the record of a batch, where the batch is one record. So do TAGS and KEYS, which are left alone elsewhere:
+Java clients with ``setAutoBatch`` have them in the header and in each message.
+"""
+_ACTED_UPON: Final = frozenset({PropertyName.TRAN_MSG, PropertyName.DELAY, *TIMER_PROPERTIES, *_PLACES, _EACH_ITS_OWN})
 
 
 def check_header_properties(properties: Mapping[str, str], *, is_one_record: bool) -> None:
@@ -40,7 +42,7 @@ def check_header_properties(properties: Mapping[str, str], *, is_one_record: boo
         for name in TIMER_PROPERTIES:
             if name in properties:
                 raise _cannot_wait(properties, name)
-    for name in _PLACES if is_one_record else (*_PLACES, *_EACH_ITS_OWN):
+    for name in _PLACES if is_one_record else (*_PLACES, _EACH_ITS_OWN):
         if name in properties:
             raise _refused(f"a batch cannot have the property {name} in its header: give it to each message")
 

@@ -192,12 +192,12 @@ class PullMessage:
     def _begins(self, header: PullMessageRequest) -> bool:
         """Whether this is the first pull of a queue by a group whose members share the queues and commit offsets here.
 
-        A group that begins at 0 needs no offset: it would begin there again.
+        Also one that begins at 0 is noted: its second pull, of messages that nobody has consumed yet, is no beginning.
         """
         group = self._consumers.group(header.consumer_group)
         if group is None or group.is_broadcasting or group.consume_type != ConsumeType.CONSUME_PASSIVELY:
             return False
-        if not 0 < header.queue_offset <= self._store.max_offset(header.topic, header.queue_id):
+        if not 0 <= header.queue_offset <= self._store.max_offset(header.topic, header.queue_id):
             return False
         return self._offsets.query(header.consumer_group, header.topic, header.queue_id) < 0
 
@@ -243,11 +243,14 @@ class PullMessage:
     def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
         """Whether the queue was set to another offset than the one asked for; then that is the answer."""
         topic, queue_id = header.topic, header.queue_id
-        offset = self._offsets.take_reset(header.consumer_group, topic, queue_id)
+        if self._topics.get(topic) is None:  # deleted: who holds a pull is told, one made again begins with this reset
+            offset = self._offsets.resets.get((header.consumer_group, topic, queue_id))
+        else:
+            offset = self._offsets.take_reset(header.consumer_group, topic, queue_id)
+            if offset is not None:
+                self._offsets.keep(header.consumer_group, topic, queue_id, offset)
         if offset is None:
             return False
-        if self._topics.get(topic) is not None:
-            self._offsets.keep(header.consumer_group, topic, queue_id, offset)
         if offset == header.queue_offset:
             return False
         log.info(

@@ -162,6 +162,20 @@ def test_the_next_member_of_a_new_group_begins_where_the_first_one_began(tmp_pat
     assert end == 2
 
 
+def test_what_a_new_group_pulled_and_did_not_consume_is_no_beginning(tmp_path: Path) -> None:
+    """A client that begins at 0 pulls on before it commits: who has the queue next gets all of it."""
+    broker = WholeBroker(tmp_path)
+    broker.parts.topics.ensure("orders", 1, 6)
+    client = broker.connect()
+    broker.subscribe(client)
+    for number in range(6):
+        broker.send(client, body=b"%d" % number)
+    for offset in (0, 3):
+        (answer,) = broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(offset, max_msg_nums=3))
+        assert answer.code == ResponseCode.SUCCESS
+    assert broker.parts.offsets.query("group", "orders", 0) == 0
+
+
 @pytest.mark.parametrize("terms", [{"message_model": "BROADCASTING"}, {"consume_type": "CONSUME_ACTIVELY"}])
 def test_pulls_of_members_that_keep_their_offsets_themselves_store_none(tmp_path: Path, terms: dict[str, Any]) -> None:
     broker = WholeBroker(tmp_path)

@@ -109,6 +109,11 @@ def test_a_held_pull_hears_of_the_deletion_at_once(broker: WholeBroker) -> None:
     delete(broker)
     (answer,) = peer.received()
     assert next_offset(answer) == 0
+    send(broker, "new", READ + 2)
+    assert commit(broker, peer, READ).code == ResponseCode.SUCCESS  # of the earlier life: it acts on the answer later
+    successor = broker.connect()
+    assert offset_of_group(broker, successor) == 0
+    assert len(bodies(broker.ask(successor, PULL, pulling(0)))) == READ + 2
 
 
 def test_the_broker_remembers_it_over_a_restart(broker: WholeBroker) -> None:

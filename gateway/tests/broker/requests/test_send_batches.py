@@ -69,8 +69,6 @@ ACTED_UPON = {
     "__LITE_TOPIC": "chat",
     "_SYS_MSG_PRIORITY_": "1",
     "INNER_MULTI_DISPATCH": "%LMQ%a",
-    "TAGS": "green",
-    "KEYS": "k1 k2",
 }
 
 
@@ -84,6 +82,16 @@ def test_a_batch_whose_header_asks_for_what_only_a_single_message_can_have_is_re
     assert name in remark or "transaction" in remark
     broker.wait(10)
     assert broker.messages("orders") == []
+
+
+def test_tags_and_keys_in_the_header_are_those_of_the_messages_as_clients_with_auto_batch_send_them(
+    broker: WholeBroker,
+) -> None:
+    own = {"TAGS": "blue", "KEYS": "k1"}
+    header = short(sending(batch=True, properties={"WAIT": "true", "TAGS": "blue", "KEYS": "k1 k2"}))
+    answer = broker.ask(broker.connect(), BATCH, header, batch((b"a", own), (b"b", {**own, "KEYS": "k2"})))
+    assert answer.code == ResponseCode.SUCCESS
+    assert [message.property_map["KEYS"] for message in broker.messages("orders")] == ["k1", "k2"]
 
 
 def test_a_delay_that_cannot_be_read_is_refused_in_the_header_of_a_batch_too(broker: WholeBroker) -> None:
