@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -58,6 +59,8 @@ def until(terminal: int, text: bytes) -> bytes:
     """What is written to a terminal up to the end of the line with ``text``."""
     said = b""
     while text not in said or not said.endswith(b"\n"):
+        readable, _, _ = select.select([terminal], [], [], PATIENCE_S)
+        assert readable, f"only this was said: {said.decode()}"
         said += os.read(terminal, 4_096)
     return said
 
