@@ -370,7 +370,7 @@ MUTANTS: Mapping[str, Mutant] = {
     "torn tail stays": Mutant(torn_tail_stays, "refill-async", 1000, seed=2),
     "units beyond the log stay": Mutant(units_beyond_the_log_stay, "append-async", 1000),
     "recovered and not synced": Mutant(recovered_and_not_synced, "batch", 1000),
-    "rebuild trusts the checkpoint": Mutant(rebuild_trusts_the_checkpoint, "roll-async", 1000, seed=6),
+    "rebuild trusts the checkpoint": Mutant(rebuild_trusts_the_checkpoint, "roll-async", 1500, seed=9),
     "a queue missing in the list": Mutant(a_queue_missing_in_the_list, "reopen", 1000),
     "queue listed with too few units": Mutant(queue_listed_with_too_few_units, "retention-async", 1000),
     "table not synced before its rename": Mutant(without(Kind.SYNC, "/config/"), "tables", 400),

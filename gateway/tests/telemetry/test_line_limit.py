@@ -21,8 +21,13 @@ SERVER_PARTS = [
     for path in sorted(SOURCES.rglob("*.py"))
     if "tests" not in path.parts and path.relative_to(SOURCES).parts[0] not in ("client", "spark")
 ]
-EVENTS_BY_NAME = {("run.py", "notice"), ("timer_service.py", "what")}
-"""Events that are no constant where they are written: notices of a start, and two fixed sentences."""
+EVENTS_BY_NAME = {
+    *(("run.py", "notice"), ("run.py", "remark")),
+    *(("service.py", "fault"), ("timer_service.py", "what")),
+}
+"""Events that are no constant where they are written: notices and remarks of a start, what the broker finds when it is
+told its own address, and two fixed sentences.
+"""
 
 
 class Lines:

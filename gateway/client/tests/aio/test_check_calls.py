@@ -93,7 +93,7 @@ def test_an_async_check_that_is_too_slow_is_cancelled() -> None:
         return TransactionState.COMMIT
 
     async def scenario() -> None:
-        calls = CheckCalls(1, 0.02, "checks")
+        calls = CheckCalls(1, 0.5, "checks")
         assert (await calls.run(slow, "Orders.check"))[0] is TransactionState.UNKNOWN
         assert await calls.run(lambda: TransactionState.COMMIT, "Orders.check") == (TransactionState.COMMIT, None)
         calls.close()
