@@ -11,7 +11,7 @@ import socket
 from collections.abc import Callable
 
 from gateway.settings import Address, Settings
-from gateway.settings.addresses import ADVERTISE_AUTO, listens_for
+from gateway.settings.addresses import ADVERTISE_AUTO, interface_expected, listens_for
 
 
 def fixed_address(settings: Settings, listen_port: int) -> Address | None:
@@ -46,7 +46,8 @@ def unheard(
     """
     key = "brokerIP1" if settings.advertise.strip().lower() == ADVERTISE_AUTO else "gateway.advertise"
     if not listens_for(settings.bind_address, advertised.host):
-        bind = advertised.host if _is_literal(advertised.host) else "0.0.0.0"  # noqa: S104 - an advice
+        is_literal = interface_expected(advertised.host) is None
+        bind = advertised.host if is_literal else "0.0.0.0"  # noqa: S104 - an advice
         return (
             f"clients are told {advertised} ({key}), but only {settings.bind_address} is listened on, so they are "
             f"refused unless something forwards: listen there with --bind {bind} (bindAddress), or leave {key} out"
@@ -74,11 +75,3 @@ def unheard_at(settings: Settings, name_server: Address, reached_at: str) -> str
         f"{settings.bind_address} is listened on, so they are refused unless something forwards: listen there with "
         f"--bind {reached_at} (bindAddress), or name the right address with --advertise (gateway.advertise)"
     )
-
-
-def _is_literal(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

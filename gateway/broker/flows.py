@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from gateway.telemetry.logs import EventLog
 
@@ -25,6 +25,8 @@ _STEPS_MS = (10_000, 600_000, 3_600_000)
 _KEPT = (7, 7, 25)
 _FIELDS = 5
 """Of a sample: its time, and the totals of messages, bytes, calls and the milliseconds that these took."""
+
+Key = TypeVar("Key")
 
 log = EventLog("flows")
 
@@ -83,20 +85,6 @@ def _never(_topic: str) -> bool:
     return False
 
 
-def _count(
-    flows: dict[tuple[str, str], Flow], key: tuple[str, str], make: Callable[[], Flow | None], messages: int, size: int
-) -> None:
-    flow = flows.get(key)
-    if flow is None:
-        flow = make()
-        if flow is None:
-            return
-        flows[key] = flow
-    flow.messages += messages
-    flow.bytes += size
-    flow.calls += 1
-
-
 class Flows:
     """All flows of a broker."""
 
@@ -119,18 +107,18 @@ class Flows:
         for outcome in outcomes:
             if outcome.topic != topic:
                 if count:
-                    self._add(topic, count, size, waited_ms)
+                    self._add(self._in, topic, count, size, count, waited_ms)
                 topic, count, size = outcome.topic, 0, 0
                 topics.add(topic)
             count += outcome.count
             size += outcome.size
         if count:
-            self._add(topic, count, size, waited_ms)
+            self._add(self._in, topic, count, size, count, waited_ms)
         return topics
 
     def given(self, topic: str, group: str, messages: int, size: int) -> None:
         """A pull of a group was answered with messages."""
-        _count(self._out, (topic, group), self._new, messages, size)
+        self._add(self._out, (topic, group), messages, size, 1)
 
     def waited(self, topic: str, group: str, waited_ms: int) -> None:
         """Messages that a group was given had to be read from the disk, which took so long."""
@@ -140,7 +128,7 @@ class Flows:
 
     def sent_back(self, topic: str, group: str) -> None:
         """A group could not consume a message of a topic, and sent it back."""
-        _count(self._back, (topic, group), self._new, 1, 0)
+        self._add(self._back, (topic, group), 1, 0, 1)
 
     def into(self, topic: str) -> Flow | None:
         """What came in to a topic; None when nothing did."""
@@ -184,16 +172,17 @@ class Flows:
                     self._out = {names: flow for names, flow in self._out.items() if not flow.is_idle(now_ms)}
                     self._back = {names: flow for names, flow in self._back.items() if not flow.is_idle(now_ms)}
 
-    def _add(self, topic: str, messages: int, size: int, waited_ms: int) -> None:
-        flow = self._in.get(topic)
+    def _add(self, flows: dict[Key, Flow], key: Key, messages: int, size: int, calls: int, waited_ms: int = 0) -> None:
+        """Count messages that took ``waited_ms`` each; nothing where too many flows are counted."""
+        flow = flows.get(key)
         if flow is None:
             flow = self._new()
             if flow is None:
                 return
-            self._in[topic] = flow
+            flows[key] = flow
         flow.messages += messages
         flow.bytes += size
-        flow.calls += messages
+        flow.calls += calls
         flow.waited_ms += messages * waited_ms
 
     def _new(self) -> Flow | None:

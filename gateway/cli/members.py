@@ -31,10 +31,11 @@ NOT_SHARED = {"storePathCommitLog": "", "gateway.transactionDatabase": "sqlite:"
 
 
 class Member(NamedTuple):
-    """One broker; ``settings`` are keys and texts as ``--set`` takes them."""
+    """One broker; ``settings`` are keys and texts as ``--set`` takes them, ``remark`` is for the operator."""
 
     name: str
     settings: tuple[tuple[str, str], ...]
+    remark: str | None = None
 
     def arguments(self, name_servers: Sequence[Address], port: int | None) -> list[str]:
         """What follows ``rocketmq-gateway`` to run it; ``port`` when it is to listen where it did before."""
@@ -47,7 +48,9 @@ class Member(NamedTuple):
 def members(loaded: Loaded, count: int) -> list[Member]:
     """The brokers in order of their ports.
 
-    :raises ConfigurationError: a setting cannot be shared, or the ports do not suffice.
+    :raises ConfigurationError: a setting cannot be shared, the ports do not suffice, or two brokers would have the same
+        name.
+    :raises GatewayError: a directory's name cannot be read.
     """
     settings = loaded.settings
     for key, begin in NOT_SHARED.items():
@@ -58,25 +61,25 @@ def members(loaded: Loaded, count: int) -> list[Member]:
                 "that each keeps its files in a directory of its own, or start each with the command broker"
             )
     told = [(declaration.key, text_of(value)) for declaration, value, source in loaded.rows() if source != DEFAULT]
-    called, _ = names(loaded, count)
-    return [Member(name, (*told, *_own(settings, index, name))) for index, name in enumerate(called)]
+    return [
+        Member(name, (*told, *_own(settings, index, name)), remark)
+        for index, (name, remark) in enumerate(_names(loaded, count))
+    ]
 
 
-def names(loaded: Loaded, count: int) -> tuple[list[str], list[str]]:
-    """Return the names of the brokers, and what to tell the operator of them.
+def _names(loaded: Loaded, count: int) -> Iterator[tuple[str, str | None]]:
+    """Yield the names of the brokers, and what to tell the operator of each.
 
     A directory goes on under the name that it has; a name that somebody set wins.
-
-    :raises GatewayError: two brokers would have the same name, or a directory's name cannot be read.
     """
     found: dict[str, Path] = {}
-    remarks = []
     for index in range(count):
         root = directory(loaded.settings.store_path_root_dir, index)
         name = f"{loaded.settings.broker_name}-{index}"
         kept = None if KEY in loaded.sources else kept_name(root)
+        remark = None
         if kept is not None and kept.name != name:
-            remarks.append(goes_on_as(kept, name))
+            remark = goes_on_as(kept, name)
             name = kept.name
         if name in found:
             raise ConfigurationError(
@@ -84,7 +87,7 @@ def names(loaded: Loaded, count: int) -> tuple[list[str], list[str]]:
                 "of one of them, of the copy if it is one"
             )
         found[name] = root
-    return list(found), remarks
+        yield name, remark
 
 
 def check_directory(root: Path, count: int) -> None:

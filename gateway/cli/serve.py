@@ -49,7 +49,7 @@ def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, 
     from dataclasses import replace
 
     from gateway.cli.kept_name import with_kept_name
-    from gateway.cli.members import check_directory, members, names
+    from gateway.cli.members import check_directory, members
 
     load_deferreds()
     from gateway.cli.run import run
@@ -60,5 +60,6 @@ def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, 
     if brokers == 1:
         run(Role.SERVE, with_kept_name(loaded), members=())
         return
-    _, remarks = names(loaded, brokers)
-    run(Role.SERVE, replace(loaded, remarks=(*loaded.remarks, *remarks)), members=members(loaded, brokers))
+    found = members(loaded, brokers)
+    remarks = [member.remark for member in found if member.remark is not None]
+    run(Role.SERVE, replace(loaded, remarks=(*loaded.remarks, *remarks)), members=found)

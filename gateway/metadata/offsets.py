@@ -141,6 +141,13 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             self._writer.dirty = True
         return offset
 
+    def follow_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The same, and from now on it is the group's offset, whatever was committed before its consumer was told."""
+        offset = self.take_reset(group, topic, queue_id)
+        if offset is not None:
+            self.keep(group, topic, queue_id, offset)
+        return offset
+
     def _remember_reset(self, key: tuple[str, str, int], offset: int) -> None:
         self.resets.pop(key, None)  # the newest is the last
         self.resets[key] = offset

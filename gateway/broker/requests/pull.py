@@ -197,9 +197,9 @@ class PullMessage:
         group = self._consumers.group(header.consumer_group)
         if group is None or group.is_broadcasting or group.consume_type != ConsumeType.CONSUME_PASSIVELY:
             return False
-        if not 0 <= header.queue_offset <= self._store.max_offset(header.topic, header.queue_id):
+        if self._offsets.query(header.consumer_group, header.topic, header.queue_id) >= 0:
             return False
-        return self._offsets.query(header.consumer_group, header.topic, header.queue_id) < 0
+        return 0 <= header.queue_offset <= self._store.max_offset(header.topic, header.queue_id)
 
     def _check_and_read(self, request: Request, header: PullMessageRequest) -> None:
         accepts = self._checked(request, header)
@@ -246,12 +246,8 @@ class PullMessage:
         if self._topics.get(topic) is None:  # deleted: who holds a pull is told, one made again begins with this reset
             offset = self._offsets.resets.get((header.consumer_group, topic, queue_id))
         else:
-            offset = self._offsets.take_reset(header.consumer_group, topic, queue_id)
-            if offset is not None:
-                self._offsets.keep(header.consumer_group, topic, queue_id, offset)
-        if offset is None:
-            return False
-        if offset == header.queue_offset:
+            offset = self._offsets.follow_reset(header.consumer_group, topic, queue_id)
+        if offset is None or offset == header.queue_offset:
             return False
         log.info(
             "consumer sent to another offset: its group was reset, or the topic was deleted and made again",

@@ -52,9 +52,8 @@ class Positions:
     def committed(self, key: Key) -> int:
         """Where the group goes on; -1 when it is new to the queue. A reset that is pending is taken here."""
         topic, group, queue_id = key
-        if self._offsets.resets and (reset := self._offsets.take_reset(group, topic, queue_id)) is not None:
+        if self._offsets.resets and self._offsets.follow_reset(group, topic, queue_id) is not None:
             self.forget(key)
-            self._offsets.keep(group, topic, queue_id, reset)
         way = self._ways.get(key)
         return self._offsets.query(group, topic, queue_id) if way is None else way.next_offset
 

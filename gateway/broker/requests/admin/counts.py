@@ -67,7 +67,7 @@ class Counts:
             "GROUP_GET_SIZE": self._out_of,
             "TOPIC_PUT_LATENCY": lambda key: self._into(key.partition(KEY_SEPARATOR)[2]),
             "GROUP_GET_LATENCY": lambda key: self._out_of(key.partition(KEY_SEPARATOR)[2]),
-            "SNDBCK_PUT_NUMS": self._back_from,
+            "SNDBCK_PUT_NUMS": lambda key: self._of_group(key, self._flows.back_from),
             "BROKER_PUT_NUMS": lambda key: list(self._flows.all_in()) if key == self._cluster else [],
             "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": (
                 lambda key: list(self._flows.all_in(self._is_system_topic)) if key == self._cluster else []
@@ -80,13 +80,11 @@ class Counts:
         return [] if flow is None else [flow]
 
     def _out_of(self, key: str) -> list[Flow]:
-        topic, _, group = key.partition(KEY_SEPARATOR)
-        flow = self._flows.out_of(topic, group)
-        return [] if flow is None else [flow]
+        return self._of_group(key, self._flows.out_of)
 
-    def _back_from(self, key: str) -> list[Flow]:
+    def _of_group(self, key: str, find: Callable[[str, str], Flow | None]) -> list[Flow]:
         topic, _, group = key.partition(KEY_SEPARATOR)
-        flow = self._flows.back_from(topic, group)
+        flow = find(topic, group)
         return [] if flow is None else [flow]
 
 
