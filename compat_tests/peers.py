@@ -146,9 +146,10 @@ class GatewayProcess:
         assert self._process is not None
         assert self._process.stdout is not None
         line = b""
+        reader = select.poll()  # select.select refuses descriptors from 1,024 on
+        reader.register(self._process.stdout, select.POLLIN)
         while not line.endswith(b"\n"):
-            readable, _, _ = select.select([self._process.stdout], [], [], max(0.0, end - time.monotonic()))
-            assert readable, self.failure("was not ready in time")
+            assert reader.poll(max(0.0, end - time.monotonic()) * 1000), self.failure("was not ready in time")
             byte = os.read(self._process.stdout.fileno(), 1)
             assert byte, self.failure("ended without being ready")
             line += byte
