@@ -7,6 +7,7 @@ PYTHON ?=
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
+PYTEST := $(BIN)/pytest --durations=10
 PIP_INSTALL := $(PIP) install --quiet --no-deps --require-hashes
 export PIP_ROOT_USER_ACTION := ignore
 
@@ -75,9 +76,9 @@ $(ACCELERATED)/.built: $(SOURCES) pyproject.toml hatch_build.py | setup-test
 	@echo "compiling into $(ACCELERATED)"
 	@rm -rf build/wheel $(ACCELERATED)
 	@mkdir -p build && touch build/accelerating
-	@HATCH_BUILD_HOOKS_ENABLE=1 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
+	@HATCH_BUILD_HOOKS_ENABLE=1 .ci/stage compiling $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir build/wheel .
 	@$(BIN)/python -m zipfile -e build/wheel/*.whl $(ACCELERATED)
-	@for shared in pyproject.toml hatch_build.py README.md LICENSE NOTICE docs; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
+	@for shared in pyproject.toml hatch_build.py README.md LICENSE NOTICE docs conftest.py; do ln -sfn ../../$$shared $(ACCELERATED)/$$shared; done
 	@$(BIN)/python -m compileall -q $(ACCELERATED)
 	@touch -r build/accelerating $@  # what is edited meanwhile is not in it
 
@@ -101,17 +102,18 @@ test:
 
 test-unit: setup-test
 	@$(BIN)/python -m gateway.client.tests.pythons
-	@$(BIN)/pytest -n 2 wire gateway demo benchmarks
+	@.ci/stage "unit tests" $(PYTEST) -n 2 --dist worksteal wire gateway demo benchmarks
 
 test-spark: setup-spark
-	@$(BIN)/pytest gateway/tests/spark compat_tests/spark
+	@.ci/stage "tests of the Spark source" $(PYTEST) gateway/tests/spark compat_tests/spark
 
 # Tests are not in the wheel.
 accelerated-tests: accelerate
 	@find wire gateway -type d -name tests -exec cp -r --parents {} $(ACCELERATED) \;
 
 test-accelerated: accelerated-tests
-	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/$(BIN)/pytest -n 2 -p no:cacheprovider \
+	@cd $(ACCELERATED) && PYTHONPATH=$(CURDIR)/$(ACCELERATED) $(CURDIR)/.ci/stage "tests of the compiled packages" \
+		$(CURDIR)/$(PYTEST) -n 2 --dist worksteal -p no:cacheprovider \
 		--ignore gateway/client --ignore gateway/tests/cli --ignore gateway/tests/store_tool \
 		--ignore gateway/tests/spark wire gateway
 
@@ -127,18 +129,18 @@ compat-machine:
 	@docker/base-image
 
 compat-images: setup-test compat-machine
-	@$(BIN)/python -m compat_tests.images
+	@.ci/stage images $(BIN)/python -m compat_tests.images
 
 test-compat: setup-test compat-machine
-	@$(BIN)/pytest -n 2 --dist loadfile -m "not alone" --ignore compat_tests/spark compat_tests
-	@$(BIN)/pytest -m alone --ignore compat_tests/spark compat_tests
+	@.ci/stage "compatibility tests" $(PYTEST) -n 2 --dist loadfile -m "not alone" --ignore compat_tests/spark compat_tests
+	@.ci/stage "compatibility tests alone" $(PYTEST) -m alone --ignore compat_tests/spark compat_tests
 
 check: setup-test
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@report=$$($(BIN)/lint-imports --no-cache 2>&1) || { echo "$$report"; exit 1; }
-	@$(BIN)/pytest -n 2 wire gateway demo benchmarks
+	@$(BIN)/pytest -n 2 --dist worksteal wire gateway demo benchmarks
 
 crash: setup-test
 	@$(BIN)/python -m gateway.tests.crash --images 50000 $(ARGS)

@@ -1,4 +1,4 @@
-"""Brokers that a test left running are closed when it ends: a process may have a thousand files open."""
+"""What a test leaves open is given back when it ends: a process may have a thousand files open."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.left_open import given_back, stores_noted
+
+
+@pytest.fixture(scope="session", autouse=True)
+def noted_stores() -> Iterator[None]:
+    """In all tests."""
+    with stores_noted():
+        yield
 
 
 @pytest.fixture(autouse=True)
-def closed_brokers() -> Iterator[None]:
+def nothing_left_open() -> Iterator[None]:
     """After the test."""
-    yield
-    WholeBroker.close_those_left()
+    with given_back():
+        yield

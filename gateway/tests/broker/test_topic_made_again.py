@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,8 @@ READ = 3
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[WholeBroker]:
-    yield WholeBroker(tmp_path)
-    WholeBroker.close_those_left()
+def broker(tmp_path: Path) -> WholeBroker:
+    return WholeBroker(tmp_path)
 
 
 def consumer(broker: WholeBroker, *, commits: bool = True) -> Peer:

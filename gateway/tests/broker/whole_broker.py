@@ -8,7 +8,7 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
@@ -19,6 +19,7 @@ from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.settings import Settings
+from gateway.tests.left_open import left_open
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -50,8 +51,6 @@ def small_settings(directory: Path, **changed: Any) -> Settings:
 class WholeBroker:
     """Every part of a broker, started."""
 
-    _open: ClassVar[list[WholeBroker]] = []
-
     def __init__(self, directory: Path, start_ms: int = START_MS, **changed: Any) -> None:
         self.directory = directory
         self._start_ms = start_ms
@@ -69,7 +68,7 @@ class WholeBroker:
             in_thread=lambda work, done: self.in_thread(work, done),
             listen_port=lambda: 10911,
         )
-        self._open.append(self)
+        left_open(self.parts.transactions._journal.close)
         self.parts.open()
         register_client_requests(self.parts, self.conversation.dispatch)
         register_tool_requests(self.parts, self.conversation.dispatch)
@@ -101,15 +100,6 @@ class WholeBroker:
         self.turn()
         assert ended == ["upkeep", "parts"]
         self.parts.close()
-
-    @classmethod
-    def close_those_left(cls) -> None:
-        """Give back the files of all brokers, as a kill does: nothing is flushed."""
-        while cls._open:
-            parts = cls._open.pop().parts
-            parts.transactions._journal.close()
-            if parts.store._lock.is_held:
-                parts.store._give_back()
 
     def restart(self) -> WholeBroker:
         """Stop, and start anew from the same directory."""

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.store_settings import StoreSettings
+from gateway.tests.left_open import given_back
 from gateway.tests.store.small_store import ASYNC, SMALL, Disk, Executor, message, read_all, small_store
 
 QUEUES = [("A", 0), ("A", 1), ("B", 0)]
@@ -126,7 +127,7 @@ def test_acknowledged_messages_survive_any_history(
     mode: StoreSettings, log_file_bytes: int, steps: list[tuple[Any, ...]]
 ) -> None:
     chosen = replace(mode, mapped_file_size_commit_log=log_file_bytes)
-    with tempfile.TemporaryDirectory() as top:
+    with tempfile.TemporaryDirectory() as top, given_back():
         history = History(Path(top), chosen)
         for name, *arguments in steps:
             if name == "together" and not _fits(arguments[0], log_file_bytes):
@@ -143,7 +144,7 @@ def _fits(parts: list[tuple[Any, int]], log_file_bytes: int) -> bool:
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(count=st.integers(1, 12), cut=st.integers(1, 400), zeros=st.booleans())
 def test_a_tail_damaged_anywhere_never_costs_what_lies_before_it(count: int, cut: int, zeros: bool) -> None:
-    with tempfile.TemporaryDirectory() as top:
+    with tempfile.TemporaryDirectory() as top, given_back():
         history = History(Path(top), ASYNC)
         for _ in range(count):
             history.append(("A", 0), 100)

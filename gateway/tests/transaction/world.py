@@ -17,6 +17,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.store.put_result import PutResult
+from gateway.tests.left_open import left_open
 from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.half_messages import half_of
@@ -150,6 +151,7 @@ class World:
             in_thread=threads,
             choice=choice,
         )
+        left_open(self.transactions._journal.close)
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()
         self.end_transaction = EndTransaction(transactions=self.transactions, store=self.log, clock_ms=self.now_ms)
