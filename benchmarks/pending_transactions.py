@@ -24,6 +24,8 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 
+from gateway.broker.cold_reads import ColdReads
+from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.in_thread import in_this_thread
 from gateway.remoting.answer_room import AnswerRoom
@@ -130,7 +132,8 @@ class Broker:
             soon=self.store.before_batch,
             in_thread=in_this_thread,
         )
-        end = EndTransaction(transactions=self.transactions, store=self.store, clock_ms=self.now_ms)
+        named = NamedMessages(self.store, ColdReads(in_this_thread, threads=1, limit=1))
+        end = EndTransaction(transactions=self.transactions, named=named, clock_ms=self.now_ms)
         self.dispatch = Dispatch()
         end.register(self.dispatch)
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
+from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.end_transaction import EndTransaction
@@ -48,6 +49,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
     settings, store = parts.settings, parts.store
     topics, groups, offsets = parts.topics, parts.groups, parts.offsets
     send = _send(parts)
+    named = NamedMessages(store, parts.cold_reads)
     return [
         send,
         ReplyMessage(
@@ -57,9 +59,10 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             clock_ms=parts.clock,
             stores=settings.store_reply_message_enable,
         ),
-        EndTransaction(transactions=parts.transactions, store=store, clock_ms=parts.steady_ms),
+        EndTransaction(transactions=parts.transactions, named=named, clock_ms=parts.steady_ms),
         SendBack(
             store=store,
+            named=named,
             topics=topics,
             groups=groups,
             levels=parts.levels,

@@ -250,6 +250,7 @@ class BrokerParts:
             broker_name=settings.broker_name,
             topics=self.topics.table(),
             has_topic=lambda topic, queue_id: self.topics.find_or_create(topic, queue_id) is not None,
+            read=self.cold_reads.read,
         )
 
     # -- life -----------------------------------------------------------------------------------------------

@@ -207,6 +207,7 @@ def _broker_info(parts: BrokerParts) -> RequestGroup:
     return BrokerInfo(
         live=parts.live,
         store=parts.store,
+        cold_reads=parts.cold_reads,
         throughput=parts.throughput,
         clock_ms=parts.clock,
         booted=parts.booted,

@@ -234,6 +234,19 @@ class Dispatch:
             raise ValueError(f"{code.name} already has a method")
 
 
+def answer_failures(request: Request, go_on: Callable[[], None]) -> None:
+    """Go on with a request that waited for a thread: what stops it is its answer, and nothing to those who woke it."""
+    try:
+        go_on()
+    except RequestRefused as refused:
+        request.answer(refused.code, remark=refused.remark)
+    except RemoteError as error:
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+    except Exception as error:  # noqa: BLE001 - as in ``Dispatch.commands``
+        log.error("request failed", failure=error, code=request_code_name(request.command.code))
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
 def wait_for_room(request: Request, begin: Callable[[], None]) -> None:
     """Call ``begin``, which must not raise, when ``must_wait`` of the request's channel may have become false.
 

@@ -14,6 +14,7 @@ from gateway.store.index_entries import KeyKind
 from gateway.store.log_scan import LogScan
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome
+from gateway.store.record_heads import head_at, read_waiting
 from gateway.telemetry.logs import EventLog
 from wire.message.record import StoredMessage
 
@@ -59,10 +60,13 @@ class Indexing:
     def find(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind
     ) -> list[StoredMessage]:
-        """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread."""
+        """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread.
+
+        Of large ones the bodies are not read.
+        """
         found: list[StoredMessage] = []
         for offset in self._index.find(topic, kind.indexed(key), begin_ms, end_ms):
-            message = self._log.message_at(offset)
+            message = head_at(self._log, offset, read_waiting)
             if (
                 message is not None
                 and message.topic == topic

@@ -30,7 +30,7 @@ from gateway.store.durable_offset import durable_max_offset
 from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
-from gateway.store.extended_units import AcceptsCode, AcceptsExtension
+from gateway.store.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
 from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer, RealFiles
 from gateway.store.flushing import Flushing
@@ -49,6 +49,7 @@ from gateway.store.put_result import WaitFor
 from gateway.store.queue_ends import QueueEnds
 from gateway.store.queue_mending import QueueMending
 from gateway.store.queue_reader import ChooseRecords, QueueReader
+from gateway.store.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.retention import headroom_bytes, refusal_reason, space_text
@@ -420,6 +421,24 @@ class MessageStore:
             return None
         return self._reader.message_now(commit_log_offset, size)
 
+    def head_at(self, commit_log_offset: int) -> StoredMessage | None:
+        """Return the message whose record starts there, without its body unless it is small; None when there is none.
+
+        Blocks, for any thread.
+        """
+        return head_at(self._log, commit_log_offset, read_waiting)
+
+    def head_now(self, commit_log_offset: int) -> StoredMessage | None:
+        """Do the same without waiting for the disk.
+
+        :raises NotInMemory: the disk has to be asked.
+        """
+        if self._reader.is_fresh(commit_log_offset):
+            return self.head_at(commit_log_offset)
+        if not self._files.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
+            raise NotInMemory
+        return head_at(self._log, commit_log_offset, read_in_memory)
+
     def walk_from(self, commit_log_offset: int) -> LogScan:
         """All visible messages, hidden ones included, from a record's place on; blocks."""
         return self._dispatched_log.walk_from(commit_log_offset)
@@ -479,7 +498,10 @@ class MessageStore:
     def query_by_key(
         self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int, kind: KeyKind = KeyKind.ANY
     ) -> list[StoredMessage]:
-        """The newest messages of a topic that have a key, stored in a time range; blocks, for any thread."""
+        """The newest messages of a topic that have a key, stored in a time range, of large ones without their bodies.
+
+        Blocks, for any thread.
+        """
         return self._indexing.find(topic, key, max_count, begin_ms, end_ms, kind)
 
     def queues(self) -> Iterator[tuple[str, int]]:

@@ -223,6 +223,10 @@ class QueueReader:
             _cut(parts, start, data, inside)
         return parts
 
+    def is_fresh(self, position: int) -> bool:
+        """Whether what lies there was written so lately that it is in memory, whatever the system can tell."""
+        return position >= max(self._log.checked_from, self._log.visible_end - FRESH_BYTES)
+
     def message_now(self, position: int, size: int) -> StoredMessage | None:
         """The message at a place of the log as long as that is in memory; None otherwise, or when none is there."""
         log = self._log
@@ -230,8 +234,7 @@ class QueueReader:
         if file is None or not 0 < size <= log.visible_end - position:
             return None
         start = position - file.start_offset
-        is_fresh = position >= max(log.checked_from, log.visible_end - FRESH_BYTES)
-        data = file.read(start, size) if is_fresh else file.read_now(start, size)
+        data = file.read(start, size) if self.is_fresh(position) else file.read_now(start, size)
         if data is None or not HEAD_READ_BYTES - 24 <= len(data) == size or commit_log_offset_at(data) != position:
             return None
         try:
@@ -342,8 +345,7 @@ class QueueReader:
         if file is None:
             return None
         position = start - file.start_offset
-        is_fresh = start >= log.checked_from and start >= log.visible_end - FRESH_BYTES
-        data = file.read(position, end - start) if is_fresh else file.read_now(position, end - start)
+        data = file.read(position, end - start) if self.is_fresh(start) else file.read_now(position, end - start)
         return data if data is not None and len(data) == end - start else None
 
     def is_near(self, queue: ConsumeQueue, offset: int, distance_bytes: int) -> bool:

@@ -1,4 +1,4 @@
-"""Reads the records of half messages for checks: many at once, and in a thread when one of them waits for the disk.
+"""Reads the records of half messages: for checks many at once, for an outcome one, in a thread where that takes long.
 
 What is in memory is read where the reactor runs; a half message is checked long after it was written, so a broker
 with much traffic has let go of it by then. One batch is read at a time and handed over whole and in its order, so
@@ -7,9 +7,10 @@ who is checked before whom does not depend on the disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Final, TypeAlias
 
 from gateway.in_thread import InThread
 from gateway.transaction.log_access import LogAccess
@@ -18,6 +19,15 @@ from wire.message.record import StoredMessage
 
 MAX_READ_BYTES = 8 << 20
 """A batch ends with the record that reaches so many bytes: a hundred of 4 MB would be too much to hold."""
+
+LONG_BYTES: Final = 64 * 1_024
+"""A record from this size on is read in a thread also when it is in memory: 4 MB take some milliseconds."""
+
+ReadInTurn: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None], Hashable], None]
+"""``read(work, done, holder)``: ``work`` runs in a thread, ``done`` gets its value or exception; holders take turns.
+
+It raises RequestRefused when too many reads wait.
+"""
 
 Place: TypeAlias = tuple[int, int]
 """Commit log offset and size."""
@@ -66,9 +76,38 @@ class HalfReader:
             return None  # told of by the thread, if it is still so
 
     def _on_disk(self, place: Place) -> Found:
-        try:
-            return self._store.message_at(*place)
-        except RecordError:
-            return None
-        except OSError as error:
-            return error
+        return _on_disk(self._store, place)
+
+
+class WholeMessages:
+    """Reads messages of which head and properties have been read once more, with their bodies, one at a time.
+
+    :param read: reads in a thread, those who ask in turn.
+    """
+
+    def __init__(self, store: LogAccess, read: ReadInTurn) -> None:
+        self._store = store
+        self._read = read
+
+    def read(self, place: Place, holder: Hashable, done: Callable[[Found], None]) -> None:
+        """Call ``done`` with what lies there, at once when it is short and in memory.
+
+        :raises RequestRefused: too many reads wait.
+        """
+        half: StoredMessage | None = None
+        if place[1] < LONG_BYTES:
+            with suppress(OSError):  # told of by the thread, if it is still so
+                half = self._store.message_now(*place)
+        if half is None:
+            self._read(partial(_on_disk, self._store, place), done, holder)
+        else:
+            done(half)
+
+
+def _on_disk(store: LogAccess, place: Place) -> Found:
+    try:
+        return store.message_at(*place)
+    except RecordError:
+        return None
+    except OSError as error:
+        return error

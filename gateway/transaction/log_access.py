@@ -71,6 +71,12 @@ class LogAccess(Protocol):
     def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
         """The same as far as it is in memory; None when the disk has to be asked, or nothing is there."""
 
+    def head_at(self, commit_log_offset: int) -> StoredMessage | None:
+        """The message at a place of the commit log, without its body unless it is small."""
+
+    def head_now(self, commit_log_offset: int) -> StoredMessage | None:
+        """The same; NotInMemory when the disk has to be asked."""
+
     def min_offset(self, topic: str, queue_id: int) -> int:
         """First offset of a queue, -1 when it does not exist."""
 

@@ -25,6 +25,7 @@ from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.half_messages import discarded_of, final_of, is_rewritten, real_place
+from gateway.transaction.half_reader import Found, ReadInTurn, WholeMessages
 from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
@@ -51,6 +52,7 @@ EVIDENCE_COUNT = 64
 _PENDING: Final = State.PENDING
 _COMMITTED: Final = State.COMMITTED
 _COMMIT: Final = Event.COMMIT
+_ROLLBACK: Final = Event.ROLLBACK
 _DISCARD: Final = Event.DISCARD
 _STORED: Final = Event.STORED
 _DECIDED: Final = dict(TRANSITIONS[State.PENDING])
@@ -115,6 +117,7 @@ class Settling:
     :param evidence: what is written instead of op records; None: op records.
     :param topics: the topics that exist; a view that changes with the table.
     :param has_topic: asked of others: whether one with this queue was made just now, or RequestRefused; None: all were.
+    :param read: reads the log in a thread, those who ask in turn.
     """
 
     def __init__(
@@ -135,8 +138,11 @@ class Settling:
         evidence: Evidence | None = None,
         topics: Mapping[str, TopicConfig] = NO_TOPICS,
         has_topic: Callable[[str, int], bool] | None = None,
+        read: ReadInTurn,
     ) -> None:
         self._store = store
+        self._read = read
+        self._whole_messages = WholeMessages(store, read)
         self._outcomes = outcomes
         self._pending = pending
         self._turns = turns
@@ -170,25 +176,32 @@ class Settling:
     def ask(
         self, half: StoredMessage, event: Event, source: Source, answer: Answer | None = None, reason: str = ""
     ) -> bool:
-        """Commit, roll back or give up a half message that was read at its place.
+        """Commit, roll back or give up a half message that was read at its place, with or without its body.
 
         :param answer: told once the outcome is durable or refused; None when nobody listens.
         :param reason: why it is given up.
         :returns: whether this is its first outcome, now on its way; False: it is refused, or repeated.
+        :raises RequestRefused: the topic cannot be made again, or too many reads of the disk wait.
         """
         offset = self._live_offset(half) if self.copies else half.queue_offset
         state = self._outcomes.state(offset)
         if state is not _PENDING or offset not in self._pending:
             self._repeated(half, offset, event, state, source, answer)
             return False
-        live = half
-        if offset != half.queue_offset:
-            copy = self._store.message_at(*self._pending.place(offset))
-            if copy is None:
-                _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message's later copy is gone"))
-                return False
-            live = copy
-        return self._begin(live, event, source, answer, reason)
+        message = final_of(half) if event is _COMMIT else None
+        if event is _COMMIT and (refused := self._unplaced(message, half.queue_offset, source)) is not None:
+            _tell(answer, refused)
+            return False
+        decision = self._decision(offset, event, half.store_host)
+        if answer is not None:
+            decision.answers.append(answer)
+        self.sources.put(offset, source)
+        if event is _ROLLBACK or (event is _COMMIT and half.has_body and offset == half.queue_offset):
+            decision.message = message
+            self._gather(decision)
+        else:
+            self._read_whole(decision, source, reason)
+        return True
 
     def discard(self, half: StoredMessage, checks: int, reason: str) -> None:
         """Give up a pending half message; a copy with the reason goes to TRANS_CHECK_MAX_TIME_TOPIC."""
@@ -216,23 +229,44 @@ class Settling:
             return self.copies.get(half.unique_key or "", offset)
         return offset
 
-    def _begin(self, half: StoredMessage, event: Event, source: Source, answer: Answer | None, reason: str) -> bool:
-        message = None
-        if event is _DISCARD:
-            message = discarded_of(half, self._pending.checks(half.queue_offset), reason)
-        elif event is _COMMIT:
-            message = final_of(half)
-            if message is None:
-                _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic"))
-                return False
-            if not self._is_placed(message):
-                _tell(answer, self._refused_nowhere(half.queue_offset, message.topic, source))
-                return False
-        decision = self._decide(half.queue_offset, event, message, half.store_host)
-        if answer is not None:
-            decision.answers.append(answer)
-        self.sources.put(half.queue_offset, source)
-        return True
+    def _unplaced(self, message: OutgoingMessage | None, half_offset: int, source: Source) -> Reply | None:
+        """Return why a half message cannot be committed: it has no topic to go to; None when it has.
+
+        :raises RequestRefused: the topic cannot be made again.
+        """
+        if message is None:
+            return Reply(ResponseCode.SYSTEM_ERROR, "the half message does not name its real topic")
+        if not self._is_placed(message):
+            return self._refused_nowhere(half_offset, message.topic, source)
+        return None
+
+    def _read_whole(self, decision: Decision, source: Source, reason: str) -> None:
+        """Read the half message of a decision that needs its body, and go on now or later."""
+        try:
+            place = self._pending.place(decision.offset)
+            self._whole_messages.read(place, source, partial(self._go_on, decision, reason))
+        except RequestRefused as refused:
+            self._give_back(decision, Reply(refused.code, refused.remark))
+
+    def _go_on(self, decision: Decision, reason: str, found: Found) -> None:
+        """Go on with an outcome whose half message was read whole, or could not be."""
+        offset = decision.offset
+        if isinstance(found, StoredMessage):
+            if decision.event is _DISCARD:
+                decision.message = discarded_of(found, self._pending.checks(offset), reason)
+            else:
+                decision.message = final_of(found)
+        if decision.message is None:
+            text = f"Find prepared transaction message failed: half message {offset} cannot be read ({found})"
+            log.error("outcome not stored", half_offset=offset, outcome=decision.event.value, error=str(found))
+            self._give_back(decision, Reply(ResponseCode.SYSTEM_ERROR, text))
+        else:
+            self._gather(decision)
+
+    def _give_back(self, decision: Decision, reply: Reply) -> None:
+        """An outcome does not come to the log: its half message is pending again."""
+        self._reopen(decision, reply)
+        self._rest()
 
     def _is_placed(self, message: OutgoingMessage) -> bool:
         """Return whether the topic of a final message exists, and move the message to a queue that can be read.
@@ -260,12 +294,16 @@ class Settling:
         remark = f"topic[{topic}] does not exist: half message {offset} stays pending; create it, and commit again"
         return Reply(ResponseCode.TOPIC_NOT_EXIST, remark)
 
-    def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> Decision:
+    def _decide(self, offset: int, event: Event, message: OutgoingMessage | None, host: bytes) -> None:
+        decision = self._decision(offset, event, host)
+        decision.message = message
+        self._gather(decision)
+
+    def _decision(self, offset: int, event: Event, host: bytes) -> Decision:
+        """Make an outcome the first of its half message; it still has to be gathered."""
         state = _DECIDED[event]
         self._outcomes.put(offset, state)
-        decision = Decision(offset, event, state, message, host)
-        self._deciding[offset] = decision
-        self._gather(decision)
+        decision = self._deciding[offset] = Decision(offset, event, state, None, host)
         return decision
 
     def _repeated(
@@ -279,7 +317,18 @@ class Settling:
     ) -> None:
         """A second outcome: the same one gets the result of the first, another one is refused."""
         if state in (State.NONE, State.SETTLED):
-            state = self._evidence(half)
+
+            def known(found: State | BaseException) -> None:
+                if isinstance(found, State):
+                    self._compared(offset, event, found, source, answer)
+                else:
+                    _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
+
+            self._read(partial(self._evidence, half), known, source)
+        else:
+            self._compared(offset, event, state, source, answer)
+
+    def _compared(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         after = next_state(state, event)
         if after is None:
             self._refuse(offset, event, state, source, answer)
@@ -307,7 +356,7 @@ class Settling:
         _tell(answer, Reply(ResponseCode.ILLEGAL_OPERATION, remark))
 
     def _evidence(self, half: StoredMessage) -> State:
-        """How a half message was settled of which memory and op record do not say: by its final message."""
+        """How a half message was settled of which memory and op record do not say: by its final message; blocks."""
         place = real_place(half.property_map)
         key = half.unique_key
         if place is not None and key is not None:
@@ -323,11 +372,11 @@ class Settling:
         """
         if committed_at == half.commit_log_offset or is_rewritten(half.property_map):
             return True
-        other = self._store.message_at(committed_at)
+        other = self._store.head_at(committed_at)
         return other is not None and is_rewritten(other.property_map)
 
     def final_exists(self, topic: str, unique_key: str) -> bool:
-        """Whether a committed message with this key is in its real topic."""
+        """Whether a committed message with this key is in its real topic; blocks, for any thread."""
         return bool(self._finals(topic, unique_key))
 
     def _finals(self, topic: str, unique_key: str) -> list[StoredMessage]:

@@ -7,7 +7,7 @@ runs, ``stop`` before the store closes and before the consumer offsets are writt
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,6 +30,7 @@ from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts
 from gateway.transaction.due_times import DueTimes
 from gateway.transaction.half_messages import half_of, real_place, refuse_reason, resumed_of
+from gateway.transaction.half_reader import ReadInTurn
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess, OffsetTable, ProducerChoice
 from gateway.transaction.op_positions import OpPositions
@@ -61,6 +62,8 @@ OPENED_TOGETHER = 4_096
 MAX_RESUMED = 10_000
 """Half messages resumed lately of which the place is remembered."""
 
+IS_CHECKED: Final = "the half message is being checked already"
+
 # Looked up for every transaction, which for an attribute of an enumeration takes as long as a call.
 _PENDING: Final = State.PENDING
 _COMMIT: Final = Event.COMMIT
@@ -78,6 +81,7 @@ class Transactions:
     :param in_thread: runs a blocking function in a thread.
     :param topics: the topics that exist; a view that changes with the table.
     :param has_topic: asked of others: whether one with this queue could be made; None: all could.
+    :param read: reads the log in a thread, those who ask in turn; None: as ``in_thread`` does.
     """
 
     def __init__(
@@ -99,12 +103,14 @@ class Transactions:
         choice: StateChoice | None = None,
         topics: Mapping[str, TopicConfig] = NO_TOPICS,
         has_topic: Callable[[str, int], bool] | None = None,
+        read: ReadInTurn | None = None,
     ) -> None:
         self.limits = limits
         self.counts = TransactionCounts(Registry() if metrics is None else metrics)
         self.outcomes = Outcomes(limits.remembered_outcomes)
         self.pending = Pending()
         self._store = store
+        self._read = read or (lambda work, done, _holder: in_thread(work, done))
         self._consumer_offsets = consumer_offsets
         self._topics = topics
         self._clock_ms = clock_ms
@@ -150,6 +156,7 @@ class Transactions:
             evidence=None if self._follower is None else Evidence(self._follower, self.pending.place),
             topics=topics,
             has_topic=has_topic,
+            read=self._read,
         )
         self._checks = CheckService(
             store=store,
@@ -400,10 +407,12 @@ class Transactions:
 
     # -- resuming -------------------------------------------------------------------------------------------
 
-    def resume(self, message: StoredMessage, answer: Answer) -> None:
+    def resume(self, message: StoredMessage, answer: Answer, asker: Hashable = None) -> None:
         """Begin the checks of a given-up half message anew, or of a pending one at once.
 
-        :param message: a message of TRANS_CHECK_MAX_TIME_TOPIC, or a pending half message.
+        :param message: a message of TRANS_CHECK_MAX_TIME_TOPIC, or a pending half message; with or without its body.
+        :param asker: who takes turns with others in reading the disk.
+        :raises RequestRefused: too many reads of the disk wait.
         """
         offset = message.queue_offset
         if message.topic == HALF_TOPIC:
@@ -413,13 +422,26 @@ class Transactions:
             else:
                 answer(Reply(ResponseCode.SYSTEM_ERROR, f"half message {offset} is settled"))
             return
-        refusal = self._resume_refusal(message)
+        key = message.unique_key or ""
+        refusal = self._hasty_refusal(message, key)
         if refusal is not None:
             answer(Reply(ResponseCode.SYSTEM_ERROR, refusal))
             return
-        key = message.unique_key or ""
         self._resuming.add(key)
-        self._store.append(resumed_of(message), partial(self._stored_anew, key, answer))
+        try:
+            self._read(partial(self._what_became_of, message, key), partial(self._looked, key, answer), asker)
+        except RequestRefused:
+            self._resuming.discard(key)
+            raise
+
+    def _looked(self, key: str, answer: Answer, found: StoredMessage | str | BaseException) -> None:
+        """It is known what became of a given-up half message: store it anew, or say why not."""
+        if isinstance(found, StoredMessage):
+            self._store.append(resumed_of(found), partial(self._stored_anew, key, answer))
+            return
+        self._resuming.discard(key)
+        remark = f"reading the store failed: {found}" if isinstance(found, BaseException) else found
+        answer(Reply(ResponseCode.SYSTEM_ERROR, remark))
 
     def _stored_anew(self, key: str, answer: Answer, result: PutResult) -> None:
         self._resuming.discard(key)
@@ -437,24 +459,31 @@ class Transactions:
         """Where the half message lies that was made of a given-up one lately; None when that is not known."""
         return message.queue_offset if message.topic == HALF_TOPIC else self._resumed.get(message.unique_key or "")
 
-    def _resume_refusal(self, message: StoredMessage) -> str | None:
-        """Why a message cannot be resumed: it would be delivered twice, or nobody could settle it."""
+    def _hasty_refusal(self, message: StoredMessage, key: str) -> str | None:
+        """Why a message cannot be resumed, as far as the message itself says."""
         if message.topic != CHECK_MAX_TOPIC:
             return f"a message of topic {message.topic} is not a half message that was given up"
-        place, key = real_place(message.property_map), message.unique_key
-        if place is None or key is None:
+        if real_place(message.property_map) is None or not key:
             return "the message does not say where it belongs or has no unique key"
-        state = self._newest_state(key)
-        if key in self._resuming or state in OPEN_STATES:
-            return "the half message is being checked already"
-        if state is State.ROLLED_BACK:
-            return "the half message was rolled back already"
-        if state is State.COMMITTED or self._settling.final_exists(place[0], key):
-            return "the half message was committed already"
+        if key in self._resuming:
+            return IS_CHECKED
         return None
 
+    def _what_became_of(self, message: StoredMessage, key: str) -> StoredMessage | str:
+        """Return the whole message, or why it cannot be resumed: it would be delivered twice; blocks."""
+        place = real_place(message.property_map)
+        state = self._newest_state(key)
+        if state in OPEN_STATES:
+            return IS_CHECKED
+        if state is State.ROLLED_BACK:
+            return "the half message was rolled back already"
+        if state is State.COMMITTED or (place is not None and self._settling.final_exists(place[0], key)):
+            return "the half message was committed already"
+        whole = message if message.has_body else self._store.message_at(message.commit_log_offset, message.total_size)
+        return "the message is damaged" if whole is None else whole
+
     def _newest_state(self, key: str) -> State:
-        """The state of the newest half message with this unique key."""
+        """The state of the newest half message with this unique key; blocks, for any thread."""
         offsets = [
             half.queue_offset
             for half in self._store.query_by_key(HALF_TOPIC, key, MAX_COPIES, 0, END_OF_TIME_MS)

@@ -57,11 +57,13 @@ __all__ = [
     "check_record",
     "head_layout",
     "parse_record",
+    "parse_record_ends",
     "parse_records",
     "record_parts",
     "record_size",
     "reposition",
     "restated",
+    "tail_start",
     "topic_field",
     "write_record",
     "write_tail",
@@ -205,6 +207,11 @@ class StoredMessage:
         if properties is None:
             properties = self._property_map = parse_properties(self.properties)
         return properties
+
+    @property
+    def has_body(self) -> bool:
+        """Whether the body was read too; readers of the two ends of a record leave it out."""
+        return len(self.body) == self.body_bytes
 
     @property
     def offset_message_id(self) -> str:
@@ -480,6 +487,40 @@ def parse_record(
     if check_crc and crc32(body) & 0x7FFFFFFF != head[2]:
         raise RecordError(checksum_text(head[2], crc32(body) & 0x7FFFFFFF))
     return StoredMessage(head, body if with_body else b"", topic, bytes(buffer[properties_at:end]))
+
+
+def tail_start(start: Readable) -> int:
+    """Return where in a record the topic begins, after the body: the record's start says so.
+
+    :raises RecordError: the start is shorter than a head, or says a body of less than nothing.
+    """
+    try:
+        layout = HEAD_BY_BYTE[start[FLAGS_AT]]
+        body_bytes: int = layout.unpack_from(start, 0)[14]
+    except (IndexError, struct.error) as error:
+        raise damage_error(start, 0) from error
+    if body_bytes < 0:
+        raise damage_error(start, 0)
+    return layout.size + body_bytes
+
+
+def parse_record_ends(start: Readable, tail: Readable) -> StoredMessage:
+    """Return the message of a record whose body was not read, and leave its body empty.
+
+    :param start: the first bytes of the record, at least its head.
+    :param tail: everything after the body.
+    :raises RecordError: as ``parse_record``.
+    """
+    tail_at = tail_start(start)
+    layout = HEAD_BY_BYTE[start[FLAGS_AT]]
+    total_size, *fields, _ = layout.unpack_from(start, 0)
+    if total_size != tail_at + len(tail):
+        raise damage_error(start, 0)
+    bodiless = layout.pack(layout.size + len(tail), *fields, 0)
+    message = parse_record(bodiless + bytes(tail))
+    message.total_size = total_size
+    message.body_bytes = tail_at - layout.size
+    return message
 
 
 def parse_records(buffer: Readable) -> list[StoredMessage]:

@@ -6,10 +6,12 @@ Upstream: ``AdminBrokerProcessor``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from shutil import disk_usage
 from typing import TYPE_CHECKING
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.errors import ConfigurationError, RequestRefused
 from gateway.remoting.dispatch import Answer
 from gateway.settings.declare import declarations, text_of
@@ -21,6 +23,7 @@ from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
 from wire.headers.admin import GetBrokerConfigResponse
 
 if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
     from gateway.broker.live_settings import LiveSettings
     from gateway.broker.requests.throughput import Throughput
     from gateway.broker.traffic import Traffic
@@ -53,6 +56,7 @@ class BrokerInfo:
         *,
         live: LiveSettings,
         store: MessageStore,
+        cold_reads: ColdReads,
         throughput: Throughput,
         clock_ms: Milliseconds,
         booted: tuple[int, int],
@@ -66,6 +70,8 @@ class BrokerInfo:
     ) -> None:
         self._live = live
         self._store = store
+        self._cold_reads = cold_reads
+        self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
         self._throughput = throughput
         self._clock_ms = clock_ms
         self._version_text = version_text
@@ -106,14 +112,17 @@ class BrokerInfo:
         version = DataVersion(counter=1 + self._live.changes, timestamp=self._booted_ms).build().decode()
         return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
 
-    def runtime_info(self, _request: Request, _header: None) -> Answer:
+    async def runtime_info(self, _request: Request, _header: None) -> Answer:
         """The figures that mqadmin and the dashboard show."""
+        offset = self._store.min_commit_log_offset
+        if self._earliest is None or self._earliest[0] != offset:
+            earliest = await self._cold_reads.result(partial(self._store.head_at, offset), TOOLS)
+            self._earliest = None if earliest is None else (offset, earliest.stored_at_ms)
         return Answer(body=KVTable(self._figures()).build())
 
     def _figures(self) -> dict[str, str]:
         now_ms = self._clock_ms()
         store = self._store
-        earliest = store.message_at(store.min_commit_log_offset)
         figures: dict[str, object] = {
             "brokerVersionDesc": self._version_text,
             "brokerVersion": SERVER_VERSION,
@@ -122,7 +131,7 @@ class BrokerInfo:
             "bootTimestamp": self._booted_ms,
             "runtime": _duration(now_ms - self._booted_ms),
             "startAcceptSendRequestTimeStamp": 0,
-            "earliestMessageTimeStamp": earliest.stored_at_ms if earliest is not None else -1,
+            "earliestMessageTimeStamp": -1 if self._earliest is None else self._earliest[1],
             "commitLogDirCapacity": _capacity(self._live.current.commit_log_directory),
             "commitLogDiskRatio": _disk_ratio(self._live.current.commit_log_directory),
             "consumeQueueDiskRatio": _disk_ratio(self._live.current.store_path_root_dir),

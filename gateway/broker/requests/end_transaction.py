@@ -5,6 +5,9 @@ outcome of a half message wins, a repeated one is answered with success and not 
 is refused (``gateway.transaction``), the immunity time counts from when the broker stored the message, not
 from the client's clock, and a value that stands for no outcome at all is refused where upstream stays silent.
 Clients send outcomes one-way; the answers are for tools and tests.
+
+What a request names is looked at without its body, which may have 4 MB: most of what is refused, repeated or rolled
+back needs none.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.settling import Reply, Source
 from gateway.transaction.verdict import immunity_ms
 from wire.codes import RequestCode, ResponseCode
-from wire.errors import RecordError
 from wire.headers.declare import read_header
 from wire.headers.ended import EndedHeader, ended
 from wire.headers.transaction import EndTransactionRequest, ResumeCheckHalfMessageRequest
@@ -30,8 +32,8 @@ from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage
 
 if TYPE_CHECKING:
+    from gateway.broker.named_messages import NamedMessages
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.transaction.log_access import LogAccess
     from gateway.transaction.transactions import Transactions
 
 log = EventLog("transaction")
@@ -43,9 +45,9 @@ class EndTransaction:
     :param clock_ms: the clock of ``transactions``.
     """
 
-    def __init__(self, *, transactions: Transactions, store: LogAccess, clock_ms: Milliseconds) -> None:
+    def __init__(self, *, transactions: Transactions, named: NamedMessages, clock_ms: Milliseconds) -> None:
         self._transactions = transactions
-        self._store = store
+        self._named = named
         self._clock_ms = clock_ms
         self._refusals = Repeats(clock_ms)
 
@@ -66,15 +68,23 @@ class EndTransaction:
         if kind not in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK):
             self._unknown(header, request)
             return
-        half = self._checked_half(header, request)
+        half = self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
+        if half is None:
+            self._named.head(request, header.commit_log_offset, partial(self._apply, request, header))
+        else:
+            self._apply(request, header, half)
+
+    def _apply(self, request: Request, header: EndedHeader, half: StoredMessage | None) -> None:
+        """Apply an outcome to what lies where it says."""
+        checked = self._checked_half(header, request, half)
         if header.from_transaction_check:
             self._transactions.checked(header.tran_state_table_offset, knows=True)
         source: Source = "check" if header.from_transaction_check else "producer", request.channel.remote
         answer = None if request.answered else partial(_answer, request)
-        if kind == SysFlag.TRANSACTION_COMMIT:
-            self._transactions.commit(half, source, answer)
+        if header.commit_or_rollback == SysFlag.TRANSACTION_COMMIT:
+            self._transactions.commit(checked, source, answer)
         else:
-            self._transactions.roll_back(half, source, answer)
+            self._transactions.roll_back(checked, source, answer)
 
     def _unknown(self, header: EndedHeader, request: Request) -> None:
         """A producer does not know yet. What it names is looked up in memory only: one settled meanwhile is nothing."""
@@ -103,19 +113,24 @@ class EndTransaction:
         """
         header = read_header(ResumeCheckHalfMessageRequest, request.command)
         _, commit_log_offset = parse_offset_message_id(header.msg_id or "")
-        message = self._message_at(commit_log_offset)
+        self._named.head(request, commit_log_offset, partial(self._resume, request, commit_log_offset))
+
+    def _resume(self, request: Request, commit_log_offset: int, message: StoredMessage | None) -> None:
         if message is None:
             raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"there is no message at commit log offset {commit_log_offset}"
             )
-        self._transactions.resume(message, partial(_answer, request))
+        self._transactions.resume(message, partial(_answer, request), request.channel)
 
-    def _checked_half(self, header: EndedHeader, request: Request) -> StoredMessage:
+    def _checked_half(self, header: EndedHeader, request: Request, half: StoredMessage | None) -> StoredMessage:
         """The half message an outcome is for; a refusal is logged."""
         try:
-            half = self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
-            if half is None:
-                half = self._half_at(header.commit_log_offset)
+            if half is None or half.topic != HALF_TOPIC:
+                raise RequestRefused(
+                    ResponseCode.SYSTEM_ERROR,
+                    "Find prepared transaction message failed: no half message at commit log offset "
+                    f"{header.commit_log_offset}",
+                )
             age_ms = 0
             if PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS in half.property_map:
                 age_ms = self._clock_ms() - self._transactions.stored_at_ms(half)
@@ -137,27 +152,6 @@ class EndTransaction:
                 reason=refused.remark,
                 left_out=left_out,
             )
-
-    def _half_at(self, commit_log_offset: int) -> StoredMessage:
-        half = self._message_at(commit_log_offset)
-        if half is None or half.topic != HALF_TOPIC:
-            raise RequestRefused(
-                ResponseCode.SYSTEM_ERROR,
-                f"Find prepared transaction message failed: no half message at commit log offset {commit_log_offset}",
-            )
-        return half
-
-    def _message_at(self, commit_log_offset: int) -> StoredMessage | None:
-        """The message at an offset a client named; None when no record starts there."""
-        if commit_log_offset < 0:
-            return None
-        try:
-            message = self._store.message_at(commit_log_offset)
-        except RecordError:
-            return None
-        if message is None or message.commit_log_offset != commit_log_offset:
-            return None
-        return message
 
 
 def check_outcome(header: EndedHeader, half: StoredMessage, age_ms: int, limits: TransactionLimits) -> None:

@@ -316,7 +316,7 @@ class PopAcks:
             named = replace(header, topic=lite_queue(header.topic, name)) if name else header
             answer_refusals(request, lambda: self._change(request, named))
 
-        self._cold_reads.read(lambda: self._store.message_at(at), found, request.channel)
+        self._cold_reads.read(lambda: self._store.head_at(at), found, request.channel)
 
     def _free_moment(self, key: PointKey) -> int:
         """A time at which nothing was popped there: a check point is named by its time."""

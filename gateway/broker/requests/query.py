@@ -14,7 +14,9 @@ from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from gateway.store.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
+from wire.errors import RecordError
 from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from wire.message.record_check import check_record
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
@@ -96,7 +98,7 @@ class QueryMessages:
         size = last_stored_at_ms = last_offset = 0
         for message in messages:
             record = self._store.record_at(message.commit_log_offset, message.total_size)
-            if record is None:
+            if record is None or not (message.has_body or _is_intact(record)):
                 continue
             size += len(record)
             if records and size > MAX_ANSWER_BYTES:
@@ -106,6 +108,15 @@ class QueryMessages:
             last_offset = max(last_offset, message.commit_log_offset)
         # The newest are found first; clients are used to the order of the log (DefaultMessageStore.queryMessage sorts).
         return Found(b"".join(reversed(records)), last_stored_at_ms, last_offset)
+
+
+def _is_intact(record: bytes) -> bool:
+    """Whether the body of a record has its checksum; the search does not read large bodies."""
+    try:
+        check_record(record, 0, None)
+    except RecordError:
+        return False
+    return True
 
 
 def _kind(header: QueryMessageRequest) -> KeyKind:

@@ -7,6 +7,7 @@ group's retry topic behind a delay level, or in its dead-letter topic.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.delivery.retry import (
@@ -28,6 +29,7 @@ from wire.message.record import OutgoingMessage, StoredMessage, once_more, resta
 
 if TYPE_CHECKING:
     from gateway.broker.flows import Flows
+    from gateway.broker.named_messages import NamedMessages
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
@@ -47,6 +49,7 @@ class SendBack:
         self,
         *,
         store: MessageStore,
+        named: NamedMessages,
         topics: Topics,
         groups: Groups,
         levels: DelayLevels,
@@ -55,6 +58,7 @@ class SendBack:
         random_below: Callable[[int], int],
     ) -> None:
         self._store = store
+        self._named = named
         self._topics = topics
         self._groups = groups
         self._levels = levels
@@ -77,14 +81,19 @@ class SendBack:
         if group.retry_queue_nums <= 0:
             request.answer(ResponseCode.SUCCESS)
             return
-        failed = self._store.message_at(header.offset)
-        if failed is None:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {header.offset}")
+        self._named.head(request, header.offset, partial(self._found, request, header))
+
+    def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
+        failed = _found_at(header.offset, head)
         if is_inner_batch(failed.sys_flag):
             raise RequestRefused(
                 ResponseCode.MESSAGE_ILLEGAL,
                 "the record is a batch, of which one message failed: send that to the retry topic, as clients do then",
             )
+        self._named.whole(request, failed, partial(self._store_again, request, header))
+
+    def _store_again(self, request: Request, header: ConsumerSendMsgBackRequest, whole: StoredMessage | None) -> None:
+        failed, group = _found_at(header.offset, whole), self._group(header.group)
         limit = max_reconsume_times(group.retry_max_times, header.max_reconsume_times, request.command.version)
         way = after_failed_consumption(
             reconsume_times=failed.reconsume_times, limit=limit, delay_level=header.delay_level
@@ -132,6 +141,12 @@ class SendBack:
         topic = dead_letter_topic(group)
         self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
         return _stored_again(failed, topic, 0, "0")
+
+
+def _found_at(offset: int, message: StoredMessage | None) -> StoredMessage:
+    if message is None:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+    return message
 
 
 def _stored_again(failed: StoredMessage, topic: str, queue_id: int, level: str) -> OutgoingMessage:

@@ -176,7 +176,7 @@ class TransactionControl:
         facts = _facts(request, "resume", header.operator, message)
         replied: Deferred[Reply] = Deferred()
         await self._written({"event": "asked", **facts})
-        self._transactions.resume(message, replied.callback)
+        self._transactions.resume(message, replied.callback, TOOLS)
         reply = await replied
         new_offset = self._transactions.resumed_offset(message)
         return await self._ended(facts, reply, message.queue_offset if new_offset is None else new_offset)

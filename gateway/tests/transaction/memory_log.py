@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gateway.store.dispatch import HIDDEN
+from gateway.store.extended_units import NotInMemory
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.queue_reader import ChooseRecords
@@ -13,6 +14,9 @@ from wire.disk.consume_queue import build_unit
 from wire.message.flags import SysFlag, transaction_kind
 from wire.message.properties import PropertyName
 from wire.message.record import OutgoingMessage, StoredMessage, build_record, parse_record
+
+SMALL_BYTES = 4_096
+"""Records up to this size are read whole."""
 
 Waiting = tuple[list[PutResult], Callable[[list[PutResult]], None]]
 
@@ -52,6 +56,8 @@ class MemoryLog:
         """Whether appends wait for ``release`` before they are durable."""
         self.refuses: Callable[[OutgoingMessage], PutStatus | None] = lambda message: None
         self.appends = 0
+        self.bodies_read = 0
+        """Large messages that were read whole by their place."""
         self.cold: set[int] = set()
         """Places that are on disk and not in memory."""
         self._waiting: list[Waiting] = []
@@ -134,7 +140,19 @@ class MemoryLog:
 
     def message_at(self, commit_log_offset: int, size: int | None = None) -> StoredMessage | None:
         record = self.records.get(commit_log_offset)
-        return None if record is None else parse_record(record)
+        if record is None:
+            return None
+        self.bodies_read += len(record) > SMALL_BYTES
+        return parse_record(record)
+
+    def head_at(self, commit_log_offset: int) -> StoredMessage | None:
+        record = self.records.get(commit_log_offset)
+        return None if record is None else parse_record(record, with_body=len(record) <= SMALL_BYTES)
+
+    def head_now(self, commit_log_offset: int) -> StoredMessage | None:
+        if commit_log_offset in self.cold:
+            raise NotInMemory
+        return self.head_at(commit_log_offset)
 
     def message_now(self, commit_log_offset: int, size: int) -> StoredMessage | None:
         return None if commit_log_offset in self.cold else self.message_at(commit_log_offset, size)

@@ -9,6 +9,8 @@ from typing import Any
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
+from gateway.broker.cold_reads import ColdReads
+from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
@@ -154,7 +156,11 @@ class World:
         left_open(self.transactions._journal.close)
         self.log.listeners.append(self.transactions.half_stored)
         self.found = self.transactions.rebuild()
-        self.end_transaction = EndTransaction(transactions=self.transactions, store=self.log, clock_ms=self.now_ms)
+        self.end_transaction = EndTransaction(
+            transactions=self.transactions,
+            named=NamedMessages(self.log, ColdReads(threads, threads=2, limit=100)),
+            clock_ms=self.now_ms,
+        )
         self.dispatch = Dispatch()
         self.end_transaction.register(self.dispatch)
         self.transactions.start()
@@ -204,11 +210,18 @@ class World:
         )
 
     def send(
-        self, key: str, group: str = "g", topic: str = "orders", properties: Mapping[str, str] | None = None
+        self,
+        key: str,
+        group: str = "g",
+        topic: str = "orders",
+        properties: Mapping[str, str] | None = None,
+        body: bytes | None = None,
     ) -> PutResult:
         """A producer sends a half message."""
         results: list[PutResult] = []
-        self.log.append(half_of(self.message(key, group, topic, properties)), results.append)
+        message = self.message(key, group, topic, properties)
+        message.body = message.body if body is None else body
+        self.log.append(half_of(message), results.append)
         if self.log.holds:
             self.log.release()
         return results[0]

@@ -19,16 +19,19 @@ from wire.message.record import (
     MAGIC_V2,
     MAX_CACHED_TOPICS,
     OutgoingMessage,
+    StoredMessage,
     _topic_fields,
     build_blank,
     build_record,
     check_record,
     parse_record,
+    parse_record_ends,
     parse_records,
     record_parts,
     record_size,
     reposition,
     restated,
+    tail_start,
     write_record,
 )
 from wire.message.record_layout import record_declaration
@@ -269,3 +272,26 @@ def test_the_cache_of_topics_is_bounded() -> None:
 def test_a_topic_that_is_not_utf_8_is_refused() -> None:
     with pytest.raises(RecordError, match="not UTF-8"):
         parse_record(patched(94, "ff"))
+
+
+@QUICK
+@given(messages)
+def test_the_two_ends_of_a_record_say_all_but_the_body(outgoing: OutgoingMessage) -> None:
+    whole = build_record(outgoing, 5, 1234, 99)
+    tail_at = tail_start(whole)
+    found, parsed = parse_record_ends(whole[:200], whole[tail_at:]), parse_record(whole)
+    assert found.has_body == (not outgoing.body)
+    assert parsed.has_body
+    parsed.body = b""
+    assert {name: getattr(found, name) for name in StoredMessage.__slots__ if not name.startswith("_")} == {
+        name: getattr(parsed, name) for name in StoredMessage.__slots__ if not name.startswith("_")
+    }
+    assert found.property_map == parsed.property_map
+
+
+@pytest.mark.parametrize(("start", "tail"), [(50, -22), (200, -21), (200, -23), (0, -22)])
+def test_ends_that_do_not_belong_together_are_refused(start: int, tail: int) -> None:
+    with pytest.raises(RecordError):
+        parse_record_ends(VECTOR[:start], VECTOR[tail:])
+    with pytest.raises(RecordError):
+        tail_start(patched(84, "ffffffff"))

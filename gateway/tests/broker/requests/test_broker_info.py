@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from gateway.broker.cold_reads import ColdReads
 from gateway.broker.live_settings import LiveSettings
 from gateway.broker.requests.broker_info import BrokerInfo
 from gateway.broker.requests.throughput import Throughput, Totals
 from gateway.broker.traffic import Traffic
+from gateway.in_thread import in_this_thread
 from gateway.settings.properties import parse_properties_file
 from gateway.settings.tree import Settings
 from gateway.telemetry.metrics import Registry
@@ -39,7 +41,7 @@ def peer(tmp_path: Path) -> Peer:
         flushed_offset=4000,
         stored_end=4500,
         dispatch_behind_bytes=12,
-        message_at=lambda offset: SimpleNamespace(stored_at_ms=777),
+        head_at=lambda offset: SimpleNamespace(stored_at_ms=777),
     )
     registry = Registry()
     registry.counter("rocketmq_gateway_log_syncs_total", "Syncs").value = 17
@@ -47,6 +49,7 @@ def peer(tmp_path: Path) -> Peer:
     info = BrokerInfo(
         live=LiveSettings(Settings(store_path_root_dir=tmp_path, broker_name="broker=a")),
         store=cast("MessageStore", store),
+        cold_reads=ColdReads(in_this_thread, threads=1, limit=1),
         throughput=Throughput(lambda: Totals(puts[0], 0, 0, 0), lambda: now_ms[0], lambda ms: 0),
         clock_ms=lambda: now_ms[0],
         booted=(1_000_000, 1_000),

@@ -32,7 +32,7 @@ class IndexedStore:
         self.queries.append(query)
         found = sorted(self.records.items(), reverse=True)[: query[2]]
         return [
-            SimpleNamespace(commit_log_offset=offset, total_size=len(record), stored_at_ms=1000 + offset)
+            SimpleNamespace(commit_log_offset=offset, total_size=len(record), stored_at_ms=1000 + offset, has_body=True)
             for offset, record in found
         ]
 
