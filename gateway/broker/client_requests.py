@@ -93,7 +93,7 @@ def _requests(parts: BrokerParts) -> list[RequestGroup]:
             in_thread=parts.in_thread,
             deleted=parts.forget_topic,
             turns=parts.turns,
-            subscribers=parts.consumers.groups_of_topic,
+            subscribers=parts.consumers.readers_of_topic,
             mixed_allowed=settings.enable_mixed_message_type,
         ),
         CleaningRequests(store=store, topics=topics, expiry=parts.expiry, in_thread=parts.in_thread),

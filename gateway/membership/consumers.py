@@ -151,6 +151,17 @@ class Consumers:
         """The connected groups that subscribe a topic, sorted."""
         return sorted(group.name for group in self._groups.values() if topic in group.subscriptions)
 
+    def broadcasting_members(self, name: str) -> list[str]:
+        """The client ids of a broadcasting group, one for each connection; empty for all other groups."""
+        group = self._groups.get(name)
+        if group is None or not group.is_broadcasting:
+            return []
+        return [client.client_id for client in group.members.values()]
+
+    def readers_of_topic(self, topic: str) -> dict[str, list[str]]:
+        """The connected groups that subscribe a topic, with their members as far as they are broadcasting groups."""
+        return {name: self.broadcasting_members(name) for name in self.groups_of_topic(topic)}
+
     def channel_of(self, name: str, client_id: str) -> Channel | None:
         """The newest living connection of a group's client."""
         group = self._groups.get(name)

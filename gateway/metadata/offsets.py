@@ -11,7 +11,7 @@ Offsets survive a change of that setting here: of the two files the one with the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,7 @@ from gateway.metadata.config_disk import ConfigDisk
 from gateway.metadata.data_versions import next_version
 from gateway.metadata.json_file import JsonFile
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
+from gateway.metadata.member_resets import MemberResets, Row
 from gateway.metadata.saved_table import SavedTable
 from gateway.shares import Shares
 from wire.bodies.topics import DataVersion
@@ -42,6 +43,8 @@ APPLIED_END = "gatewayAppliedEnd"
 """Name of ``applied_end`` in the file; Apache brokers drop it. Never change: it is on disk."""
 RESETS = "gatewayResets"
 """Name of ``resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
+MEMBER_RESETS = "gatewayMemberResets"
+"""Name of ``member_resets`` in the file; Apache brokers drop it. Never change: it is on disk."""
 MAX_RESETS = 100_000
 """Queues set elsewhere whose consumers do not know it yet; of more, the oldest are forgotten."""
 LIGHT_TABLE = "lmqOffsetTable"
@@ -76,6 +79,14 @@ def _parsed_resets(rows: object) -> dict[tuple[str, str, int], int]:
     return {(group, topic, queue_id): offset for group, topic, queue_id, offset in found}
 
 
+def _parsed_member_resets(rows: object) -> list[Row]:
+    """The same for members of broadcasting groups."""
+    try:
+        return msgspec.convert(rows or [], list[Row])
+    except msgspec.ValidationError:
+        return []
+
+
 class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     """The offset of the next message, by group, topic and queue.
 
@@ -108,31 +119,48 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self.resets: dict[tuple[str, str, int], int] = {}
         """Queues set elsewhere whose consumer does not know it yet: group, topic and queue to offset. Saved with the
         table: consumers outlive a restart of the broker."""
+        self.member_resets = MemberResets(MAX_RESETS, self._writer.touch)
+        """The same for members of broadcasting groups, each of which is told."""
         self.applied_end = 0
         """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember the next offset of a queue; it may also go back. Ignored while the queue is in ``resets``.
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
+        """Remember the next offset of a queue; it may also go back.
 
+        :return: False if the offset is ignored, because the queue is in ``resets``.
         :raises RequestRefused: SYSTEM_BUSY, this would be one offset more than the share of the group.
         """
-        if not self.resets or (group, topic, queue_id) not in self.resets:
-            self._put(group, topic, queue_id, offset)
+        if self.resets and (group, topic, queue_id) in self.resets:
+            return False
+        self._put(group, topic, queue_id, offset)
+        return True
 
     def keep(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """The same for what the broker itself has to know, such as where a pop ended: never refused."""
         if not self.resets or (group, topic, queue_id) not in self.resets:
             self._put(group, topic, queue_id, offset, is_own=True)
 
-    def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+    def reset(self, group: str, topic: str, queue_id: int, offset: int, members: Sequence[str] = ()) -> None:
         """Set a queue to an offset against its consumer's will: the next pull elsewhere is sent there.
 
+        :param members: client ids of a broadcasting group, one for each connection: each member is sent there.
         :raises RequestRefused: as ``commit``.
         """
         self._put(group, topic, queue_id, offset)
-        self._remember_reset((group, topic, queue_id), offset)
+        if members:
+            self.member_resets.remember((group, topic, queue_id), offset, members)
+        else:
+            self._remember_reset((group, topic, queue_id), offset)
+
+    def decide(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember the offset that an operator wants; in a queue of ``resets`` it is where consumers are sent.
+
+        :raises RequestRefused: as ``commit``.
+        """
+        if not self.commit(group, topic, queue_id, offset):
+            self.reset(group, topic, queue_id, offset)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset that a queue was set to, told once; None when it was not, or its consumer already knows it."""
@@ -223,21 +251,31 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """Forget every group's offsets in some topics."""
         self._remove([key for key in self._table if key.partition(SEPARATOR)[0] in topics])
 
-    def forget_topic(self, topic: str, subscribers: Iterable[str], queue_count: int) -> None:
+    def forget_topic(self, topic: str, subscribers: Mapping[str, Sequence[str]], queue_count: int) -> None:
         """Forget every group's offsets in a topic that is deleted, and what their consumers remember of it.
 
         A topic of this name that is made again has other messages at these offsets. Each group that read the topic, or
         subscribes to it, begins at the start of the new one: the offsets that its consumers pull and commit until they
         were told so are those of the topic that is gone.
 
-        :param subscribers: groups with consumers that are connected; they may have committed nothing yet.
+        :param subscribers: groups with consumers that are connected; they may have committed nothing yet. With the
+            client ids of the members of a broadcasting group, one for each connection.
         :param queue_count: the queues that the topic had.
         """
         read = [(group, queue_id) for group in self.groups_of(topic) for queue_id in self.of_topic(group, topic)]
         self.remove_topic(topic)
+        self.member_resets.begin_anew(topic)
         attached = ((group, queue_id) for group in subscribers for queue_id in range(queue_count))
+        room = MAX_RESETS
         for group, queue_id in islice(chain(read, attached), MAX_RESETS):
-            self._remember_reset((group, topic, queue_id), 0)
+            members = subscribers.get(group)
+            if members:
+                room -= len(members)
+                if room < 0:
+                    break
+                self.member_resets.remember((group, topic, queue_id), 0, members)
+            else:
+                self._remember_reset((group, topic, queue_id), 0)
 
     def remove_group(self, group: str) -> None:
         """Forget a group's offsets in every topic."""
@@ -245,6 +283,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._remove([key for key in self._table if key.endswith(end) and key.partition(SEPARATOR)[2] == group])
         for key in [key for key in self.resets if key[0] == group]:
             del self.resets[key]
+        self.member_resets.forget(group)
 
     def load(self) -> None:
         """Read what was saved last; blocks, so only before the broker serves.
@@ -261,6 +300,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         self._extra = dict(content.extra)
         self._table.update(_light_offsets(self._extra.pop(LIGHT_TABLE, None)))
         self.resets.update(_parsed_resets(self._extra.pop(RESETS, None)))
+        self.member_resets.restore(_parsed_member_resets(self._extra.pop(MEMBER_RESETS, None)))
         applied_end = content.extra.get(APPLIED_END, -1)
         self.applied_end = applied_end if isinstance(applied_end, int) else -1
         for key, queues in self._table.items():
@@ -273,6 +313,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         extra = {**self._extra, APPLIED_END: self.applied_end}
         if self.resets:
             extra[RESETS] = [[*key, offset] for key, offset in self.resets.items()]
+        if self.member_resets.waiting:
+            extra[MEMBER_RESETS] = self.member_resets.rows()
         if self._light_queues:
             light = [key for key in table if is_light_queue(key.partition(SEPARATOR)[2])]
             extra[LIGHT_TABLE] = {key: table.pop(key).get(LIGHT_QUEUE_ID, 0) for key in light}

@@ -98,11 +98,24 @@ class OffsetRequests:
             raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER, f"queueId {header.queue_id}: topic [{topic}] has {queues} queues"
             )
-        self._offsets.commit(group, topic, header.queue_id, header.commit_offset)
+        if not self._offsets.commit(group, topic, header.queue_id, header.commit_offset):
+            raise self._overruled(header)
         reason = self._offsets.unsaved_reason
         if reason is not None:
             raise not_on_disk(f"offset of group {group} in queue {header.queue_id} of topic {topic}", reason)
         request.answer(ResponseCode.SUCCESS)
+
+    def _overruled(self, header: UpdateConsumerOffsetRequest) -> RequestRefused:
+        """Make the answer to a commit that a reset overrules. Consumers commit one-way; who asks wants to know."""
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        target = self._offsets.resets[group, topic, queue_id]
+        return RequestRefused(
+            ResponseCode.PULL_OFFSET_MOVED,
+            f"offset {header.commit_offset} of group {group} in queue {queue_id} of topic {topic} is not kept: the "
+            "queue was reset, or its topic was deleted and made again, and the group's consumer is sent to offset "
+            f"{target} first; to send it elsewhere, reset the offset by INVOKE_BROKER_TO_RESET_OFFSET "
+            "(mqadmin resetOffsetByTime)",
+        )
 
     def query(self, _request: Request, header: QueryConsumerOffsetRequest) -> Answer:
         """Return a group's offset in a queue, or where a new group begins if that is the same for every new group."""

@@ -219,7 +219,8 @@ class PullMessage:
     def _read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         limits = self._limits
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
-        if self._offsets.resets and self._is_reset(request, header):
+        offsets = self._offsets
+        if (offsets.resets or offsets.member_resets.waiting) and self._is_reset(request, header):
             return
         count, size = self._most(header, limits.max_count, limits.max_bytes)
         work = None if accepts.by_properties is None else Work(READ_STEPS)
@@ -243,10 +244,7 @@ class PullMessage:
     def _is_reset(self, request: Request, header: PullMessageRequest) -> bool:
         """Whether the queue was set to another offset than the one asked for; then that is the answer."""
         topic, queue_id = header.topic, header.queue_id
-        if self._topics.get(topic) is None:  # deleted: who holds a pull is told, one made again begins with this reset
-            offset = self._offsets.resets.get((header.consumer_group, topic, queue_id))
-        else:
-            offset = self._offsets.follow_reset(header.consumer_group, topic, queue_id)
+        offset = self._reset_of(request, header)
         if offset is None or offset == header.queue_offset:
             return False
         log.info(
@@ -263,6 +261,26 @@ class PullMessage:
             request, header, ResponseCode.PULL_OFFSET_MOVED, GetResult(GetStatus.OFFSET_RESET, offset, *bounds)
         )
         return True
+
+    def _reset_of(self, request: Request, header: PullMessageRequest) -> int | None:
+        """The offset that a queue was set to, if the group, or this member of a broadcasting group, is to be told.
+
+        Who holds a pull while the topic is deleted is told at once, and again with a first pull of one made again.
+        """
+        offsets, queue = self._offsets, (header.consumer_group, header.topic, header.queue_id)
+        exists = self._topics.get(header.topic) is not None
+        group = self._consumers.group(header.consumer_group)
+        member = group.members.get(request.channel) if group is not None and group.is_broadcasting else None
+        if member is not None:
+            told = offsets.member_resets
+            offset = (
+                told.told(queue, member.client_id, member, header.queue_offset)
+                if exists
+                else told.peek(queue, member.client_id)
+            )
+            if offset is not None:
+                return offset
+        return offsets.follow_reset(*queue) if exists else offsets.resets.get(queue)
 
     def _cold_read(self, request: Request, header: PullMessageRequest, accepts: MessageFilter, may_hold: bool) -> None:
         work = Work(READ_STEPS)

@@ -5,7 +5,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -50,7 +50,8 @@ class TopicRequests:
     DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305) and GET_TOPIC_CONFIG (351).
 
     :param deleted: told of a deleted topic; names the light queues that go with it.
-    :param subscribers: the groups with connected consumers that subscribe to a topic.
+    :param subscribers: the groups with connected consumers that subscribe to a topic, with the client ids of the
+        members of broadcasting groups.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class TopicRequests:
         in_thread: InThread,
         deleted: Callable[[str], Iterable[str]],
         turns: Turns,
-        subscribers: Callable[[str], Iterable[str]] = lambda _topic: (),
+        subscribers: Callable[[str], Mapping[str, Sequence[str]]] = lambda _topic: {},
         mixed_allowed: bool = True,
     ) -> None:
         self._topics = topics

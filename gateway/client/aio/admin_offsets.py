@@ -149,17 +149,8 @@ class AdminOffsets:
         masters = await self._calls.masters_of(self._calls.wire(topic))
         for change in planned.changes:
             address = masters[change.queue.broker_name]
-            if planned.online:
-                header = ResetOffsetRequest(
-                    group=self._calls.wire(group),
-                    topic=self._calls.wire(topic),
-                    queue_id=change.queue.queue_id,
-                    offset=change.new,
-                    is_force=True,
-                )
-                await self._calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
-            else:
-                await self._set(group, change.queue, change.new, address)
+            if planned.online or not await self._set(group, change.queue, change.new, address):
+                await self._let_tell(group, change.queue, change.new, address)
         return planned
 
     async def clone(self, source: str, target: str, topic: str) -> None:
@@ -215,14 +206,28 @@ class AdminOffsets:
             return None
         return header_of(QueryConsumerOffsetResponse, answer, address).offset
 
-    async def _set(self, group: str, queue: MessageQueue, offset: int, address: str) -> None:
+    async def _let_tell(self, group: str, queue: MessageQueue, offset: int, address: str) -> None:
+        """Let the broker set a queue, and tell the next pull from elsewhere."""
+        header = ResetOffsetRequest(
+            group=self._calls.wire(group),
+            topic=self._calls.wire(queue.topic),
+            queue_id=queue.queue_id,
+            offset=offset,
+            is_force=True,
+        )
+        await self._calls.ask(address, RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, header)
+
+    async def _set(self, group: str, queue: MessageQueue, offset: int, address: str) -> bool:
+        """Write an offset; False if the broker does not keep it, because it sends the next pull elsewhere."""
         header = UpdateConsumerOffsetRequest(
             consumer_group=self._calls.wire(group),
             topic=self._calls.wire(queue.topic),
             queue_id=queue.queue_id,
             commit_offset=offset,
         )
-        await self._calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        expect = (ResponseCode.SUCCESS, ResponseCode.PULL_OFFSET_MOVED)
+        answer = await self._calls.ask(address, RequestCode.UPDATE_CONSUMER_OFFSET, header, expect=expect)
+        return answer.code == ResponseCode.SUCCESS
 
     async def _ranges(self, topic: str, masters: Mapping[str, str]) -> dict[MessageQueue, tuple[int, int]]:
         """First and next offset of every queue that consumers read."""

@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# The topic or the group is gone: there is nothing to be tried again.
-_GONE: Final = (ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST)
+# The topic or the group is gone, or the queue was set elsewhere (the next pull says so): nothing is to be tried again.
+_OVERRULED: Final = (
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
 
 
 class OffsetStore(Protocol):
@@ -83,7 +87,7 @@ class BrokerOffsets:
                 address = self._instance.address_of(queue.broker_name)
                 await self._instance.remoting.oneway(address, RequestCode.UPDATE_CONSUMER_OFFSET, header)
         except RocketMQError as error:
-            if isinstance(error, BrokerError) and error.code in _GONE:
+            if isinstance(error, BrokerError) and error.code in _OVERRULED:
                 _log.warning("group %s: offset %d of %s was refused: %s", self._group, offset, queue, error)
                 return True
             _log.warning("group %s: offset %d of %s was not stored: %s", self._group, offset, queue, error)

@@ -175,11 +175,11 @@ def test_a_reset_is_forgotten_with_its_group_or_topic(open_offsets: Open) -> Non
 def test_the_groups_of_a_deleted_topic_begin_at_0_of_a_new_one_as_far_as_there_is_room(open_offsets: Open) -> None:
     offsets = open_offsets()
     offsets.commit("g", "t", 3, 10)
-    offsets.forget_topic("t", [], 4)
+    offsets.forget_topic("t", {}, 4)
     assert (offsets.query("g", "t", 3), offsets.begin_of("g", "t", 3), offsets.begin_of("g", "t", 2)) == (-1, 0, -1)
     offsets.commit("g", "t", 3, 10)
     assert offsets.query("g", "t", 3) == -1
-    offsets.forget_topic("t", ["h"], MAX_RESETS)
+    offsets.forget_topic("t", {"h": []}, MAX_RESETS)
     assert len(offsets.resets) == MAX_RESETS
     assert offsets.begin_of("g", "t", 3) == -1
 

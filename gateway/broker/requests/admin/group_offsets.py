@@ -121,7 +121,7 @@ class GroupOffsets:
         copied = 0
         for topic in topics:
             for queue_id, offset in self._offsets.of_topic(source, topic).items():
-                self._offsets.commit(target, topic, queue_id, offset)
+                self._offsets.decide(target, topic, queue_id, offset)
                 copied += 1
                 if copied % ENTRIES_PER_TURN == 0:
                     yield

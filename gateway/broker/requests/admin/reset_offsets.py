@@ -117,12 +117,14 @@ class ResetOffsets:
 
     def _applied(self, group: str, topic: str, table: Mapping[int, int]) -> Work[None]:
         rows = list(table.items())
-        for first in range(0, len(rows), ENTRIES_PER_TURN):
+        members = self._consumers.broadcasting_members(group)
+        at_once = max(ENTRIES_PER_TURN // max(len(members), 1), 1)
+        for first in range(0, len(rows), at_once):
             if first:
                 yield
-            some = rows[first : first + ENTRIES_PER_TURN]
+            some = rows[first : first + at_once]
             for queue_id, offset in some:
-                self._offsets.reset(group, topic, queue_id, offset)
+                self._offsets.reset(group, topic, queue_id, offset, members)
             self._pops.reset(group, topic, some)
             for queue_id, _ in some:
                 self._held.wake(topic, queue_id)

@@ -152,6 +152,18 @@ def test_offsets_of_a_group_without_clients_are_written() -> None:
     with_admin(scenario)
 
 
+def test_a_queue_that_waits_for_its_reset_is_set_by_another_one() -> None:
+    async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
+        broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.PULL_OFFSET_MOVED, "not kept")
+        broker.answer(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResponseCode.SUCCESS)
+        await admin.offsets.reset("g", "orders", {QUEUE: 3})
+        (asked,) = broker.asked(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+        header = parse_header(ResetOffsetRequest, asked.ext_fields)
+        assert (header.queue_id, header.offset, header.is_force) == (0, 3, True)
+
+    with_admin(scenario)
+
+
 def test_connected_clients_are_told_by_their_broker() -> None:
     async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
         body = ConsumerConnection((Connection("c1", "1.2.3.4:5", "JAVA", 1),)).build()

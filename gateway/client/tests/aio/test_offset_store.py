@@ -29,6 +29,8 @@ def test_a_broker_keeps_offsets() -> None:
             await broker.wait_for(RequestCode.UPDATE_CONSUMER_OFFSET, 2)
             broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, 26, "no group")
             assert await store.store({queue: 7}, confirm=True) == [], "nothing can be kept for a group that is gone"
+            broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, 21, "the queue was set elsewhere")
+            assert await store.store({queue: 7}, confirm=True) == [], "the next pull is told where"
             broker.answer(RequestCode.UPDATE_CONSUMER_OFFSET, 1, "the disk is full")
             assert await store.store({queue: 7}, confirm=True) == [queue]
             broker.on(RequestCode.UPDATE_CONSUMER_OFFSET, lambda _: None)
