@@ -102,6 +102,8 @@ class Place:
 
     broker: Address
     name_server: Address
+    pages: Address
+    """Metrics and health, over HTTP."""
 
 
 Kind: TypeAlias = Callable[[Place], Counter[str]]
@@ -321,11 +323,56 @@ def idle(place: Place) -> Counter[str]:
     return Counter()
 
 
+def page_bodies(place: Place) -> Counter[str]:
+    """Requests for a page with a body that would fill the disk."""
+    heads = (
+        b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999",
+        b"GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked",
+    )
+    found: Counter[str] = Counter()
+    for head in [*heads * 5]:
+        with socket.create_connection(place.pages, timeout=ANSWER_S) as asker:
+            asker.sendall(head + b"\r\n\r\n")
+            try:
+                for _ in range(64):
+                    asker.sendall(b"FFFF\r\n".ljust(MIB, b"x"))
+                found["taken"] += 1
+            except OSError:
+                found["refused"] += 1
+    return found
+
+
+def page_requests(place: Place) -> Counter[str]:
+    """Requests for pages that come together, whose answers nobody reads."""
+    with ExitStack() as opened:
+        for _ in range(20):
+            asker = opened.enter_context(socket.create_connection(place.pages, timeout=ANSWER_S))
+            asker.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 600)
+        pause(2)
+        return _page(place)
+
+
+def page_silence(place: Place) -> Counter[str]:
+    """Connections to the pages that say nothing, and such that never end the head of a request."""
+    with ExitStack() as opened:
+        for number in range(300):
+            asker = opened.enter_context(socket.create_connection(place.pages, timeout=ANSWER_S))
+            asker.sendall(b"GET /metrics HTTP/1.1\r\nX: " if number % 2 else b"")
+        return _page(place)
+
+
+def _page(place: Place) -> Counter[str]:
+    """What somebody else is answered there meanwhile."""
+    with socket.create_connection(place.pages, timeout=ANSWER_S) as asker:
+        asker.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        return Counter([asker.recv(MIB).split(b" ")[1].decode()])
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
-        *(values, offsets, locks, queries, idle),
+        *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
     )
 }
 WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations"}
@@ -377,9 +424,11 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
     :raises RuntimeError: an honest client was refused.
     """
     seen: list[Seen] = []
+    pages = _free_port()
     settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
+    settings |= {"metricsExporterType": "PROM", "metricsPromExporterPort": str(pages)}
     with GatewayServer(settings=settings) as server, ExitStack() as honest:
-        place = Place(_address(server.broker), _address(server.nameserver))
+        place = Place(_address(server.broker), _address(server.nameserver), ("127.0.0.1", pages))
         _prepare(place)
         clients = [
             Honest(place.broker, RequestCode.SEND_MESSAGE, send_fields("beside"), b"x" * 100),
@@ -408,6 +457,12 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
         if not all(client.is_alive() for client in clients):
             raise RuntimeError("the connection of an honest client was closed")
     return seen
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
 
 
 def _address(text: str) -> Address:

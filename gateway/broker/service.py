@@ -220,11 +220,11 @@ class BrokerService:
             if exporter is not MetricsExporter.DISABLE:
                 log.warning("metrics are not exported: metricsExporterType may be PROM only", set=exporter.value)
             return None
-        from gateway.broker.metrics_server import MetricsServer  # twisted.web, for those who ask for it only
+        from gateway.broker.metrics_server import MetricsServer  # for those who ask for it only
 
         store = self._parts.store
         problems = {"healthz": lambda: store.failure, "readyz": lambda: store.refusal if self._is_ready else NOT_READY}
-        return MetricsServer(self._parts.registry, self._settings, self._reactor, problems)
+        return MetricsServer(self._parts.registry, self._settings, self._reactor, problems, self._server.room)
 
 
 def _listen_on(settings: Settings) -> list[tuple[str, int]]:

@@ -19,7 +19,15 @@ def exposition(metrics: Iterable[Metric], common: Mapping[str, str]) -> str:
 
     :param common: label names and values; a name must be one that Prometheus allows.
     """
-    return "".join([line + "\n" for metric in metrics for line in _lines(metric, tuple(common.items()))])
+    return "".join(exposition_lines(metrics, common))
+
+
+def exposition_lines(metrics: Iterable[Metric], common: Mapping[str, str]) -> Iterator[str]:
+    """Yield the lines of ``exposition``, each with its end; a number is read when its line is asked for."""
+    labels = tuple(common.items())
+    for metric in metrics:
+        for line in _lines(metric, labels):
+            yield line + "\n"
 
 
 def _lines(metric: Metric, common: tuple[tuple[str, str], ...]) -> Iterator[str]:

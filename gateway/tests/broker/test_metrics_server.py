@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +13,17 @@ from twisted.internet.testing import StringTransport
 
 from gateway.broker.metrics_server import MetricsServer
 from gateway.errors import GatewayError
+from gateway.remoting.answer_room import AnswerRoom
+from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
 from gateway.telemetry.metrics import Registry
 from gateway.tests.remoting.conversation import memory_reactor
 
 SETTINGS = replace(Settings(), broker_name="broker-a", broker_cluster_name="c1", metrics_prom_exporter_port=5_557)
+
+
+def made(reactor: Any, registry: Registry, problems: Mapping[str, Callable[[], str | None]]) -> MetricsServer:
+    return MetricsServer(registry, SETTINGS, reactor, problems, AnswerRoom(reactor, FlushGroup(reactor), 1 << 20))
 
 
 def fetched(site: Any, request: bytes) -> bytes:
@@ -32,7 +39,7 @@ def test_the_metrics_are_served_with_upstreams_labels_and_nothing_else_is() -> N
     registry = Registry()
     registry.gauge("rocketmq_half_messages", "Half messages").at(topic="orders").value = 3
     reactor = memory_reactor()
-    server = MetricsServer(registry, SETTINGS, reactor, {})
+    server = made(reactor, registry, {})
     server.start()
     [(port, site, _, host)] = reactor.tcpServers
     assert (port, host) == (5_557, "127.0.0.1")
@@ -54,14 +61,14 @@ def test_a_port_in_use_is_told_with_what_to_do() -> None:
 
     reactor.listenTCP = refuse
     with pytest.raises(GatewayError, match="metricsPromExporterPort"):
-        MetricsServer(Registry(), SETTINGS, reactor, {}).start()
+        made(reactor, Registry(), {}).start()
 
 
 def test_point_10_pages_say_whether_the_broker_is_well() -> None:
     problem: list[str] = []
     reactor = memory_reactor()
     problems = {"healthz": lambda: None, "readyz": lambda: problem[0] if problem else None}
-    MetricsServer(Registry(), SETTINGS, reactor, problems).start()
+    made(reactor, Registry(), problems).start()
     [(_, site, _, _)] = reactor.tcpServers
     for name in (b"healthz", b"readyz"):
         page = fetched(site, b"GET /" + name + b" HTTP/1.0\r\n\r\n")

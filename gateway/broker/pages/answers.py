@@ -1,0 +1,29 @@
+"""What pages answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TypeAlias
+
+PLAIN_TEXT = "text/plain; charset=utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a page says."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = PLAIN_TEXT
+
+
+Answered: TypeAlias = Callable[[Answer], None]
+Page: TypeAlias = Callable[[Answered], None]
+"""Calls back with its answer, now or in a later turn."""
+
+
+def text_answer(status: HTTPStatus, text: str) -> Answer:
+    """Return one line for people."""
+    return Answer(status, f"{text}\n".encode())

@@ -1,0 +1,258 @@
+"""One HTTP connection to the pages: a request is read, answered and taken by its peer before the next one is read.
+
+Nothing that a peer sends is kept but the head of one request and what came with its last bytes. Each step has its time:
+a peer that is slow to ask, or to take its answer, is cut off.
+"""
+
+from __future__ import annotations
+
+import time
+from enum import Enum, auto
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Protocol
+
+from twisted.internet.protocol import Protocol as Connection
+from twisted.internet.protocol import connectionDone
+
+from gateway.broker.pages.answers import text_answer
+from gateway.broker.pages.head import HEAD_END, LINE_END, MAX_HEAD_BYTES, PageRefused, PageRequest, parse_head
+from gateway.remoting.output import GONE, NO_OUTPUT, Output, output_for, send_without_delay
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall
+    from twisted.python.failure import Failure
+
+    from gateway.broker.pages.answers import Answer, Answered
+    from gateway.remoting.answer_room import AnswerRoom
+    from gateway.remoting.reactor import TimeSource
+
+log = EventLog("pages")
+
+HEAD_SECONDS = 10
+"""Time from the first byte of a request, or from the connection, to the end of its head."""
+IDLE_SECONDS = 75
+"""Time between two requests on one connection; monitors ask once a minute."""
+TAKE_SECONDS = 30
+"""Time in which a peer takes its answer."""
+LINGER_SECONDS = 1
+"""Time in which a peer whose request was refused is read on, so that the refusal reaches it."""
+LINGER_BYTES = 262_144
+"""Bytes of such a peer that are read, and thrown away."""
+
+
+class Owner(Protocol):
+    """The port of a connection."""
+
+    @property
+    def reactor(self) -> TimeSource:
+        """Time."""
+
+    @property
+    def room(self) -> AnswerRoom:
+        """Where bytes count that peers have not taken."""
+
+    def opened(self, connection: PageConnection) -> None:
+        """A connection is there; one of them is cut off if they are too many."""
+
+    def closed(self, connection: PageConnection) -> None:
+        """A connection is gone."""
+
+    def ask(self, path: str, answered: Answered) -> None:
+        """Call back with the answer for a path, now or in a later turn."""
+
+
+class _Doing(Enum):
+    IDLE = auto()
+    """Nothing of the next head is there."""
+    READING = auto()
+    """A head is read."""
+    WAITING = auto()
+    """Its answer is made, or the next head, which is there, waits for the next turn."""
+    WRITING = auto()
+    """The peer takes its answer."""
+    ENDING = auto()
+    """The peer was refused: what it still sends is thrown away."""
+    GONE = auto()
+
+
+class PageConnection(Connection):
+    """One connection; ``host`` is the address of its peer."""
+
+    def __init__(self, owner: Owner) -> None:
+        self.host = ""
+        self._owner = owner
+        self._doing = _Doing.READING
+        self._request: PageRequest | None = None
+        self._received = b""
+        self._thrown_away = 0
+        self._is_paused = False
+        self._output: Output = NO_OUTPUT
+        self._timer: IDelayedCall | None = None
+        self._next: IDelayedCall | None = None
+
+    # --- what Twisted tells --------------------------------------------------------------------------------------
+
+    def connectionMade(self) -> None:  # noqa: N802 (Twisted's name)
+        """Read the first head."""
+        transport: Any = self.transport
+        self.host = str(getattr(transport.getPeer(), "host", ""))
+        send_without_delay(transport)
+        self._output = output_for(transport, self._taken)
+        self._within(HEAD_SECONDS)
+        self._owner.opened(self)
+
+    def dataReceived(self, data: bytes) -> None:  # noqa: N802 (Twisted's name)
+        """Read on, unless the peer was refused."""
+        if self._doing is _Doing.ENDING:
+            self._thrown_away += len(data)
+            if self._thrown_away > LINGER_BYTES:
+                self._pause()
+            return
+        if self._doing is _Doing.IDLE:
+            self._doing = _Doing.READING
+            self._within(HEAD_SECONDS)
+        self._received = (self._received + data).lstrip(LINE_END)  # empty lines may stand before a request
+        if self._doing is _Doing.READING:
+            self._answer_next()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:  # noqa: N802 (Twisted's name)
+        """Let go of everything: transport, output and connection know each other."""
+        del reason
+        self._doing = _Doing.GONE
+        for call in (self._timer, self._next):
+            if call is not None and call.active():
+                call.cancel()
+        self._timer = self._next = None
+        self._received = b""
+        self._owner.room.holds(self, 0)
+        self._output.end()
+        self._output = NO_OUTPUT
+        self.transport = GONE
+        self._owner.closed(self)
+
+    # --- as a holder of bytes that a peer has not taken ----------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Always: nothing more is made before the peer has taken what it asked for."""
+        return True
+
+    @property
+    def untaken_bytes(self) -> int:
+        """See ``Output.untaken_bytes``."""
+        return self._output.untaken_bytes()
+
+    def drop(self, reason: str) -> None:
+        """Close at once."""
+        if self._doing is not _Doing.GONE:
+            self._doing = _Doing.GONE
+            log.info("connection to the pages closed", remote=self.host, reason=reason)
+            self._owner.room.holds(self, 0)
+            transport: Any = self.transport
+            getattr(transport, "abortConnection", transport.loseConnection)()
+
+    # --- a request and its answer --------------------------------------------------------------------------------
+
+    def _answer_next(self) -> None:
+        end = self._received.find(HEAD_END, 0, MAX_HEAD_BYTES)
+        if end < 0:
+            if len(self._received) >= MAX_HEAD_BYTES:
+                what = f"the head of a request has {MAX_HEAD_BYTES} bytes at most"
+                self._refuse(PageRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, what))
+            else:
+                self._read_on(_Doing.READING)
+            return
+        head, self._received = self._received[:end], self._received[end + len(HEAD_END) :].lstrip(LINE_END)
+        try:
+            self._request = parse_head(head)
+        except PageRefused as refused:
+            self._refuse(refused)
+            return
+        self._doing = _Doing.WAITING
+        self._pause()
+        self._within(TAKE_SECONDS)
+        self._owner.ask(self._request.path, self._answered)
+
+    def _read_on(self, doing: _Doing) -> None:
+        self._doing = doing
+        if self._is_paused:
+            self._is_paused = False
+            transport: Any = self.transport
+            transport.resumeProducing()
+
+    def _answered(self, answer: Answer) -> None:
+        request = self._request
+        if self._doing is not _Doing.WAITING or request is None:
+            return
+        head = _answer_head(request.version, answer, is_last=request.is_last)
+        self._write(head if request.is_head else head + answer.body)
+
+    def _refuse(self, refused: PageRefused) -> None:
+        self._request = None
+        self._received = b""
+        answer = text_answer(refused.status, str(refused))
+        self._write(_answer_head("HTTP/1.1", answer, is_last=True) + answer.body)
+
+    def _write(self, data: bytes) -> None:
+        self._doing = _Doing.WRITING
+        self._output.write(data)
+        if self._output.blocked:
+            self._pause()
+            self._within(TAKE_SECONDS)
+            self._owner.room.holds(self, self._output.unsent_bytes)
+        else:
+            self._taken()
+
+    def _taken(self) -> None:
+        """The peer, or the system for it, has taken the answer: read on, or end."""
+        if self._doing is not _Doing.WRITING:
+            return
+        self._owner.room.holds(self, 0)
+        transport: Any = self.transport
+        if self._request is None:
+            self._within(LINGER_SECONDS)
+            self._read_on(_Doing.ENDING)
+            getattr(transport, "loseWriteConnection", transport.loseConnection)()
+        elif self._request.is_last:
+            transport.loseConnection()
+        elif self._received:
+            # Others have their turns between the requests that one peer sends together.
+            self._doing = _Doing.WAITING
+            self._within(HEAD_SECONDS)
+            self._next = self._owner.reactor.callLater(0, self._answer_next)
+        else:
+            self._within(IDLE_SECONDS)
+            self._read_on(_Doing.IDLE)
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self._is_paused = True
+            transport: Any = self.transport
+            transport.pauseProducing()
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    def _within(self, seconds: float) -> None:
+        """From now on the peer has so many seconds."""
+        if self._timer is None:
+            self._timer = self._owner.reactor.callLater(seconds, self._late)
+        else:
+            self._timer.reset(seconds)
+
+    def _late(self) -> None:
+        self._timer = None
+        self.drop("the peer is too slow")
+
+
+def _answer_head(version: str, answer: Answer, *, is_last: bool) -> bytes:
+    lines = [
+        f"{version} {answer.status.value} {answer.status.phrase}",
+        time.strftime("Date: %a, %d %b %Y %H:%M:%S GMT", time.gmtime()),
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        f"Connection: {'close' if is_last else 'keep-alive'}",
+    ]
+    if answer.status is HTTPStatus.METHOD_NOT_ALLOWED:
+        lines.append("Allow: GET, HEAD")
+    return "\r\n".join([*lines, "", ""]).encode()

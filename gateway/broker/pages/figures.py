@@ -1,0 +1,74 @@
+"""The page of the figures, which Prometheus reads: made once for all who ask within a moment, in several turns.
+
+A broker with many topics has a hundred thousand lines, which take half a second; others have their turns meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gateway.broker.pages.answers import Answer, text_answer
+from gateway.telemetry.exposition import CONTENT_TYPE, exposition_lines
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.broker.pages.answers import Answered
+    from gateway.remoting.reactor import TimeSource
+    from gateway.telemetry.metrics import Registry
+
+log = EventLog("pages")
+
+MAX_PAGE_AGE_SECONDS = 1
+"""Who asks within this time after a page was made gets the same page."""
+LINES_PER_TURN = 2_000
+"""Lines that are made in one turn of the reactor, in some 10 ms."""
+
+
+class FiguresPage:
+    """A ``Page``.
+
+    :param labels: of every series.
+    """
+
+    def __init__(self, registry: Registry, labels: Mapping[str, str], reactor: TimeSource) -> None:
+        self._registry = registry
+        self._labels = dict(labels)
+        self._reactor = reactor
+        self._answer: Answer | None = None
+        self._made_at_s = 0.0
+        self._waiting: list[Answered] = []
+
+    def __call__(self, answered: Answered) -> None:
+        """Call back with the page, when it is made."""
+        answer = self._answer
+        if answer is not None and self._reactor.seconds() - self._made_at_s < MAX_PAGE_AGE_SECONDS:
+            answered(answer)
+            return
+        self._waiting.append(answered)
+        if len(self._waiting) == 1:
+            self._make(exposition_lines(self._registry.metrics(), self._labels), [])
+
+    def _make(self, lines: Iterator[str], done: list[str]) -> None:
+        """Make the next lines; those who wait get the page when there are no more."""
+        try:
+            part = list(islice(lines, LINES_PER_TURN))
+        except Exception as error:  # noqa: BLE001 - whatever a figure does, monitors get an answer
+            log.error("the figures could not be read", failure=error)
+            failed = "the figures could not be read; the log says why"
+            self._tell(text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, failed))
+            return
+        done.extend(part)
+        if len(part) == LINES_PER_TURN:
+            self._reactor.callLater(0, self._make, lines, done)
+            return
+        self._answer = Answer(HTTPStatus.OK, "".join(done).encode(), CONTENT_TYPE)
+        self._made_at_s = self._reactor.seconds()
+        self._tell(self._answer)
+
+    def _tell(self, answer: Answer) -> None:
+        waiting, self._waiting = self._waiting, []
+        for answered in waiting:
+            answered(answer)

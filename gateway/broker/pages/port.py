@@ -1,0 +1,97 @@
+"""The port of the pages: which there are, and how many connections may ask for them.
+
+When there are too many connections, the oldest one of the host that has the most is cut off, so a host that opens all
+it can does not shut others out. The connections are few, so the last descriptors of the process stay with its files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.protocol import Factory
+
+from gateway.broker.pages.answers import text_answer
+from gateway.broker.pages.connection import PageConnection
+from gateway.remoting.descriptors import takes_reserve
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.broker.pages.answers import Answered, Page
+    from gateway.remoting.answer_room import AnswerRoom
+    from gateway.remoting.reactor import TimeSource
+
+log = EventLog("pages")
+
+MAX_PAGE_CONNECTIONS = 64
+"""Connections to the pages open at once."""
+MAX_PAGE_CONNECTIONS_IN_RESERVE = 4
+"""Connections open at once while a new one takes a descriptor that is for files: somebody may ask what is wrong."""
+
+
+class PagePort(Factory):
+    """Makes the connections of a listening port.
+
+    :param pages: by path, with the slash.
+    :param room: where bytes count that peers have not taken.
+    :param reserved_descriptors: how many descriptors are kept for files.
+    """
+
+    noisy = False
+
+    def __init__(
+        self, pages: Mapping[str, Page], reactor: TimeSource, room: AnswerRoom, reserved_descriptors: int
+    ) -> None:
+        self.reactor = reactor
+        self.room = room
+        self._pages = dict(pages)
+        self._reserved_descriptors = reserved_descriptors
+        self._open: dict[PageConnection, None] = {}
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def buildProtocol(self, addr: object) -> PageConnection:  # noqa: N802 (Twisted's name)
+        """A connection came in."""
+        del addr
+        return PageConnection(self)
+
+    def opened(self, connection: PageConnection) -> None:
+        """See ``Owner``."""
+        self._open[connection] = None
+        transport: Any = connection.transport
+        in_reserve = takes_reserve(transport, self._reserved_descriptors)
+        most = MAX_PAGE_CONNECTIONS_IN_RESERVE if in_reserve else MAX_PAGE_CONNECTIONS
+        while len(self._open) > most:
+            self._cut_off_one(f"{most} connections at most, the oldest one of a host gives way")
+
+    def closed(self, connection: PageConnection) -> None:
+        """See ``Owner``."""
+        self._open.pop(connection, None)
+
+    def close_all(self) -> None:
+        """Cut off every connection."""
+        while self._open:
+            self._cut_off_one("the broker stops")
+
+    def ask(self, path: str, answered: Answered) -> None:
+        """See ``Owner``."""
+        page = self._pages.get(path)
+        if page is None:
+            answered(text_answer(HTTPStatus.NOT_FOUND, f"no such page; there are {', '.join(sorted(self._pages))}"))
+            return
+        try:
+            page(answered)
+        except Exception as error:  # noqa: BLE001 - whatever a figure does, monitors get an answer
+            log.error("a page could not be made", failure=error, path=path)
+            answered(text_answer(HTTPStatus.INTERNAL_SERVER_ERROR, "the page could not be made; the log says why"))
+
+    def _cut_off_one(self, reason: str) -> None:
+        ((host, _),) = Counter(connection.host for connection in self._open).most_common(1)
+        connection = next(connection for connection in self._open if connection.host == host)
+        del self._open[connection]
+        connection.drop(reason)
