@@ -58,9 +58,7 @@ class Driver:
         """How often it was started."""
         self._log = log
         option = "ArchiveClassesAtExit" if is_recording else "SharedArchiveFile"
-        archive = f" -XX:{option}={classes} -Xlog:disable" if classes is not None else ""
-        java = {f"spark.{part}.extraJavaOptions": _JAVA_OPTIONS + archive for part in ("driver", "executor")}
-        self._settings = {**_SETTINGS, **java}
+        self._archive = f" -XX:{option}={classes} -Xlog:disable" if classes is not None else ""
         self._process: subprocess.Popen[str] | None = None
         self._is_ready = False
         self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -76,7 +74,7 @@ class Driver:
             _MARK: self._mark,
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(REPOSITORY),
-            "PYSPARK_SUBMIT_ARGS": shlex.join([*_options(self._settings), "pyspark-shell"]),
+            "PYSPARK_SUBMIT_ARGS": submit_arguments(self._archive),
         }
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -188,9 +186,12 @@ class Driver:
         return []  # dead
 
 
-def _options(settings: Mapping[str, str]) -> list[str]:
-    """Settings of a session as options of ``spark-submit``."""
-    return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+def submit_arguments(more_of_java: str = "") -> str:
+    """What ``PYSPARK_SUBMIT_ARGS`` says for a session of short queries."""
+    java = {f"spark.{part}.extraJavaOptions": _JAVA_OPTIONS + more_of_java for part in ("driver", "executor")}
+    settings = {**_SETTINGS, **java}
+    options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    return shlex.join([*options, "pyspark-shell"])
 
 
 def _read(process: subprocess.Popen[str], answers: queue.SimpleQueue[dict[str, Any] | None]) -> None:

@@ -49,9 +49,9 @@ TRANSACTIONS = 40
 PATIENCE_S = 600.0
 """With a run, or what the gateway does after it, on a machine that has other things to do as well."""
 STARTS = 10
-"""So often an undisturbed run may be started that ended before it planned anything, for ``_SPARK_GAVE_UP``."""
+"""So often an undisturbed run may be started that ended before it planned anything, for ``SPARK_GAVE_UP``."""
 SPARK_WAITS_S = 10.0
-_SPARK_GAVE_UP = (
+SPARK_GAVE_UP = (
     "Timed out while waiting for the Python worker to connect back",
     "Python worker failed to connect back",
 )
@@ -181,7 +181,7 @@ class Trial(ABC):
                 return
             if killed != NOTHING:
                 return
-            assert any(text in failed for text in _SPARK_GAVE_UP), failed[:1500]
+            assert any(text in failed for text in SPARK_GAVE_UP), failed[:1500]
             assert time.monotonic() - begun >= SPARK_WAITS_S, "Spark gave up at once"
             assert self.planned() == planned, "Spark gave up in the middle of a batch"
             assert start < STARTS, f"Spark could not start Python {STARTS} times"

@@ -189,15 +189,11 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     for queue in queues:
         if ends[queue] < starts[queue] and (options.start.offsets or options.end.offsets):
             raise OptionRefused(f"{queue_text(queue)}: the end {ends[queue]} is before the start {starts[queue]}")
+    ranges = [QueueRange(queue, starts[queue], ends[queue]) for queue in queues if starts[queue] < ends[queue]]
+    if options.start.offsets is not None or options.end.offsets is not None:
+        ranges = within_store(bounds, ranges, fails=options.fail_on_data_loss)
     stores = store_ids(bounds, queues)
-    ranges = [
-        QueueRange(queue, starts[queue], ends[queue], stores.get(queue.broker_name, ""))
-        for queue in queues
-        if starts[queue] < ends[queue]
-    ]
-    if options.start.offsets is None and options.end.offsets is None:
-        return ranges
-    return within_store(bounds, ranges, fails=options.fail_on_data_loss)
+    return [replace(entry, store=stores.get(entry.queue.broker_name, "")) for entry in ranges]
 
 
 def _check_times(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:

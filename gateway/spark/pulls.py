@@ -145,7 +145,11 @@ class Pulls:
         queue = self._work.queue
         connection = self._cluster.broker(queue.broker_name, queue.topic, fresh=self._failing_since is not None)
         if not self._is_proven(connection):
-            return None
+            # That may be remembered of a process that is no more, over a connection nobody has used since.
+            self._cluster.forget(queue.broker_name)
+            connection = self._cluster.broker(queue.broker_name, queue.topic, fresh=True)
+            if not self._is_proven(connection):
+                return None
         count = self._ahead[0].offset - offset if self._ahead else self._most
         return connection, connection.call(self._command(offset, count), timeout_s)
 

@@ -53,6 +53,21 @@ def test_a_batch_is_all_there_is(cluster: PretendCluster) -> None:
     ]
 
 
+def test_a_batch_over_given_offsets_asks_brokers_before_it_believes_what_it_remembers_of_their_stores() -> None:
+    class Remembering(PretendCluster):
+        """It remembers the store of a broker that was emptied since, until it asks that one."""
+
+        def _asked(self) -> None:
+            self.stores[BROKER] = "two"
+
+    cluster = Remembering({queue(0): []})
+    cluster.fill(queue(0), 10)
+    cluster.stores[BROKER] = "one"
+    start, end = ({"orders": {BROKER: {"0": offset}}} for offset in (2, 7))
+    found = batch_ranges(cluster, options(startingOffsets=start, endingOffsets=end))
+    assert found == [QueueRange(queue(0), 2, 7, "two")]
+
+
 def test_a_batch_begins_where_retention_has_come_to(cluster: PretendCluster) -> None:
     cluster.expire(queue(0), 4)
     assert batch_ranges(cluster, options()) == [QueueRange(queue(0), 4, 10)]

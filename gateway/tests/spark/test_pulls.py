@@ -132,5 +132,28 @@ def test_a_store_that_was_replaced_after_the_plan_is_a_loss_and_not_read(before_
     assert (found[-1].next_offset, found[-1].is_loss) == (COUNT, True)
 
 
+class Remembering(PretendCluster):
+    """A cluster that has a connection to a broker that is no more, and remembers the store of that one."""
+
+    def __init__(self) -> None:
+        super().__init__({queue(0): []})
+        self.fill(queue(0), COUNT)
+        self.stores[BROKER] = "one"
+        self._link: Any = _Link(self)
+
+    def broker(self, broker_name: str, topic: str, *, fresh: bool = False) -> Any:
+        return self._link
+
+    def forget(self, broker_name: str) -> None:
+        self.stores[BROKER] = "two"
+        self._link = _Link(self)
+
+
+def test_what_is_remembered_of_a_connection_to_a_broker_that_was_emptied_since_is_no_loss() -> None:
+    cluster = Remembering()
+    assert [answer.next_offset for answer in pulls(cluster, "two").answers()][-1] == COUNT
+    assert cluster.unanswered == 0
+
+
 def test_a_broker_that_does_not_tell_its_store_is_read(cluster: PretendCluster) -> None:
     assert [answer.next_offset for answer in pulls(cluster, "one").answers()][-1] == COUNT
