@@ -212,6 +212,7 @@ def _pop_lite(parts: BrokerParts) -> PopLite:
         cold_reads=parts.cold_reads,
         traffic=parts.traffic,
         flows=parts.flows,
+        turns=parts.filter_turns,
     )
 
 

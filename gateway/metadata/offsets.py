@@ -27,6 +27,7 @@ from gateway.metadata.json_file import JsonFile
 from gateway.metadata.known_texts import FILE_DEPTH, KnownTexts
 from gateway.metadata.member_resets import MemberResets, Row
 from gateway.metadata.saved_table import SavedTable
+from gateway.metadata.unread_queues import UnreadQueues
 from gateway.shares import Shares
 from wire.bodies.topics import DataVersion
 from wire.codes import ResponseCode
@@ -123,6 +124,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
         """The same for members of broadcasting groups, each of which is told."""
         self.applied_end = 0
         """What the log says of offsets (pops) is in the table up to here; -1 when nobody knows."""
+        self.unread = UnreadQueues()
+        """Which queues of topics with very many may have something for a group; told of every offset that changes."""
         self._version = DataVersion(timestamp=clock_ms())
         self._extra: Mapping[str, Any] = {}
 
@@ -179,6 +182,8 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     def _remember_reset(self, key: tuple[str, str, int], offset: int) -> None:
         self.resets.pop(key, None)  # the newest is the last
         self.resets[key] = offset
+        group, topic, queue_id = key
+        self.unread.touch(f"{topic}{SEPARATOR}{group}", queue_id)
         while len(self.resets) > MAX_RESETS:
             del self.resets[next(iter(self.resets))]
         self._writer.dirty = True
@@ -196,6 +201,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             queues = self._table[key] = {} if queues is None else queues.copy()
             self._own.add(key)
         queues[queue_id] = offset
+        self.unread.touch(key, queue_id)
         self._writer.dirty = True
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
@@ -323,6 +329,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
     def _remove(self, keys: list[str]) -> None:
         for key in keys:
             queues = self._table.pop(key)
+            self.unread.forget(key)
             topic, _, group = key.partition(SEPARATOR)
             if queues:
                 self._shares.give_back(group, len(queues))

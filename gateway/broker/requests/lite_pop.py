@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from gateway.broker.flows import Flows
     from gateway.broker.traffic import Traffic
     from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.lite.lite_topics import LiteTopics
+    from gateway.delivery.lite.subscriptions import LiteClient
     from gateway.delivery.pop.order import OrderInfo, OrderTable
     from gateway.delivery.pop.positions import Positions
     from gateway.delivery.pop.revive_log import ReviveLog
@@ -44,6 +46,18 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
     from gateway.store.message_store import MessageStore
+
+
+class _LitePop(Pop):
+    """A pop of lite topics: whose, the one it looks at, and those that have still something, unseen."""
+
+    __slots__ = ("client", "looks_at", "passed_by")
+
+    def __init__(self, request: Request, header: PopMessageRequest, deadline_ms: int, now_ms: int) -> None:
+        super().__init__(request, header, EVERYTHING, deadline_ms, now_ms)
+        self.client: LiteClient | None = None
+        self.looks_at: str | None = None
+        self.passed_by: list[str] = []
 
 
 class PopLite:
@@ -65,6 +79,7 @@ class PopLite:
         cold_reads: ColdReads,
         traffic: Traffic,
         flows: Flows,
+        turns: FilterTurns,
     ) -> None:
         self._topics = topics
         self._groups = groups
@@ -83,6 +98,9 @@ class PopLite:
             max_bytes=settings.max_transfer_bytes_on_message_in_memory,
             max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
             finish=self._finished,
+            was_read=lambda _: None,
+            turns=turns,
+            clock_ms=clock_ms,
         )
 
     def register(self, dispatch: Dispatch) -> None:
@@ -138,33 +156,49 @@ class PopLite:
             order=True,
             attempt_id=header.attempt_id,
         )
-        pop = Pop(request, ordered, EVERYTHING, deadline_ms, self._clock_ms())
-        pop.sources = self._sources(pop, header.client_id or "")
+        pop = _LitePop(request, ordered, deadline_ms, self._clock_ms())
+        pop.client = self._lite.subscriptions.find(ordered.consumer_group, header.client_id or "")
+        pop.sources = self._sources(pop)
         self._taking.go_on(pop)
 
-    def _sources(self, pop: Pop, client_id: str) -> Iterator[Source]:
-        """The lite topics that are ready; one that has still something afterwards, unseen, is ready as before."""
-        group, attempt_id = pop.header.consumer_group, pop.header.attempt_id
-        client = self._lite.subscriptions.find(group, client_id)
+    def _sources(self, pop: _LitePop) -> Iterator[Source]:
+        """The lite topics that are ready."""
+        client = pop.client
         if client is None:
             return
         client.popped_ms = pop.popped_at_ms
-        ready = self._lite.take_ready(client, attempt_id)
-        passed_by: list[str] = []
+        ready = self._lite.take_ready(client, pop.header.attempt_id)
         while not self._taking.is_full(pop):
             queue = next(ready, None)
             if queue is None:
                 break
+            pop.looks_at = queue
             yield Source(queue, LIGHT_QUEUE_ID, NORMAL)
-            if not (pop.taken and pop.taken[-1].source.topic == queue) and self._lite.has_messages(queue, group):
-                passed_by.append(queue)
-        client.ready.update(dict.fromkeys(passed_by))
+            self._pass_by(pop)
+
+    def _pass_by(self, pop: _LitePop) -> None:
+        queue, pop.looks_at = pop.looks_at, None
+        if queue is None or (pop.taken and pop.taken[-1].source.topic == queue):
+            return
+        if self._lite.has_messages(queue, pop.header.consumer_group):
+            pop.passed_by.append(queue)
+
+    def _settle(self, pop: _LitePop) -> None:
+        """A lite topic that has still something, unseen, is ready as before."""
+        self._pass_by(pop)
+        client, attempt_id = pop.client, pop.header.attempt_id
+        if client is None:
+            return
+        client.ready.update(dict.fromkeys(pop.passed_by))
         taken = tuple(taken.source.topic for taken in pop.taken)
         if taken:
             client.given_ms = pop.popped_at_ms
         client.attempt = (attempt_id, taken) if attempt_id and taken else None
 
-    def _finished(self, pop: Pop) -> None:
+    def _finished(self, found: Pop) -> None:
+        assert isinstance(found, _LitePop)
+        pop = found
+        self._settle(pop)
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
             for taken in pop.taken:
                 self._lite.opened(taken.source.topic, pop.header.consumer_group)
@@ -204,7 +238,7 @@ class PopLite:
 
     # -- nothing found --------------------------------------------------------------------------------------
 
-    def _hold(self, pop: Pop) -> None:
+    def _hold(self, pop: _LitePop) -> None:
         request = pop.request
         header = read_header(PopLiteMessageRequest, request.command)
         if pop.remark is not None:
@@ -213,14 +247,19 @@ class PopLite:
         key = (header.client_id or "", pop.header.consumer_group, ANY_QUEUE)
         resume = partial(self._resume, request, header, pop.deadline_ms)
         request.command.body = b""
-        outcome = self._lite.held.hold(HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume))
+        held = HeldPop(key, EVERYTHING, pop.deadline_ms, request.channel, resume, retries=False)
+        outcome = self._lite.held.hold(held)
         if outcome is Held.FULL:
             self._found_nothing(request, header, ResponseCode.POLLING_FULL, "too many pops are held")
         elif outcome is Held.TOO_LATE:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+        elif pop.was_cut and pop.client is not None and pop.client.ready:  # something came while it looked
+            self._lite.held.wake(pop.client.client_id, pop.client.group)
 
     def _resume(self, request: Request, header: PopLiteMessageRequest, deadline_ms: int, is_over: bool) -> None:
         if request.channel.closed:
+            if not is_over:  # it was told in a later turn: whoever else waits shall have the messages
+                self._lite.pass_on(header.consumer_group or "", header.client_id or "")
             return
         if is_over:
             self._found_nothing(request, header, ResponseCode.POLLING_TIMEOUT, "no message came in time")

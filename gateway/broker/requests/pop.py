@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from gateway.broker.requests.pop_ack import check_invisible
-from gateway.broker.requests.pop_sources import PopSources, SourceOrder, check_pop_place
+from gateway.broker.requests.pop_sources import PopSources, SourceOrder, check_pop_place, has_changed
 from gateway.broker.requests.pop_taking import Pop, PopTaking, Taken, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from gateway.delivery.pop.check_points import CheckPoints
     from gateway.delivery.pop.held_pops import HeldPops
     from gateway.delivery.pop.order import OrderTable
-    from gateway.delivery.pop.positions import Positions, Step
+    from gateway.delivery.pop.positions import Key, Positions, Step
     from gateway.delivery.pop.revive_log import ReviveLog
     from gateway.metadata.groups import Groups
     from gateway.metadata.topics import Topics
@@ -132,7 +132,7 @@ class PopMessage:
         self._traffic = traffic
         self._flows = flows
         self._soon = soon
-        self._sources = PopSources(topics, groups, limits.order, random_below)
+        self._sources = PopSources(topics, groups, limits.order, random_below, positions.unread)
         self._taking = PopTaking(
             store=store,
             positions=positions,
@@ -141,6 +141,9 @@ class PopMessage:
             max_bytes=limits.max_bytes,
             max_bytes_cold=limits.max_bytes_cold,
             finish=self._finished,
+            was_read=self._was_read,
+            turns=turns,
+            clock_ms=clock_ms,
         )
 
     def register(self, dispatch: Dispatch) -> None:
@@ -157,11 +160,14 @@ class PopMessage:
     def pop(self, request: Request) -> None:
         """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
         header = read_header(PopMessageRequest, request.command)
-        if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
+        if self._turns.is_busy and self._takes_turns(header):
             popped = partial(answer_refusals, request, partial(self._pop_with_room, request, header))
             self._turns.later(request.channel, popped)
         else:
             self._pop(request, header)
+
+    def _takes_turns(self, header: PopMessageRequest) -> bool:
+        return bool(header.exp and not is_tag_type(header.exp_type)) or self._sources.are_many(header)
 
     def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
         """Go on with a pop that waited for its turn: there may be no room for its answer any more."""
@@ -208,14 +214,19 @@ class PopMessage:
         if self._taking.has_too_much:
             self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages wait for the disk")
             return
-        pop.sources = self._sources.of(pop.header)
+        pop.sources = self._sources.of(pop.header, pop.watched)
         self._taking.go_on(pop)
+
+    def _was_read(self, key: Key) -> None:
+        """Whoever waits for this very queue passed it by."""
+        if self._held.count(key):
+            self._soon(lambda: self._held.wake(*key))
 
     def _finished(self, pop: Pop) -> None:
         if pop.accepts.by_properties is not None:
             self._turns.spend_read(pop.work)
         if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
-            self._held.wake(pop.header.topic, pop.header.consumer_group)
+            self._wake_another(pop)
         elif pop.taken:
             self._keep(pop)
         else:
@@ -286,18 +297,19 @@ class PopMessage:
 
     def _wake_next(self, pop: Pop) -> None:
         """More is there: someone else who waits may have it."""
-        if pop.rest:
+        if pop.rest or pop.was_cut:
             self._wake_another(pop)
 
     def _wake_another(self, pop: Pop) -> None:
         if len(self._held):
-            topic, group = pop.header.topic, pop.header.consumer_group
-            self._soon(lambda: self._held.wake(topic, group))
+            header = pop.header
+            queue_id = max(header.queue_id, ANY_QUEUE)
+            self._soon(lambda: self._held.wake(header.topic, header.consumer_group, queue_id))
 
     def _answer(self, pop: Pop, revive_queue_id: int, order_counts: str | None) -> None:
         starts, offsets, parts, size = [], [], [], 0
         for taken in pop.taken:
-            _, queue_id, retry = taken.source
+            queue_id, retry = taken.source.queue_id, taken.source.retry
             starts.append(start_offset_info(retry, queue_id, taken.start_offset))
             offsets.append(msg_offset_info(retry, queue_id, taken.offsets))
             if retry == NORMAL or self._limits.actual_retry_topic:
@@ -347,50 +359,56 @@ class PopMessage:
             request.answer(ResponseCode.SYSTEM_ERROR, remark=pop.remark)
             return
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
-        held = HeldPop(key, pop.accepts, pop.deadline_ms, request.channel, partial(self._resume, pop))
+        resume = partial(self._resume, pop)
+        held = HeldPop(key, pop.accepts, pop.deadline_ms, request.channel, resume, retries=not header.order)
         request.command.let_go()
         outcome = self._held.hold(held)
         if outcome is Held.FULL:
             self._found_nothing(request, ResponseCode.POLLING_FULL, "too many pops are held")
         elif outcome is Held.TOO_LATE:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
-        elif pop.scanned and pop.rest:  # there is more to be looked through: others have their turn first
-            self._soon(lambda: self._held.wake(header.topic, header.consumer_group, header.queue_id))
+        elif (pop.scanned and pop.rest) or (pop.was_cut and has_changed(pop.watched)):
+            self._wake_another(pop)  # there is more to be looked through: others have their turn first
 
     def _resume(self, pop: Pop, is_over: bool) -> None:
         request = pop.request
-        if request.channel.closed:
+        if request.channel.closed:  # it was told in a later turn: whoever else waits shall have the message
+            if not is_over:
+                self._wake_another(pop)
             return
         if is_over:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
             return
 
-        def again() -> None:
-            now_ms = self._clock_ms()
-            if now_ms - pop.deadline_ms > LATE_MS:
-                self._wake_another(pop)
-                self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
-                return
-            if request.channel.must_wait:
-                wait_for_room(request, partial(self._resume, pop, False))
-                if request.channel.is_full:  # who reads shall have the message
-                    self._wake_another(pop)
-                return
-            accepts = self._checked(pop.header)  # the topic may be gone
-            wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
-            deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
-            self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
+        again = partial(self._again, pop)
 
         def in_turn() -> None:
             if request.channel.closed:  # whoever else waits shall have the message
-                self._held.wake(pop.header.topic, pop.header.consumer_group)
+                self._wake_another(pop)
             else:
                 answer_refusals(request, again)
 
-        if self._turns.is_busy and pop.accepts.by_properties is not None:
+        if self._turns.is_busy and (pop.accepts.by_properties is not None or pop.was_cut):
             answer_refusals(request, partial(self._turns.later, request.channel, in_turn))
         else:
             answer_refusals(request, again)
+
+    def _again(self, pop: Pop) -> None:
+        """Look once more: there may be something."""
+        request, now_ms = pop.request, self._clock_ms()
+        if now_ms - pop.deadline_ms > LATE_MS:
+            self._wake_another(pop)
+            self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+            return
+        if request.channel.must_wait:
+            wait_for_room(request, partial(self._resume, pop, False))
+            if request.channel.is_full:  # who reads shall have the message
+                self._wake_another(pop)
+            return
+        accepts = self._checked(pop.header)  # the topic may be gone
+        wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
+        deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
+        self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
 
     def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
         self._traffic.missed_pulls += 1

@@ -1,12 +1,14 @@
 """Where a pop takes messages from: whether its group may, and in which order queues and retry topics are looked at.
 
 Upstream: ``PopMessageProcessor``. Now and then the group's retry topic first, then the topic's queues from a random one
-on, then the retry topic. In topics of type PRIORITY (5.5) queues are priorities: the most urgent one comes first.
+on, then the retry topic. In topics of type PRIORITY (5.5) queues are priorities: the most urgent one comes first. In
+topics with very many queues those that are known to be at their end are left out, which changes nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -16,6 +18,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.attributes import has_batch_queues, priority_factor
 from gateway.metadata.message_types import PRIORITY, type_of_topic
 from gateway.metadata.names import topic_name_fault
+from gateway.metadata.unread_queues import NARROW, Unread, UnreadQueues, marked, marked_downwards
 from wire.codes import ResponseCode
 from wire.message.flags import Permission
 
@@ -28,11 +31,45 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """A queue to pop from."""
+    """A queue to pop from; ``unread`` has its mark, where not all queues are looked at."""
 
     topic: str
     queue_id: int
     retry: str
+    unread: Unread | None = None
+
+
+Watched = list[tuple[Unread, int]]
+"""Marks that are looked through, with their changes before."""
+
+
+class Place(NamedTuple):
+    """A topic, or retry topic, to pop from."""
+
+    topic: str
+    retry: str
+    queues: int
+
+
+def has_changed(watched: Watched) -> bool:
+    """Whether a queue may have something that had nothing when it was looked at."""
+    return any(unread.changes != changes for unread, changes in watched)
+
+
+def is_wide(places: Iterable[Place]) -> bool:
+    """Whether there are so many queues that not all of them are looked at each time."""
+    return any(place.queues > NARROW for place in places)
+
+
+def places_of(topics: Topics, topic: str, group: str, forms: Iterable[str]) -> list[Place]:
+    """A topic, or what comes again of it to a group, in these forms."""
+    found: list[Place] = []
+    for form in forms:
+        name = topic if form == NORMAL else pop_retry_topic(topic, group, form)
+        config = topics.get(name)
+        if config is not None:
+            found.append(Place(name, form, config.read_queue_nums))
+    return found
 
 
 class SourceOrder(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,32 +103,48 @@ class PopSources:
     :param random_below: a number below another.
     """
 
-    def __init__(self, topics: Topics, groups: Groups, order: SourceOrder, random_below: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        order: SourceOrder,
+        random_below: Callable[[int], int],
+        unread: UnreadQueues,
+    ) -> None:
         self._topics = topics
         self._groups = groups
         self.order = order
         self._random_below = random_below
+        self._unread = unread
 
-    def of(self, header: PopMessageRequest) -> Iterator[Source]:
-        """Where messages are looked for, in this order."""
+    def of(self, header: PopMessageRequest, watched: Watched) -> Iterator[Source]:
+        """Where messages are looked for, in this order; ``watched`` gets the marks that this goes by."""
         order, chance = self.order, self._random_below(100)
         config = self._topics.get(header.topic)
         by_priority = config is not None and self._is_by_priority(config, header, chance)
-        retries = [] if header.order else list(self._retries(header.topic, header.consumer_group, chance))
+        retries = [] if header.order else self._retries(header.topic, header.consumer_group, chance)
+        place = Place(header.topic, NORMAL, 0 if config is None else config.read_queue_nums)
+        wide = is_wide(retries) or (header.queue_id < 0 and place.queues > NARROW)
         if chance < (order.priority_retry_probability if by_priority else order.retry_probability):
-            yield from retries
+            for retry in retries:
+                yield from self._within(retry, header.consumer_group, watched if wide else None)
             retries = []
         if header.queue_id >= 0:
-            yield Source(header.topic, header.queue_id, NORMAL)
+            unread = self._watch(place, header.consumer_group, watched) if wide else None
+            yield Source(header.topic, header.queue_id, NORMAL, unread)
+        elif by_priority:
+            yield from self._within(place, header.consumer_group, watched if wide else None, down=order.highest_first)
         else:
-            count = 0 if config is None else config.read_queue_nums
-            for number in range(count):
-                if not by_priority:
-                    queue_id = (chance + number) % count
-                else:
-                    queue_id = count - 1 - number if order.highest_first else number
-                yield Source(header.topic, queue_id, NORMAL)
-        yield from retries
+            yield from self._within(place, header.consumer_group, watched if wide else None, first=chance)
+        for retry in retries:
+            yield from self._within(retry, header.consumer_group, watched if wide else None)
+
+    def are_many(self, header: PopMessageRequest) -> bool:
+        """Whether a pop may have to look at very many queues."""
+        forms = [NORMAL] if header.queue_id < 0 else []
+        if not header.order:
+            forms += (RETRY_V1, RETRY_V2)
+        return is_wide(places_of(self._topics, header.topic, header.consumer_group, forms))
 
     def _is_by_priority(self, config: TopicConfig, header: PopMessageRequest, chance: int) -> bool:
         """Whether the most urgent queue comes first; a group's factor lets the others have their turn too."""
@@ -100,16 +153,33 @@ class PopSources:
         group = self._groups.get(header.consumer_group)
         return chance < priority_factor({} if group is None else group.attributes)
 
-    def _retries(self, topic: str, group: str, chance: int) -> Iterator[Source]:
+    def _retries(self, topic: str, group: str, chance: int) -> list[Place]:
         order = self.order
         forms = [RETRY_V2 if order.retry_v2 else RETRY_V1]
         if order.retry_v2 and order.retry_v1_too:
             forms.insert(chance % 2, RETRY_V1)
-        for form in forms:
-            name = pop_retry_topic(topic, group, form)
-            config = self._topics.get(name)
-            for queue_id in range(0 if config is None else config.read_queue_nums):
-                yield Source(name, queue_id, form)
+        return places_of(self._topics, topic, group, forms)
+
+    def _within(
+        self, place: Place, group: str, watched: Watched | None, first: int = 0, *, down: bool = False
+    ) -> Iterator[Source]:
+        """The queues of a topic from ``first`` on, or downwards from the last; with ``watched`` those with a mark."""
+        topic, retry, count = place
+        first = first % count if count else 0
+        if watched is None:
+            numbers = range(count - 1, -1, -1) if down else chain(range(first, count), range(first))
+            for queue_id in numbers:
+                yield Source(topic, queue_id, retry)
+            return
+        unread = self._watch(place, group, watched)
+        marks = unread.to_pop
+        for queue_id in marked_downwards(marks) if down else chain(marked(marks, first), marked(marks, 0, first)):
+            yield Source(topic, queue_id, retry, unread)
+
+    def _watch(self, place: Place, group: str, watched: Watched) -> Unread:
+        unread = self._unread.of(place.topic, group, place.queues)
+        watched.append((unread, unread.changes))
+        return unread
 
 
 def check_pop_place(

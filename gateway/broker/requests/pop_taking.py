@@ -1,12 +1,13 @@
 """Taking messages of queues for a pop, one queue after the other, and closing those that are popped in order.
 
 What pops of topics and of lite topics have in common. What is in memory is read at once, anything else in a thread,
-while other pops pass the queue by.
+while other pops pass the queue by. A look at very many queues takes turns with others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,6 +17,7 @@ from gateway.delivery.filters.turns import READ_STEPS
 from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import wait_for_room
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
@@ -24,7 +26,9 @@ from wire.message.record_fields import queue_offset_at, total_size_at
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.requests.pop_sources import Source
+    from gateway.broker.requests.pop_sources import Source, Watched
+    from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
     from gateway.delivery.pop.order import OrderInfo, OrderTable
     from gateway.delivery.pop.positions import Key, Positions
     from gateway.remoting.dispatch import Request
@@ -36,6 +40,11 @@ log = EventLog("pop")
 
 INIT_FROM_LAST: Final = 1
 """``initMode`` of a group that is new to a queue: 0 from its first message, 1 from its last."""
+
+LOOKS: Final = 256
+"""Queues that a pop looks at before others have their turn, and no more once it has something."""
+LOOK_STEPS: Final = 15
+"""Steps of a look at one queue, beside those of its filter."""
 
 
 class Taken(NamedTuple):
@@ -57,6 +66,7 @@ class Pop:
         "count",
         "deadline_ms",
         "header",
+        "looks",
         "popped_at_ms",
         "remark",
         "request",
@@ -64,6 +74,8 @@ class Pop:
         "scanned",
         "sources",
         "taken",
+        "was_cut",
+        "watched",
         "work",
     )
 
@@ -76,6 +88,10 @@ class Pop:
         self.deadline_ms = deadline_ms
         self.popped_at_ms = now_ms
         self.sources: Iterator[Source] = iter(())
+        self.watched: Watched = []
+        self.looks = 0
+        self.was_cut = False
+        """Whether others had their turn while it looked, or it did not look at all queues."""
         self.taken: list[Taken] = []
         self.count = 0
         self.bytes = 0
@@ -94,6 +110,8 @@ class PopTaking:
 
     :param max_bytes: of one pop, at least one message; ``max_bytes_cold`` of one that reads the disk.
     :param finish: told of a pop that has what it gets.
+    :param was_read: told of a queue that others passed by while it was read from the disk.
+    :param turns: of looks.
     """
 
     def __init__(
@@ -106,6 +124,9 @@ class PopTaking:
         max_bytes: int,
         max_bytes_cold: int,
         finish: Callable[[Pop], None],
+        was_read: Callable[[Key], None],
+        turns: FilterTurns,
+        clock_ms: Milliseconds,
     ) -> None:
         self._store = store
         self._positions = positions
@@ -114,6 +135,9 @@ class PopTaking:
         self.max_bytes = max_bytes
         self.max_bytes_cold = max_bytes_cold
         self._finish = finish
+        self._was_read = was_read
+        self._turns = turns
+        self._clock_ms = clock_ms
         self.waiting_bytes = 0
         """Bytes of messages that were taken and wait for the disk."""
 
@@ -131,7 +155,36 @@ class PopTaking:
         for source in pop.sources:
             if not self._take(pop, source):
                 return
+            pop.looks += 1
+            if pop.looks >= LOOKS and self._is_cut(pop):
+                return
         self._finish(pop)
+
+    def _is_cut(self, pop: Pop) -> bool:
+        """Let others have their turn after many looks, with what there is or before anything is taken."""
+        pop.looks = 0
+        self._turns.spend(LOOKS * LOOK_STEPS)
+        if pop.taken:
+            pop.was_cut = True
+            self._finish(pop)
+        elif self._turns.is_spent:
+            pop.was_cut = True
+            self._turns.later(pop.request.channel, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+        else:
+            return False
+        return True
+
+    def _go_on(self, pop: Pop) -> None:
+        """Go on in a later turn, when there is room for an answer."""
+        channel = pop.request.channel
+        if channel.must_wait and not channel.closed:
+            wait_for_room(pop.request, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+            return
+        pop.popped_at_ms = self._clock_ms()
+        if channel.closed:
+            self._finish(pop)
+        else:
+            self.go_on(pop)
 
     def _take(self, pop: Pop, source: Source) -> bool:
         """Take what there is in a queue; False when the disk has to be waited for."""
@@ -144,6 +197,8 @@ class PopTaking:
             offset = self._begin_at(key, source, pop.header.init_mode)
         end = self._store.max_offset(source.topic, source.queue_id)
         if offset == end:
+            if source.unread is not None:
+                source.unread.to_pop[source.queue_id] = 0
             return True
         if self.is_full(pop) or pop.work.left <= 0:
             pop.rest += max(0, end - offset)
@@ -166,7 +221,7 @@ class PopTaking:
         return offset
 
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
-        store, (topic, queue_id, retry) = self._store, source
+        store, (topic, queue_id, retry, _) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
         by_code, by_record = accepts.accepts_code, accepts.choose_within(pop.work)
         count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
@@ -184,6 +239,7 @@ class PopTaking:
 
         def have_read(result: GetResult | BaseException) -> None:
             self._positions.end_read(key)
+            self._was_read(key)
             answer_refusals(pop.request, lambda: take(result))
 
         def take(result: GetResult | BaseException) -> None:

@@ -1,23 +1,29 @@
 """Whether there is something to pop: NOTIFICATION waits for it, POLLING_INFO counts who waits, PEEK_MESSAGE looks.
 
-None of them changes anything. Upstream: ``NotificationProcessor``, ``PollingInfoProcessor``, ``PeekMessageProcessor``.
+None of them changes anything. In topics with very many queues those that are known to be at their end are left out,
+and a look at the others takes turns. Upstream: ``NotificationProcessor``, ``PollingInfoProcessor``,
+``PeekMessageProcessor``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from twisted.internet.defer import Deferred
 
 from gateway.broker.requests.pop import LATE_MS
-from gateway.broker.requests.pop_sources import check_pop_place
-from gateway.broker.requests.pop_taking import answer_refusals
+from gateway.broker.requests.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
+from gateway.broker.requests.pop_taking import LOOK_STEPS, LOOKS, answer_refusals
 from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
 from gateway.delivery.filters.posted import posted_filter
 from gateway.delivery.filters.tags import is_tag_type
 from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
-from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
+from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.dispatch import Answer
 from gateway.store.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
@@ -46,6 +52,76 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.get_result import GetResult
     from gateway.store.message_store import MessageStore
+
+
+_Queue: TypeAlias = tuple[str, int, Unread | None]
+"""Topic, queue, and where its mark is."""
+
+
+class _Begin(NamedTuple):
+    """A queue that is not at its end for a group, and where the group is."""
+
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class _Part(NamedTuple):
+    """Queues of one topic from ``start`` to before ``end``: all of them, or those with a mark."""
+
+    topic: str
+    start: int
+    end: int
+    unread: Unread | None
+
+    def queues(self) -> Iterator[_Queue]:
+        """One after the other."""
+        numbers = (
+            range(self.start, self.end) if self.unread is None else marked(self.unread.to_see, self.start, self.end)
+        )
+        for number in numbers:
+            yield self.topic, number, self.unread
+
+
+class _Look:
+    """A look for messages of a group, and the queues that are left of it."""
+
+    def __init__(self, group: str, parts: list[_Part], watched: Watched) -> None:
+        self.group = group
+        self.parts = parts
+        self.left = _queues_of(parts)
+        self.watched = watched
+        self.looks = 0
+        self.was_cut = False
+
+    def begin_in_the_middle(self, random_below: Callable[[int], int]) -> None:
+        """Begin with a random queue, and look at those before it in the end."""
+        count = sum(part.end - part.start for part in self.parts)
+        first = random_below(count) if count else 0
+        for number, part in enumerate(self.parts):
+            if first < part.end - part.start:
+                middle = part.start + first
+                before, after = part._replace(end=middle), part._replace(start=middle)
+                self.left = _queues_of([after, *self.parts[number + 1 :], *self.parts[:number], before])
+                return
+            first -= part.end - part.start
+
+
+def _queues_of(parts: list[_Part]) -> Iterator[_Queue]:
+    return chain.from_iterable(part.queues() for part in parts)
+
+
+class _Waits:
+    """One who waits for messages."""
+
+    def __init__(
+        self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int, wait_ms: int
+    ) -> None:
+        self.request = request
+        self.header = header
+        self.accepts = accepts
+        self.deadline_ms = deadline_ms
+        self.wait_ms = wait_ms
 
 
 class PopWaiting:
@@ -115,48 +191,89 @@ class PopWaiting:
 
     def _notify(self, request: Request, header: NotificationRequest, born_ms: int, now_ms: int) -> None:
         accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
-        if self._has_message(header):
-            request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
-            return
         wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
-        self._hold(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
+        waits = _Waits(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
+        self._look(waits, self._look_at(header))
 
-    def _hold(
-        self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int, wait_ms: int
-    ) -> None:
+    def _look_at(self, header: NotificationRequest) -> _Look:
+        forms = (NORMAL,) if header.order else (NORMAL, RETRY_V1, RETRY_V2)
+        return self._look_through(header.topic, header.consumer_group, header.queue_id, forms)
+
+    def _look(self, waits: _Waits, look: _Look) -> None:
+        """Answer when some queue is not at its end for the group, and open to it; hold who asks when none is."""
+        request, header = waits.request, waits.header
+        if request.channel.closed:
+            return
+        now_ms = self._clock_ms()
+        for begin in self._unread_in(look):
+            if begin is not None:
+                key = (begin.topic, header.consumer_group, begin.queue_id)
+                if not (header.order and self._orders.is_closed(key, header.attempt_id, now_ms)):
+                    request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
+                    return
+            elif self._turns.is_spent:
+                look.was_cut = True
+                self._look_later(waits, look)
+                return
+        if look.was_cut and has_changed(look.watched):  # something came while others had their turn
+            self._look_later(waits, self._look_at(header))
+        else:
+            self._hold(waits)
+
+    def _look_later(self, waits: _Waits, look: _Look) -> None:
+        request = waits.request
+        self._turns.later(request.channel, partial(answer_refusals, request, partial(self._look, waits, look)))
+
+    def _hold(self, waits: _Waits) -> None:
+        request, header = waits.request, waits.header
+
         def resume(is_over: bool) -> None:
-            if is_over or self._has_message(header):
-                request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=not is_over))
-            else:
-                self._hold(request, header, accepts, min(deadline_ms, self._clock_ms() + wait_ms), wait_ms)
+            if is_over:
+                request.answer(ResponseCode.SUCCESS, NotificationResponse())
+                return
+            waits.deadline_ms = min(waits.deadline_ms, self._clock_ms() + waits.wait_ms)  # the clock may be set back
+            answer_refusals(request, lambda: self._look(waits, self._look_at(header)))
 
         key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
         request.command.let_go()
-        outcome = self._notified.hold(HeldPop(key, accepts, deadline_ms, request.channel, resume))
+        outcome = self._notified.hold(
+            HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
+        )
         if outcome is not Held.YES:
             full = outcome is Held.FULL
             request.answer(ResponseCode.SUCCESS, NotificationResponse(polling_full=full))
 
-    def _has_message(self, header: NotificationRequest) -> bool:
-        """Whether some queue is not at its end for the group, and open to it."""
-        group, now_ms = header.consumer_group, self._clock_ms()
-        for topic, queue_id in self._queues(header.topic, group, header.queue_id, retries=not header.order):
-            key = (topic, group, queue_id)
-            if header.order and self._orders.is_closed(key, header.attempt_id, now_ms):
-                continue
-            if self._store.max_offset(topic, queue_id) > max(self._positions.committed(key), 0):
-                return True
-        return False
+    # -- looking --------------------------------------------------------------------------------------------
 
-    def _queues(self, topic: str, group: str, queue_id: int, *, retries: bool) -> Iterator[tuple[str, int]]:
-        names = [pop_retry_topic(topic, group, form) for form in (RETRY_V1, RETRY_V2)] if retries else []
-        for name in (topic, *names):
-            config = self._topics.get(name)
-            count = 0 if config is None else config.read_queue_nums
-            if name == topic and queue_id >= 0:
-                yield name, queue_id
+    def _look_through(self, topic: str, group: str, queue_id: int, forms: Iterable[str]) -> _Look:
+        places = places_of(self._topics, topic, group, forms)
+        is_one = queue_id >= 0
+        wide = is_wide(place for place in places if place.retry != NORMAL or not is_one)
+        parts: list[_Part] = []
+        watched: Watched = []
+        for place in places:
+            unread = self._positions.unread.of(place.topic, group, place.queues) if wide else None
+            if unread is not None:
+                watched.append((unread, unread.changes))
+            if is_one and place.retry == NORMAL:
+                parts.append(_Part(topic, queue_id, queue_id + 1, None))
             else:
-                yield from ((name, number) for number in range(count))
+                parts.append(_Part(place.topic, 0, place.queues, unread))
+        return _Look(group, parts, watched)
+
+    def _unread_in(self, look: _Look) -> Iterator[_Begin | None]:
+        """Queues that are not at their end for the group; None: after many others, somebody else may have a turn."""
+        store, positions = self._store, self._positions
+        for topic, queue_id, unread in look.left:
+            offset = max(positions.committed((topic, look.group, queue_id)), 0)
+            if store.max_offset(topic, queue_id) > offset:
+                yield _Begin(topic, queue_id, offset)
+            elif unread is not None:
+                unread.to_see[queue_id] = 0
+            look.looks += 1
+            if look.looks % LOOKS == 0:
+                self._turns.spend(LOOKS * LOOK_STEPS)
+                yield None
 
     # -- the others -----------------------------------------------------------------------------------------
 
@@ -174,12 +291,7 @@ class PopWaiting:
                 ResponseCode.INVALID_PARAMETER,
                 f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
             )
-        queues = list(self._queues(header.topic, header.consumer_group, header.queue_id, retries=True))
-        first = self._random_below(len(queues)) if queues else 0
-        begins = [
-            (topic, queue_id, self._begin((topic, header.consumer_group, queue_id)))
-            for topic, queue_id in queues[first:] + queues[:first]
-        ]
+        begins = await self._begins(request, header)
         results, rest = await self._cold_reads.result(
             lambda: self._peeked(begins, header.max_msg_nums), request.channel, is_long=True
         )
@@ -192,10 +304,24 @@ class PopWaiting:
         request.send_parts([build_frame_head(response, size), *parts])
         return None
 
-    def _begin(self, key: tuple[str, str, int]) -> int:
-        return max(self._positions.committed(key), self._store.min_offset(key[0], key[2]), 0)
+    async def _begins(self, request: Request, header: PeekMessageRequest) -> list[_Begin]:
+        """Queues that have something for the group, from a random one on: all, or of very many the first."""
+        look = self._look_through(header.topic, header.consumer_group, header.queue_id, (NORMAL, RETRY_V1, RETRY_V2))
+        look.begin_in_the_middle(self._random_below)
+        begins: list[_Begin] = []
+        for begin in self._unread_in(look):
+            if begin is not None:
+                least = self._store.min_offset(begin.topic, begin.queue_id)
+                begins.append(begin._replace(offset=max(begin.offset, least)))
+            elif begins or request.channel.closed:
+                break
+            elif self._turns.is_spent:
+                turn: Deferred[None] = Deferred()
+                self._turns.later(request.channel, partial(turn.callback, None))
+                await turn
+        return begins
 
-    def _peeked(self, begins: list[tuple[str, int, int]], count: int) -> tuple[list[GetResult], int]:
+    def _peeked(self, begins: list[_Begin], count: int) -> tuple[list[GetResult], int]:
         results: list[GetResult] = []
         rest, left = 0, self._max_bytes
         for topic, queue_id, offset in begins:

@@ -1,8 +1,9 @@
-"""Turns of filters: SQL92 expressions are compiled and evaluated for a while, then everybody else has a turn.
+"""Turns of filters and looks: SQL92 expressions are compiled and evaluated for a while, then everybody has a turn.
 
-An expression and the messages that it is compared with are chosen by peers, and together they can cost seconds. So
-work is counted in steps. A turn of the reactor has ``TURN_STEPS`` of them; who comes later waits for a next turn, one
-request of each connection after the other.
+An expression and the messages that it is compared with are chosen by peers, and together they can cost seconds; so can
+looks of pops into all queues of a topic, and the many who wait for one message. So work is counted in steps. A turn of
+the reactor has ``TURN_STEPS`` of them; who comes later waits for a next turn, one request of each connection after the
+other.
 """
 
 from __future__ import annotations
@@ -88,6 +89,11 @@ class FilterTurns:
                 f"{len(waiting)} filtered requests of this connection wait for their turn already; try again later",
             )
         waiting.append(function)
+        self._order()
+
+    def resume(self, owner: object, function: Callable[[], None]) -> None:
+        """As ``later`` for what was let in before and is counted elsewhere: never refused."""
+        self._waiting.setdefault(owner, deque()).append(function)
         self._order()
 
     def _order(self) -> None:

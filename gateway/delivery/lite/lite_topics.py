@@ -118,11 +118,18 @@ class LiteTopics:
         """
         attempt = client.attempt
         if attempt is not None and attempt[0] == attempt_id:
-            client.ready = {**dict.fromkeys(attempt[1]), **client.ready}
+            for queue in reversed(attempt[1]):
+                client.ready[queue] = None
+                client.ready.move_to_end(queue, last=False)
         while client.ready:
-            queue = next(iter(client.ready))
-            del client.ready[queue]
+            queue, _ = client.ready.popitem(last=False)
             yield queue
+
+    def pass_on(self, group: str, client_id: str) -> None:
+        """A pop of this client was told of messages and cannot have them: others of the group are told."""
+        client = self.subscriptions.find(group, client_id)
+        for queue in [] if client is None else list(client.ready):
+            self.opened(queue, group)
 
     def _offer(self, queue: str, clients: list[LiteClient]) -> None:
         for client in clients:

@@ -1,13 +1,16 @@
 """Held pops: requests that found nothing and wait for a message, or for their time to run out.
 
 A message is for one client of each group, so it wakes one held pop of a group at a time, the longest waiting first;
-what that one leaves wakes the next. Upstream: ``PopLongPollingService``.
+what that one leaves wakes the next. Whoever is told looks for messages by itself, and so many in one turn of the
+reactor; the others have their turn later. Upstream: ``PopLongPollingService``.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.delivery.deadlines import Deadlines
@@ -23,15 +26,23 @@ if TYPE_CHECKING:
 TICK_MS = 100
 """How fine the deadlines are."""
 ANY_QUEUE = -1
+RESUME_STEPS = 250
+"""Steps of one who is told, beside what its filter costs: 240 of them have one turn."""
+TAG_STEPS = 1
+"""Steps of one look at the tag of a message."""
 
 Key = tuple[str, str, int]
 """Topic, group, queue."""
+Owner = tuple[str, str]
+"""Topic and group."""
 
 
 class Closable(Protocol):
     """What a held request came over."""
 
-    closed: bool
+    @property
+    def closed(self) -> bool:
+        """Whether nobody can be answered any more."""
 
 
 class Held(Enum):
@@ -45,10 +56,10 @@ class Held(Enum):
 class HeldPop:
     """One waiting request. A plain class: thousands are made and dropped a second.
 
-    :param resume: told whether its time is over.
+    :param resume: told whether its time is over; :param retries: whether it is for messages that come again, too.
     """
 
-    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "tick", "woken")
+    __slots__ = ("accepts", "channel", "deadline_ms", "key", "resume", "retries", "tick", "woken")
 
     def __init__(
         self,
@@ -57,12 +68,14 @@ class HeldPop:
         deadline_ms: int,
         channel: Closable,
         resume: Callable[[bool], None],
+        retries: bool = True,
     ) -> None:
         self.key = key
         self.accepts = accepts
         self.deadline_ms = deadline_ms
         self.channel = channel
         self.resume = resume
+        self.retries = retries
         self.tick = 0
         self.woken = False
 
@@ -75,7 +88,8 @@ def longest_wait_ms(poll_time_ms: int, longest_hold_ms: int) -> int:
 class HeldPops:
     """The held requests of one kind.
 
-    :param turns: of filters; a pop whose filter has no steps left is resumed, to look by itself in a later turn.
+    :param turns: of filters and looks; a pop whose filter has no steps left is resumed, to look by itself in a later
+        turn, and so is everyone who is told when no steps are left.
     :param limit: how many may wait at once, in shares of a group; :param queue_limit: for one topic, group and queue.
     :param wakes_all: a message wakes everyone who waits for it, not one of each group.
     """
@@ -89,8 +103,11 @@ class HeldPops:
         self._queue_limit = queue_limit
         self._wakes_all = wakes_all
         self._waiting: dict[Key, dict[HeldPop, None]] = {}
-        self._keys_of: dict[str, set[Key]] = {}
+        self._keys_at: dict[tuple[str, int], dict[Key, None]] = {}  # by topic and queue, or ANY_QUEUE
+        self._for_retries: dict[Owner, OrderedDict[HeldPop, None]] = {}  # of all queues of a topic, very many maybe
+        self._owners_at: dict[str, dict[Owner, None]] = {}  # by retry topic
         self._deadlines: Deadlines[HeldPop] = Deadlines(clock, TICK_MS)
+        self._gone: list[HeldPop] = []  # found closed, to be let go
 
     def __len__(self) -> int:
         return self._shares.used
@@ -104,35 +121,44 @@ class HeldPops:
         if pop.deadline_ms <= self._clock():
             return Held.TOO_LATE
         waiting = self._waiting.get(pop.key)
-        group = pop.key[1]
+        topic, group, queue_id = pop.key
         if not self._shares.has_room(group) or (waiting is not None and len(waiting) >= self._queue_limit):
             return Held.FULL
         self._shares.add(group)
         if waiting is None:
             waiting = self._waiting[pop.key] = {}
-            for topic in _topics_of(pop.key):
-                self._keys_of.setdefault(topic, set()).add(pop.key)
+            self._keys_at.setdefault((topic, queue_id), {})[pop.key] = None
         waiting[pop] = None
+        if pop.retries:
+            self._hold_for_retries(pop, (topic, group))
         self._deadlines.add(pop, pop.deadline_ms)
         return Held.YES
 
+    def _hold_for_retries(self, pop: HeldPop, owner: Owner) -> None:
+        waiting = self._for_retries.get(owner)
+        if waiting is None:
+            waiting = self._for_retries[owner] = OrderedDict()
+            for name in _retry_topics(owner):
+                self._owners_at.setdefault(name, {})[owner] = None
+        waiting[pop] = None
+
     def arrived(self, neighbours: Iterable[Arrivals]) -> None:
         """Wake those who wait for one of these messages."""
-        keys_of = self._keys_of
-        if not keys_of:
+        if not self._waiting:
             return
         ready: list[HeldPop] = []
         served: set[Key] = set()
+        retried: set[Owner] = set()
         for arrivals in neighbours:
-            keys = keys_of.get(arrivals.topic)
-            if keys is None:
-                continue
-            for message in arrivals.each():
-                for key in keys:
-                    if key not in served and self._choose(key, message, ready) and not self._wakes_all:
+            topic = arrivals.topic
+            for owner in self._owners_at.get(topic, ()):
+                if owner not in retried:
+                    retried.add(owner)
+                    self._choose_for_retries(owner, ready)
+            for queue_id in (ANY_QUEUE, arrivals.queue_id):
+                for key in self._keys_at.get((topic, queue_id), ()):
+                    if key not in served and self._choose(key, arrivals, ready):
                         served.add(key)
-                if served.issuperset(keys):
-                    break
         self._resume(ready)
 
     def wake(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> None:
@@ -142,13 +168,14 @@ class HeldPops:
     def woke(self, topic: str, group: str, queue_id: int = ANY_QUEUE) -> bool:
         """The same; whether anyone waited."""
         ready: list[HeldPop] = []
-        for key in self._keys_of.get(topic, ()):
-            if key[1] == group and (queue_id == ANY_QUEUE or key[2] in (ANY_QUEUE, queue_id)):
-                for pop in self._waiting[key]:
-                    if not pop.woken and not pop.channel.closed:
-                        pop.woken = True
-                        ready.append(pop)
-                        break
+        self._mark_first(self._waiting.get((topic, group, ANY_QUEUE), ()), ready)
+        if queue_id != ANY_QUEUE:
+            self._mark_first(self._waiting.get((topic, group, queue_id), ()), ready)
+        if not ready:  # it may come again, which whoever waits for another queue is told of, too
+            self._mark_first(self._for_retries.get((topic, group), ()), ready)
+        for owner in self._owners_at.get(topic, ()):
+            if owner[1] == group:
+                self._mark_first(self._for_retries[owner], ready)
         self._resume(ready)
         return bool(ready)
 
@@ -164,52 +191,118 @@ class HeldPops:
         everything = [pop for waiting in self._waiting.values() for pop in waiting]
         for pop in everything:
             pop.woken = True
-        self._resume(everything, is_over=True)
+            self._let_go(pop)
+        for pop in everything:
+            pop.resume(True)
 
-    def _choose(self, key: Key, message: Arrival, ready: list[HeldPop]) -> bool:
-        """Mark who of a key is woken by a message; whether anyone is."""
-        topic, _, queue_id = key
-        if message.topic == topic and queue_id not in (ANY_QUEUE, message.queue_id):
-            return False
-        is_retry = message.topic != topic
-        chosen = False
-        for pop in self._waiting[key]:
-            if pop.woken or pop.channel.closed or not (is_retry or _accepts(pop.accepts, message, self._turns)):
-                continue
-            pop.woken = chosen = True
-            ready.append(pop)
-            if not self._wakes_all:
+    # -- who is chosen --------------------------------------------------------------------------------------
+
+    def _choose(self, key: Key, arrivals: Arrivals, ready: list[HeldPop]) -> bool:
+        """Mark who of a key is woken by messages; whether nobody of it is to be asked again."""
+        waiting: Iterable[HeldPop] = self._waiting[key]
+        left: list[HeldPop] = []
+        for message in arrivals.each():
+            left = []
+            for pop in waiting:
+                if not self._is_here(pop):
+                    continue
+                if not self._accepts(pop.accepts, message):
+                    left.append(pop)
+                    continue
+                pop.woken = True
+                ready.append(pop)
+                if not self._wakes_all:
+                    return True
+            if not left:
                 break
-        return chosen
+            waiting = left
+        return not left
+
+    def _choose_for_retries(self, owner: Owner, ready: list[HeldPop]) -> None:
+        """Mark who is woken by messages that come again, whatever it accepts."""
+        for pop in self._for_retries[owner]:
+            if self._is_here(pop):
+                pop.woken = True
+                ready.append(pop)
+                if not self._wakes_all:
+                    return
+
+    def _mark_first(self, waiting: Iterable[HeldPop], ready: list[HeldPop]) -> None:
+        """Mark the one of these that waits longest."""
+        for pop in waiting:
+            if self._is_here(pop):
+                pop.woken = True
+                ready.append(pop)
+                return
+
+    def _is_here(self, pop: HeldPop) -> bool:
+        """Whether one can be woken; one whose connection was closed is let go at the end of the look."""
+        if pop.woken:
+            return False
+        if pop.channel.closed:
+            pop.woken = True
+            self._gone.append(pop)
+            return False
+        return True
+
+    def _accepts(self, accepts: MessageFilter, message: Arrival) -> bool:
+        """Whether a message is for a pop, or might be because there are no steps left to find out."""
+        if accepts.accepts_code is not None:
+            if self._turns.is_spent:
+                return True
+            self._turns.spend(TAG_STEPS)
+            if not accepts.accepts_code(message.tags_code):
+                return False
+        by_properties = accepts.by_properties
+        return by_properties is None or self._turns.may_match(by_properties, message.message.property_map)
+
+    # -- who is told ----------------------------------------------------------------------------------------
 
     def _resume(self, ready: list[HeldPop], *, is_over: bool = False) -> None:
+        gone, self._gone = self._gone, []
+        for pop in gone:
+            self._let_go(pop)
         for pop in ready:
-            self._shares.give_back(pop.key[1])
-            self._deadlines.remove(pop)
-            waiting = self._waiting[pop.key]
-            del waiting[pop]
-            if not waiting:
-                self._drop(pop.key)
+            self._let_go(pop)
         for pop in ready:
-            pop.resume(is_over)
+            if self._turns.is_spent:
+                self._turns.resume(pop.channel, partial(self._tell, pop, is_over))
+            else:
+                self._tell(pop, is_over)
 
-    def _drop(self, key: Key) -> None:
-        del self._waiting[key]
-        for topic in _topics_of(key):
-            keys = self._keys_of[topic]
-            keys.discard(key)
+    def _tell(self, pop: HeldPop, is_over: bool) -> None:
+        self._turns.spend(RESUME_STEPS)
+        pop.resume(is_over)
+
+    def _let_go(self, pop: HeldPop) -> None:
+        topic, group, queue_id = pop.key
+        self._shares.give_back(group)
+        self._deadlines.remove(pop)
+        waiting = self._waiting[pop.key]
+        del waiting[pop]
+        if not waiting:
+            del self._waiting[pop.key]
+            keys = self._keys_at[topic, queue_id]
+            del keys[pop.key]
             if not keys:
-                del self._keys_of[topic]
+                del self._keys_at[topic, queue_id]
+        if pop.retries:
+            self._let_go_of_retries(pop, (topic, group))
+
+    def _let_go_of_retries(self, pop: HeldPop, owner: Owner) -> None:
+        waiting = self._for_retries[owner]
+        del waiting[pop]
+        if waiting:
+            return
+        del self._for_retries[owner]
+        for name in _retry_topics(owner):
+            owners = self._owners_at[name]
+            del owners[owner]
+            if not owners:
+                del self._owners_at[name]
 
 
-def _topics_of(key: Key) -> tuple[str, str, str]:
-    """Where messages for a held pop arrive."""
-    topic, group, _ = key
-    return topic, pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)
-
-
-def _accepts(accepts: MessageFilter, message: Arrival, turns: FilterTurns) -> bool:
-    if accepts.accepts_code is not None and not accepts.accepts_code(message.tags_code):
-        return False
-    by_properties = accepts.by_properties
-    return by_properties is None or turns.may_match(by_properties, message.message.property_map)
+def _retry_topics(owner: Owner) -> tuple[str, str]:
+    """Where messages come again."""
+    topic, group = owner
+    return pop_retry_topic(topic, group, RETRY_V1), pop_retry_topic(topic, group, RETRY_V2)

@@ -101,6 +101,10 @@ class Pops:
 
     def arrived(self, outcomes: list[PutOutcome]) -> None:
         """New messages can be read."""
+        unread = self.positions.unread
+        if len(unread):
+            for outcome in outcomes:
+                unread.arrived(outcome.topic, outcome.queue_id)
         self.revive_log.arrived(outcomes)
         self.held.arrived(outcomes)
         self.notified.arrived(outcomes)

@@ -43,6 +43,7 @@ class Positions:
 
     def __init__(self, offsets: ConsumerOffsets) -> None:
         self._offsets = offsets
+        self.unread = offsets.unread
         self._ways: dict[Key, _Way] = {}
         self._reading: set[Key] = set()
 
@@ -59,10 +60,13 @@ class Positions:
 
     def forget(self, key: Key) -> bool:
         """The queue was set elsewhere: pops under way do not move it from there. Whether there are any."""
+        topic, group, queue_id = key
+        self.unread.touch(f"{topic}@{group}", queue_id)
         return self._ways.pop(key, None) is not None
 
     def forget_topic(self, topic: str) -> bool:
         """A topic is gone: pops under way do not move its groups. Whether there are any."""
+        self.unread.forget_topic(topic)
         gone = [key for key in self._ways if key[0] == topic]
         for key in gone:
             del self._ways[key]
@@ -91,7 +95,7 @@ class Positions:
     def failed(self, step: Step) -> None:
         """It is not: the group goes on from the committed offset, and what is under way behind it does not count."""
         if self._ways.get(step.key) is step._way:
-            del self._ways[step.key]
+            self.forget(step.key)
 
     def skip(self, key: Key, next_offset: int) -> None:
         """Nothing before this offset is for the group."""

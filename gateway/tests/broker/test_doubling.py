@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.broker.popping import popping
+from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.doubling import Prepared, check_growth
 from gateway.tests.membership.subscriptions import subscription
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
@@ -114,6 +115,47 @@ def _beat_of_many_topics(world: World) -> bytes:
     return HeartbeatData("asker", consumers=(ConsumerData("other", subscriptions=wanted),)).build()
 
 
+def _for_each_queue(world: World, code: RequestCode, header: Header) -> None:
+    """Ask as often as the topic has queues; answers may come later."""
+    for _ in range(world.size):
+        world.asker.ask_all(code, header)
+    world.settle()
+    world.asker.received()
+
+
+def _popping(**changed: Any) -> Header:
+    return popping(topic=WIDE, consumer_group=GROUP, **changed)
+
+
+def _pops(world: World) -> None:
+    _for_each_queue(world, CODES.POP_MESSAGE, _popping())
+
+
+def _held(world: World, code: RequestCode, header: Header) -> None:
+    """Let as many wait as there are queues, and send ten messages."""
+    _for_each_queue(world, code, header)
+    for _ in range(10):
+        world.asker.ask_all(CODES.SEND_MESSAGE, sending(WIDE, queue_id=world.size - 1))
+        world.settle()
+    world.asker.ask_all(CODES.POP_MESSAGE, _popping(queue_id=world.size - 1))
+    world.broker.wait(2)
+    world.asker.received()
+
+
+def _held_pops(world: World) -> None:
+    _held(world, CODES.POP_MESSAGE, _popping(poll_time=1_000))
+
+
+def _held_news(world: World) -> None:
+    news = pop.NotificationRequest(consumer_group=GROUP, topic=WIDE, queue_id=-1, poll_time=1_000)
+    _held(world, CODES.NOTIFICATION, news)
+
+
+def _looks(world: World) -> None:
+    header = pop.PeekMessageRequest(consumer_group=GROUP, topic=WIDE, queue_id=-1, max_msg_nums=32)
+    _for_each_queue(world, CODES.PEEK_MESSAGE, header)
+
+
 LASTING: dict[str, Case] = {
     "all topics": asks(CODES.GET_ALL_TOPIC_CONFIG, topics.GetAllTopicConfigRequest),
     "a topic's configuration": asks(CODES.GET_TOPIC_CONFIG, topics.GetTopicConfigRequest, topic=WIDE),
@@ -194,6 +236,10 @@ LASTING: dict[str, Case] = {
     "news of many queues": asks(
         CODES.NOTIFICATION, pop.NotificationRequest, consumer_group=GROUP, topic=WIDE, queue_id=-1
     ),
+    "pops of many queues": (CODES.POP_MESSAGE, _pops),
+    "messages beside pops that wait": (CODES.POP_MESSAGE, _held_pops),
+    "messages beside others that wait for news": (CODES.NOTIFICATION, _held_news),
+    "looks into many queues": (CODES.PEEK_MESSAGE, _looks),
     "pops that wait": asks(CODES.POLLING_INFO, pop.PollingInfoRequest, consumer_group=GROUP, topic=WIDE, queue_id=-1),
     "settings and figures": asks(CODES.GET_BROKER_RUNTIME_INFO),
     "old files of queues": asks(CODES.CLEAN_EXPIRED_CONSUMEQUEUE),
@@ -269,8 +315,6 @@ WITHOUT_A_CASE: dict[RequestCode, str] = {
             CODES.BATCH_ACK_MESSAGE,
             CODES.CHANGE_MESSAGE_INVISIBLETIME,
             CODES.POP_ROLLBACK,
-            CODES.POP_MESSAGE,
-            CODES.PEEK_MESSAGE,
         ),
         ONE_MESSAGE,
     ),

@@ -9,6 +9,7 @@ import pytest
 from gateway.broker.requests.pop_sources import PopSources, SourceOrder
 from gateway.metadata.groups import Groups
 from gateway.metadata.topics import Topics
+from gateway.metadata.unread_queues import UnreadQueues
 from gateway.settings import Settings
 from gateway.tests.broker.popping import RETRY_TOPIC, popping
 from wire.bodies.subscriptions import SubscriptionGroupConfig
@@ -39,8 +40,8 @@ def order_of(
         retry_v2=False,
         retry_v1_too=True,
     )
-    sources = PopSources(topics, groups, terms, lambda _: chance)
-    return [(source.topic, source.queue_id) for source in sources.of(popping(order=order))]
+    sources = PopSources(topics, groups, terms, lambda _: chance, UnreadQueues())
+    return [(source.topic, source.queue_id) for source in sources.of(popping(order=order), [])]
 
 
 def queues(*numbers: int) -> list[tuple[str, int]]:
