@@ -225,6 +225,7 @@ def _lite_subscriptions(parts: BrokerParts) -> LiteSubscriptionRequests:
         lite=parts.lite,
         cold_reads=parts.cold_reads,
         clock_ms=parts.clock,
+        turns=parts.turns,
     )
 
 

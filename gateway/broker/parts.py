@@ -6,7 +6,7 @@ stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import fields
 from datetime import datetime
 from secrets import randbelow
@@ -216,6 +216,7 @@ class BrokerParts:
             clock_ms=clock,
             in_thread=in_thread,
             turns=self.filter_turns,
+            in_turns=self.turns.begin,
         )
         self.live.follow(self.lite)
         self.pops.when_opened(self.lite.opened)
@@ -425,7 +426,7 @@ class BrokerParts:
         self.groups.use(settings)
         self.store.deletion.settings = store_settings(settings)
 
-    def forget_topic(self, topic: str) -> list[str]:
+    def forget_topic(self, topic: str) -> Awaitable[list[str]]:
         """A topic was deleted; the light queues that have to go with it."""
         self.pops.forget_topic(topic)
         self.held.wake_topic(topic)

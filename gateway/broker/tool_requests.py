@@ -164,6 +164,7 @@ def _lite_info(parts: BrokerParts) -> RequestGroup:
         offsets=parts.offsets,
         orders=parts.pops.orders,
         lite=parts.lite,
+        turns=parts.turns,
         cold_reads=parts.cold_reads,
         most_light_queues=parts.settings.max_lmq_consume_queue_num,
     )

@@ -506,7 +506,7 @@ class MessageStore:
 
     def queues(self) -> Iterator[tuple[str, int]]:
         """Topic and queue id of every queue that ever got a message."""
-        return iter([(queue.topic, queue.queue_id) for queue in self._queues])
+        return iter(list(self._queues.by_name))
 
     # --- figures -------------------------------------------------------------------------------------------------
 

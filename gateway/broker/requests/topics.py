@@ -5,7 +5,7 @@ Upstream: ``AdminBrokerProcessor``, version 5.3.3. A change is answered when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
@@ -61,7 +61,7 @@ class TopicRequests:
         offsets: ConsumerOffsets,
         store: MessageStore,
         in_thread: InThread,
-        deleted: Callable[[str], Iterable[str]],
+        deleted: Callable[[str], Awaitable[Iterable[str]]],
         turns: Turns,
         subscribers: Callable[[str], Mapping[str, Sequence[str]]] = lambda _topic: {},
         mixed_allowed: bool = True,
@@ -137,7 +137,7 @@ class TopicRequests:
             queues = max(config.read_queue_nums, config.write_queue_nums)
             self._offsets.forget_topic(header.topic, self._subscribers(header.topic), queues)
         for topic in deleted:
-            for name in (*self._deleted(topic), topic):
+            for name in (*(await self._deleted(topic)), topic):
                 await delete_queues(self._store, name, self._in_thread)
         if deleted:
             await saved(self._offsets.persist, f"deletion of the offsets of topic {header.topic}")

@@ -8,13 +8,15 @@ then, as ordered pops do. Upstream: ``LiteEventDispatcher`` and ``LiteLifecycleM
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from gateway.delivery.lite.expiry import is_expired
-from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions, excluded
+from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
 from gateway.delivery.pop.held_pops import HeldPops
 from gateway.metadata.lite_attributes import bound_topic, is_exclusive, minutes_to_live, resets_on_takeover
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode
 from wire.headers.lite import NotifyUnsubscribeLiteRequest
@@ -23,6 +25,9 @@ from wire.message.lite_topics import LITE_PREFIX, lite_names, lite_queue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from twisted.internet.defer import Deferred
+    from twisted.python.failure import Failure
 
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.turns import FilterTurns
@@ -37,6 +42,15 @@ if TYPE_CHECKING:
 
 DELETED_AT_ONCE: Final = 1_000
 """Lite topics that one look deletes at most; the next look goes on."""
+QUEUES_PER_TURN: Final = 10_000
+"""Names of queues that are compared in one turn: a millisecond or two."""
+CLIENTS_PER_TURN: Final = 50
+"""Clients that are offered their lite topics, or dropped with a line in the log, in one turn."""
+RESETS_PER_TURN: Final = 50
+"""Offsets that are set in one turn: each may be written to the log."""
+
+Offer: TypeAlias = tuple[str, str, str]
+"""A light queue, its parent topic and a group for which it has something."""
 
 log = EventLog("lite")
 
@@ -46,6 +60,7 @@ class LiteTopics:
 
     :ivar held: pops that wait, by client id in place of a topic.
     :param in_thread: runs what reads or writes the disk.
+    :param in_turns: does long work in pieces, between which others have their turn.
     """
 
     def __init__(
@@ -60,6 +75,7 @@ class LiteTopics:
         clock_ms: Milliseconds,
         in_thread: InThread,
         turns: FilterTurns,
+        in_turns: Callable[[Work[Any]], Deferred[Any]],
     ) -> None:
         self._store = store
         self._topics = topics
@@ -69,6 +85,7 @@ class LiteTopics:
         self._settings = settings
         self._clock_ms = clock_ms
         self._in_thread = in_thread
+        self._in_turns = in_turns
         self.subscriptions = LiteSubscriptions(settings.max_lite_subscription_count)
         self.held = HeldPops(clock_ms, turns, settings.max_pop_polling_size, settings.pop_polling_size)
 
@@ -83,17 +100,18 @@ class LiteTopics:
         """New messages can be read in light queues."""
         if not len(self.subscriptions):
             return
+        offers: list[Offer] = []
         for queue in dict.fromkeys(message.topic for message in messages):
             names = lite_names(queue)
             if names is not None:
-                self._offer(queue, self.subscriptions.subscribers(queue, names[0]))
+                offers += [(queue, names[0], group) for group in self.subscriptions.groups(queue, names[0])]
+        self._offer(offers)
 
     def opened(self, queue: str, group: str, _queue_id: int = LIGHT_QUEUE_ID) -> None:
         """A group may have the next messages of a queue, which may be a lite topic."""
         names = lite_names(queue)
         if names is not None and self.has_messages(queue, group):
-            clients = self.subscriptions.subscribers(queue, names[0])
-            self._offer(queue, [client for client in clients if client.group == group])
+            self._offer([(queue, names[0], group)])
 
     def has_messages(self, queue: str, group: str) -> bool:
         """Whether there is something that a group may have now."""
@@ -102,42 +120,76 @@ class LiteTopics:
             return False
         return not self._pops.orders.is_closed(key, None, self._clock_ms())
 
-    def offer_all(self, client: LiteClient) -> None:
-        """Tell a client of all its lite topics that have something for it."""
-        queues = self.queues_of(client.parent) if client.has_all else list(client.queues)
-        ready = [queue for queue in queues if self.has_messages(queue, client.group)]
-        for queue in ready:
-            client.ready[queue] = None
-        if ready:
+    def offering(self, client: LiteClient, queues: Iterable[str]) -> Work[None]:
+        """Tell a client of those of these lite topics that it subscribes to and that have something for it."""
+        found = False
+        for number, queue in enumerate(queues, 1):
+            if (client.has_all or queue in client.queues) and self.has_messages(queue, client.group):
+                client.ready[queue] = None
+                found = True
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        if found:
             self.held.wake(client.client_id, client.group)
+
+    def offering_all(self, clients: Iterable[LiteClient]) -> Work[None]:
+        """Tell clients of all their lite topics that have something for them."""
+        for number, client in enumerate(clients, 1):
+            queues = (yield from self.queues_of(client.parent)) if client.has_all else list(client.queues)
+            yield from self.offering(client, queues)
+            if number % CLIENTS_PER_TURN == 0:
+                yield
 
     def take_ready(self, client: LiteClient, attempt_id: str | None) -> Iterator[str]:
         """The queues that are ready for a client, the longest first; each is ready no more when it is given out.
 
         A client that asks once more with the same attempt id may not have had the answer: it gets the same again.
         """
-        attempt = client.attempt
+        ready, attempt = client.ready, client.attempt
         if attempt is not None and attempt[0] == attempt_id:
             for queue in reversed(attempt[1]):
-                client.ready[queue] = None
-                client.ready.move_to_end(queue, last=False)
-        while client.ready:
-            queue, _ = client.ready.popitem(last=False)
-            yield queue
+                ready[queue] = None
+                ready.move_to_end(queue, last=False)
+        while ready:
+            yield ready.popitem(last=False)[0]
 
     def pass_on(self, group: str, client_id: str) -> None:
         """A pop of this client was told of messages and cannot have them: others of the group are told."""
         client = self.subscriptions.find(group, client_id)
-        for queue in [] if client is None else list(client.ready):
-            self.opened(queue, group)
+        if client is not None:
+            self._in_turns(self._passing_on(client))
 
-    def _offer(self, queue: str, clients: list[LiteClient]) -> None:
+    def _passing_on(self, client: LiteClient) -> Work[None]:
+        for number, queue in enumerate(list(client.ready), 1):
+            self.opened(queue, client.group)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+
+    def _offer(self, offers: list[Offer]) -> None:
+        """Tell groups what lite topics have for them, and wake for each of these one client that waits.
+
+        Who is woken finds all of it: none is told of the next lite topic only after it looked and waits again.
+        """
+        told = [self._tell(*offer) for offer in offers]
+        if not len(self.held):
+            return
+        others: dict[tuple[str, str], Iterator[LiteClient]] = {}
+        for (_, parent, group), (clients, having_all) in zip(offers, told, strict=True):
+            if any(self.held.woke(client.client_id, group) for client in clients):
+                continue
+            if (parent, group) not in others:
+                others[parent, group] = iter(list(having_all))
+            any(self.held.woke(client.client_id, group) for client in others[parent, group])
+
+    def _tell(self, queue: str, parent: str, group: str) -> tuple[Collection[LiteClient], Collection[LiteClient]]:
+        """Tell the clients of a group that a lite topic has something for them; return them as ``subscribers_of``."""
+        clients, having_all = self.subscriptions.subscribers_of(queue, parent, group)
         for client in clients:
             client.ready[queue] = None
-        served: set[str] = set()
-        for client in clients:
-            if client.group not in served and self.held.woke(client.client_id, client.group):
-                served.add(client.group)
+        for client in having_all:  # what is ready for one is ready for all of them
+            client.ready[queue] = None
+            break
+        return clients, having_all
 
     # -- who subscribes -------------------------------------------------------------------------------------
 
@@ -148,18 +200,31 @@ class LiteTopics:
         """
         if not self.subscriptions.add(client, queue) or not is_exclusive(attributes):
             return
-        for other in excluded(self.subscriptions.subscribers(queue, client.parent), client):
-            if self.subscriptions.remove(other, queue):
+        clients, _ = self.subscriptions.subscribers_of(queue, client.parent, client.group)
+        for other in clients:
+            if other is not client and self.subscriptions.remove(other, queue):
                 self._notify(other, queue)
                 if resets_on_takeover(attributes):
                     self.reset(queue, client.group, self.min_offset(queue))
 
-    def forget_silent(self) -> None:
+    def drop(self, client: LiteClient) -> Awaitable[None]:
+        """Forget a client, and in turns what it subscribes to, whoever asked for it."""
+        return self._in_turns(self.subscriptions.dropping(client))
+
+    def forget_silent(self) -> Deferred[None]:
         """Drop the subscriptions of clients that told nothing for too long."""
+        return self._in_turns(self._forgetting_silent())
+
+    def _forgetting_silent(self) -> Work[None]:
         moment_ms = self._clock_ms() - self._settings.lite_subscription_check_timeout_ms
-        for client in self.subscriptions.silent_since(moment_ms):
-            log.info("lite subscriptions dropped", client=client.client_id, group=client.group, parent=client.parent)
-            self.subscriptions.drop(client)
+        for number, client in enumerate(self.subscriptions.silent_since(moment_ms), 1):
+            if client.told_ms < moment_ms:  # it may have told something meanwhile
+                log.info(
+                    "lite subscriptions dropped", client=client.client_id, group=client.group, parent=client.parent
+                )
+                yield from self.subscriptions.dropping(client)
+            if number % CLIENTS_PER_TURN == 0:
+                yield
 
     def _notify(self, client: LiteClient, queue: str) -> None:
         names = lite_names(queue)
@@ -184,39 +249,69 @@ class LiteTopics:
 
     # -- what there is --------------------------------------------------------------------------------------
 
-    def parents(self) -> dict[str, int]:
+    def parents(self) -> Work[dict[str, int]]:
         """Parent topics and the minutes for which their lite topics stay."""
-        return {
-            name: minutes_to_live(config.attributes)
-            for name, config in self._topics.table().items()
-            if self._topics.is_lite_parent(name)
-        }
+        found: dict[str, int] = {}
+        for number, (name, config) in enumerate(list(self._topics.table().items()), 1):
+            if self._topics.is_lite_parent(name):
+                found[name] = minutes_to_live(config.attributes)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        return found
 
     def groups_of(self, parent: str) -> list[str]:
         """The groups that are bound to a parent topic."""
         return [name for name, config in self._groups.table().items() if bound_topic(config.attributes) == parent]
 
-    def queues_of(self, parent: str) -> list[str]:
+    def queues_of(self, parent: str) -> Work[list[str]]:
         """The light queues of a parent's lite topics."""
-        prefix = lite_queue(parent, "")
-        return [topic for topic, _ in self._store.queues() if topic.startswith(prefix)]
+        return (yield from self.queues_with(lite_queue(parent, "")))
+
+    def queues_with(self, prefix: str) -> Work[list[str]]:
+        """The topics of queues that begin so."""
+        found: list[str] = []
+        for number, (topic, _) in enumerate(self._store.queues(), 1):
+            if topic.startswith(prefix):
+                found.append(topic)
+            if number % QUEUES_PER_TURN == 0:
+                yield
+        return found
 
     # -- deleting -------------------------------------------------------------------------------------------
 
-    def forget_parent(self, parent: str) -> list[str]:
+    def forget_parent(self, parent: str) -> Awaitable[list[str]]:
         """A parent topic was deleted: nobody subscribes to its lite topics any more. The queues that have to go."""
-        for client in self.subscriptions:
+        return self._in_turns(self._forgetting_parent(parent))
+
+    def _forgetting_parent(self, parent: str) -> Work[list[str]]:
+        for number, client in enumerate(self.subscriptions, 1):
             if client.parent == parent:
-                self.subscriptions.drop(client)
-        queues = self.queues_of(parent)
-        for queue in queues:
-            self._forget(queue, parent)
+                yield from self.subscriptions.dropping(client)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        queues = yield from self.queues_of(parent)
+        groups = self.groups_of(parent) if queues else []
+        for number, queue in enumerate(queues, 1):
+            self._forget(queue, groups)
+            if number % RESETS_PER_TURN == 0:
+                yield
         return queues
 
     def expire(self, done: Callable[[], None]) -> None:
         """Delete the lite topics that stayed long enough; ``done`` when that is on disk."""
-        parents = {parent: minutes for parent, minutes in self.parents().items() if minutes > 0}
-        queues = [topic for topic, _ in self._store.queues() if topic.startswith(LITE_PREFIX)] if parents else []
+
+        def failed(failure: Failure) -> None:
+            log.error("lite topics not looked at", error=repr(failure.value))
+            done()
+
+        self._in_turns(self._expirable()).addCallbacks(lambda found: self._look_at(found[0], found[1], done), failed)
+
+    def _expirable(self) -> Work[tuple[dict[str, int], list[str]]]:
+        """The parents of which lite topics are deleted some time, and the queues of all lite topics."""
+        parents = {parent: minutes for parent, minutes in (yield from self.parents()).items() if minutes > 0}
+        return parents, (yield from self.queues_with(LITE_PREFIX)) if parents else []
+
+    def _look_at(self, parents: dict[str, int], queues: list[str], done: Callable[[], None]) -> None:
         if not queues:
             done()
             return
@@ -231,14 +326,21 @@ class LiteTopics:
 
         def looked(found: object) -> None:
             if isinstance(found, list):
-                self._delete(
-                    [(queue, end) for queue, end, at_ms in found if self._is_over(queue, at_ms, parents)], done
-                )
+                self._in_turns(self._those_over(found, parents)).addCallback(self._delete, done)
             else:
                 log.error("lite topics not looked at", error=repr(found))
                 done()
 
         self._in_thread(look, looked)
+
+    def _those_over(self, found: list[tuple[str, int, int]], parents: dict[str, int]) -> Work[list[tuple[str, int]]]:
+        over: list[tuple[str, int]] = []
+        for number, (queue, end, at_ms) in enumerate(found, 1):
+            if self._is_over(queue, at_ms, parents):
+                over.append((queue, end))
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        return over
 
     def _is_over(self, queue: str, last_stored_ms: int, parents: dict[str, int]) -> bool:
         names = lite_names(queue)
@@ -248,6 +350,7 @@ class LiteTopics:
     def _delete(self, queues: list[tuple[str, int]], done: Callable[[], None]) -> None:
         """One after the other, so that other work in threads has its turn."""
         left = iter(queues[:DELETED_AT_ONCE])
+        groups_of = cache(self.groups_of)
 
         def next_one(failure: BaseException | None = None) -> None:
             if failure is not None:
@@ -255,7 +358,7 @@ class LiteTopics:
             for queue, end in left:
                 if self._store.next_offset(queue, LIGHT_QUEUE_ID) == end:  # else a message came meanwhile
                     names = lite_names(queue)
-                    self._forget(queue, names[0] if names is not None else "")
+                    self._forget(queue, groups_of(names[0]) if names is not None else [])
                     log.info("lite topic deleted", queue=queue, messages=end)
                     self._store.delete_topic(queue, self._in_thread, next_one)
                     return
@@ -263,8 +366,8 @@ class LiteTopics:
 
         next_one()
 
-    def _forget(self, queue: str, parent: str) -> None:
-        for group in self.groups_of(parent):
+    def _forget(self, queue: str, groups: Iterable[str]) -> None:
+        for group in groups:
             self._pops.reset(group, queue, [(LIGHT_QUEUE_ID, 0)])  # in the log, too: the queue may be made anew
             self._offsets.remove(group, queue)
         self._pops.forget_topic(queue)

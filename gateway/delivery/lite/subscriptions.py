@@ -1,17 +1,19 @@
 """Who subscribes to which lite topics, and in which of them something waits for whom.
 
 Kept in memory only, as upstream: clients tell all of it again every 30 seconds. A lite topic is named by its light
-queue. What waits for a client is a part of what it subscribes to, so that it needs no limit of its own.
+queue. What waits for a client is a part of what it subscribes to, so that it needs no limit of its own. The clients of
+a group that has all lite topics share what waits for them: many clients times many lite topics would be too much.
 Upstream: ``LiteSubscriptionRegistryImpl`` and ``LiteEventDispatcher``.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.errors import RequestRefused
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.shares import Shares
 from wire.codes import ResponseCode
 
@@ -30,8 +32,8 @@ class LiteClient:
     """What a client of a group subscribes to.
 
     :ivar queues: light queues, in the order of their subscription.
-    :ivar ready: those of its queues that may have messages for it, in the order in which they came; also of all lite
-        topics of the parent, where the group has them all.
+    :ivar ready: those of its queues that may have messages for it, in the order in which they came; of all lite topics
+        of the parent, and one for all clients of the group, where the group has them all.
     :ivar attempt: id and queues of its last pop, which may ask once more.
     :ivar told_ms: when it told its subscriptions last; ``popped_ms`` when it popped last (−1: never), ``given_ms``
         when it last had messages (0: never).
@@ -61,8 +63,13 @@ class LiteClient:
         self.given_ms = 0
         self.has_all = False
         self.queues: dict[str, None] = {}
-        self.ready: OrderedDict[str, None] = OrderedDict()  # taken from its front, where a dict is slow
+        # Ordered: a plain dictionary looks for its first entry past all that were taken out.
+        self.ready: OrderedDict[str, None] = OrderedDict()
         self.attempt: tuple[str, tuple[str, ...]] | None = None
+
+
+Subscribers: TypeAlias = dict[str, dict[LiteClient, None]]
+"""Clients by their group."""
 
 
 class LiteSubscriptions:
@@ -72,8 +79,9 @@ class LiteSubscriptions:
         self._shares: Shares[Channel] = Shares(limit, limit)
         self._places: Shares[Channel] = Shares(max_clients)
         self._clients: dict[Key, LiteClient] = {}
-        self._by_queue: dict[str, dict[LiteClient, None]] = {}
-        self._by_parent: dict[str, dict[LiteClient, None]] = {}
+        self._by_group: dict[str, dict[LiteClient, None]] = {}
+        self._by_queue: dict[str, Subscribers] = {}
+        self._by_parent: dict[str, Subscribers] = {}
 
     @property
     def count(self) -> int:
@@ -83,6 +91,11 @@ class LiteSubscriptions:
     def resize(self, limit: int) -> None:
         """Another limit of subscriptions from now on. One connection may have nearly all: proxies speak for many."""
         self._shares.resize(limit, limit)
+
+    @property
+    def limit(self) -> int:
+        """How many subscriptions there may be."""
+        return self._shares.total
 
     def has_room(self, client: LiteClient) -> bool:
         """Whether a client may subscribe to one lite topic more."""
@@ -114,6 +127,7 @@ class LiteSubscriptions:
                     self._places.refusal(channel, "clients with lite topics of this connection"),
                 )
             client = self._clients[group, client_id] = LiteClient(group, client_id, parent, channel, now_ms)
+            self._by_group.setdefault(group, {})[client] = None
         elif client.channel is not channel:
             self._move(client, channel)
         client.told_ms = now_ms
@@ -124,7 +138,7 @@ class LiteSubscriptions:
         if queue in client.queues:
             return False
         client.queues[queue] = None
-        self._by_queue.setdefault(queue, {})[client] = None
+        self._by_queue.setdefault(queue, {}).setdefault(client.group, {})[client] = None
         self._shares.add(client.channel)
         return True
 
@@ -133,7 +147,10 @@ class LiteSubscriptions:
         if client.has_all:
             return False
         client.has_all = True
-        self._by_parent.setdefault(client.parent, {})[client] = None
+        others = self._by_parent.setdefault(client.parent, {}).setdefault(client.group, {})
+        if others:
+            client.ready = next(iter(others)).ready
+        others[client] = None
         self._shares.add(client.channel)
         return True
 
@@ -142,29 +159,54 @@ class LiteSubscriptions:
         if queue not in client.queues:
             return False
         del client.queues[queue]
-        client.ready.pop(queue, None)
+        if not client.has_all:
+            client.ready.pop(queue, None)
         _discard(self._by_queue, queue, client)
         self._shares.give_back(client.channel)
         return True
 
     def drop(self, client: LiteClient) -> None:
         """A client is gone."""
-        for queue in list(client.queues):
-            self.remove(client, queue)
+        finish(self.dropping(client))
+
+    def dropping(self, client: LiteClient) -> Work[None]:
+        """Forget a client at once, and what it subscribes to in pieces."""
+        if self._clients.get((client.group, client.client_id)) is not client:
+            return
+        del self._clients[client.group, client.client_id]
+        members = self._by_group[client.group]
+        del members[client]
+        if not members:
+            del self._by_group[client.group]
+        self._places.give_back(client.channel)
         if client.has_all:
             _discard(self._by_parent, client.parent, client)
             self._shares.give_back(client.channel)
-        client.ready.clear()
-        if self._clients.pop((client.group, client.client_id), None) is not None:
-            self._places.give_back(client.channel)
+        client.ready = OrderedDict()
+        for number, queue in enumerate(list(client.queues), 1):
+            self.remove(client, queue)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
 
     def subscribers(self, queue: str, parent: str) -> list[LiteClient]:
         """Who gets the messages of a lite topic."""
-        return [*self._by_queue.get(queue, ()), *self._by_parent.get(parent, ())]
+        by_group = (*self._by_queue.get(queue, {}).values(), *self._by_parent.get(parent, {}).values())
+        return [client for clients in by_group for client in clients]
+
+    def groups(self, queue: str, parent: str) -> list[str]:
+        """The groups that get the messages of a lite topic."""
+        return list(dict.fromkeys((*self._by_queue.get(queue, ()), *self._by_parent.get(parent, ()))))
+
+    def subscribers_of(
+        self, queue: str, parent: str, group: str
+    ) -> tuple[Collection[LiteClient], Collection[LiteClient]]:
+        """The clients of a group that subscribe to a lite topic, and those that have all of its parent."""
+        of_queue, of_parent = self._by_queue.get(queue, {}), self._by_parent.get(parent, {})
+        return list(of_queue.get(group, ())), of_parent.get(group, ())
 
     def of_group(self, group: str) -> list[LiteClient]:
         """The clients of a group."""
-        return [client for client in self._clients.values() if client.group == group]
+        return list(self._by_group.get(group, ()))
 
     def silent_since(self, moment_ms: int) -> list[LiteClient]:
         """The clients that told nothing since a moment."""
@@ -181,13 +223,11 @@ class LiteSubscriptions:
         client.channel = channel
 
 
-def excluded(subscribers: Iterable[LiteClient], client: LiteClient) -> list[LiteClient]:
-    """Who loses a lite topic when a client of an exclusive group subscribes to it: the others of its group."""
-    return [other for other in subscribers if other is not client and other.group == client.group]
-
-
-def _discard(table: dict[str, dict[LiteClient, None]], key: str, client: LiteClient) -> None:
-    clients = table[key]
+def _discard(table: dict[str, Subscribers], key: str, client: LiteClient) -> None:
+    by_group = table[key]
+    clients = by_group[client.group]
     del clients[client]
     if not clients:
-        del table[key]
+        del by_group[client.group]
+        if not by_group:
+            del table[key]

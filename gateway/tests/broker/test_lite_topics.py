@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gateway.remoting.turns import finish
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.lite_client import CTL, GROUP, PARENT, POP, LiteConsumer, made, send
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
@@ -568,4 +569,4 @@ def test_a_topic_list_takes_the_attributes_of_lite_topics(broker: WholeBroker) -
     }
     code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
     assert broker.ask(broker.connect(), code, body=json.dumps(body).encode()).code == ResponseCode.SUCCESS
-    assert broker.parts.lite.parents() == {PARENT: -1, "made": 43_200}
+    assert finish(broker.parts.lite.parents()) == {PARENT: -1, "made": 43_200}

@@ -7,13 +7,13 @@ Upstream: ``LiteManagerProcessor``; `mqadmin` has ``getBrokerLiteInfo``, ``getPa
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
 from gateway.remoting.dispatch import Answer
+from gateway.remoting.turns import ENTRIES_PER_TURN
 from wire.bodies.lite import (
     BrokerLiteInfo,
     ClientGroup,
@@ -43,12 +43,16 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns, Work
     from gateway.store.message_store import MessageStore
 
 MAX_RETURNED: Final = 10_000
 """Lite topics of one answer, as upstream (``MAX_RETURN_COUNT``)."""
 STORE_TYPE: Final = "default"
 """Upstream's name of the store with files."""
+
+Lag: TypeAlias = tuple[int, str, int]
+"""How many messages a group is behind, in which queue, and the offset of the first of them."""
 
 
 class LiteInfo:
@@ -68,6 +72,7 @@ class LiteInfo:
         orders: OrderTable,
         lite: LiteTopics,
         cold_reads: ColdReads,
+        turns: Turns,
         most_light_queues: int,
     ) -> None:
         self._store = store
@@ -77,6 +82,7 @@ class LiteInfo:
         self._orders = orders
         self._lite = lite
         self._cold_reads = cold_reads
+        self._turns = turns
         self._most_light_queues = most_light_queues
 
     def register(self, dispatch: Dispatch) -> None:
@@ -88,38 +94,46 @@ class LiteInfo:
         dispatch.answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, self.group)
         dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger)
 
-    def broker(self, _request: Request, _header: None) -> Answer:
+    async def broker(self, request: Request, _header: None) -> Answer:
         """All of it in numbers."""
-        parents = self._lite.parents()
+        info = await self._turns.run(self._numbers(), request.channel)
+        return Answer(body=info.build())
+
+    def _numbers(self) -> Work[BrokerLiteInfo]:
+        parents = yield from self._lite.parents()
         bound: dict[str, list[str]] = {}
-        for name, config in self._groups.table().items():
+        for number, (name, config) in enumerate(list(self._groups.table().items()), 1):
             topic = bound_topic(config.attributes)
             if topic is not None:
                 bound.setdefault(topic, []).append(name)
-        info = BrokerLiteInfo(
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        topics = set((yield from self._lite.queues_with("")))
+        return BrokerLiteInfo(
             store_type=STORE_TYPE,
             max_lmq_num=self._most_light_queues,
-            current_lmq_num=self._light_queues(),
+            current_lmq_num=len((yield from self._lite.queues_with(LIGHT_QUEUE_PREFIX))),
             lite_subscription_count=self._lite.subscriptions.count,
             order_info_count=len(self._orders),
-            cq_table_size=len({topic for topic, _ in self._store.queues()}),
+            cq_table_size=len(topics),
             offset_table_size=len(self._offsets.all()),
             event_map_size=sum(bool(client.ready) for client in self._lite.subscriptions),
             topic_meta=parents,
             group_meta=bound,
         )
-        return Answer(body=info.build())
 
-    def parent(self, _request: Request, header: GetParentTopicInfoRequest) -> Answer:
+    async def parent(self, request: Request, header: GetParentTopicInfoRequest) -> Answer:
         """One parent topic."""
         minutes = self._minutes(header.topic)
         topic = header.topic or ""
+        queues: list[str] = await self._turns.run(self._lite.queues_of(topic), request.channel)
+        light_queues: list[str] = await self._turns.run(self._lite.queues_with(LIGHT_QUEUE_PREFIX), request.channel)
         info = ParentTopicInfo(
             topic=topic,
             ttl=minutes,
             groups=self._lite.groups_of(topic),
-            lmq_num=self._light_queues(),
-            lite_topic_count=len(self._lite.queues_of(topic)),
+            lmq_num=len(light_queues),
+            lite_topic_count=len(queues),
         )
         return Answer(body=info.build())
 
@@ -138,7 +152,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
-    def client(self, _request: Request, header: GetLiteClientInfoRequest) -> Answer:
+    async def client(self, request: Request, header: GetLiteClientInfoRequest) -> Answer:
         """What a client subscribes to; −1 lite topics for one that tells none."""
         parent, group, client_id = header.parent_topic or "", header.group or "", header.client_id or ""
         config = self._groups.get(group)
@@ -152,7 +166,9 @@ class LiteInfo:
                 parent, group, client_id, last_access_time=-1, last_consume_time=0, lite_topic_count=-1
             )
             return Answer(body=unknown.build())
-        queues = self._lite.queues_of(parent) if client.has_all else list(client.queues)
+        queues = list(client.queues)
+        if client.has_all:
+            queues = await self._turns.run(self._lite.queues_of(parent), request.channel)
         info = LiteClientInfo(
             parent,
             group,
@@ -164,7 +180,7 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
-    async def group(self, _request: Request, header: GetLiteGroupInfoRequest) -> Answer:
+    async def group(self, request: Request, header: GetLiteGroupInfoRequest) -> Answer:
         """How far a group is behind: in one lite topic, or in all of its own, of which the worst are named."""
         group = header.group or ""
         parent = self._parent_of(group)
@@ -173,20 +189,34 @@ class LiteInfo:
         if header.top_k < 1:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"topK is {header.top_k}, 1 is the least")
         top = min(header.top_k, MAX_RETURNED)
-        wanted = self._wanted(parent, group)
-        lags = [(lag, queue) for queue in wanted if (lag := self._lag(queue, group)) > 0]
-        most = heapq.nlargest(top, lags)
-        named = await self._timed(most, group)
-        oldest = sorted(await self._timed(lags, group), key=lambda lag: lag.earliest_unconsumed_timestamp)
-        info = LiteGroupInfo(
+        lags = await self._turns.run(self._lags(parent, group), request.channel)
+        info = await self._cold_reads.result(lambda: self._lag_info(group, parent, lags, top), TOOLS, is_long=True)
+        return Answer(body=info.build())
+
+    def _lags(self, parent: str, group: str) -> Work[list[Lag]]:
+        """How far a group is behind in each of its lite topics in which it is."""
+        queues = yield from self._wanted(parent, group)
+        lags: list[Lag] = []
+        for number, queue in enumerate(queues, 1):
+            position = self._position(queue, group)
+            lag = self._store.max_offset(queue, LIGHT_QUEUE_ID) - position
+            if lag > 0:
+                lags.append((lag, queue, position))
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        return lags
+
+    def _lag_info(self, group: str, parent: str, lags: list[Lag], top: int) -> LiteGroupInfo:
+        """In a thread, as the times of the messages are in the log."""
+        oldest = sorted(map(self._timed, lags), key=lambda lag: lag.earliest_unconsumed_timestamp)
+        return LiteGroupInfo(
             group=group,
             parent_topic=parent,
             earliest_unconsumed_timestamp=oldest[0].earliest_unconsumed_timestamp if oldest else -1,
-            total_lag_count=sum(lag for lag, _ in lags),
-            lag_count_top_k=named,
+            total_lag_count=sum(lag for lag, _, _ in lags),
+            lag_count_top_k=[self._timed(lag) for lag in heapq.nlargest(top, lags)],
             lag_timestamp_top_k=oldest[:top],
         )
-        return Answer(body=info.build())
 
     async def _group_in(self, group: str, parent: str, lite_topic: str) -> Answer:
         queue = lite_queue(parent, lite_topic)
@@ -204,13 +234,15 @@ class LiteInfo:
         )
         return Answer(body=info.build())
 
-    def trigger(self, _request: Request, header: TriggerLiteDispatchRequest) -> Answer:
+    async def trigger(self, request: Request, header: TriggerLiteDispatchRequest) -> Answer:
         """Offer all lite topics that have something to the clients of a group, or to one."""
         group = header.group or ""
         self._parent_of(group)
-        for client in self._lite.subscriptions.of_group(group):
-            if not header.client_id or client.client_id == header.client_id:
-                self._lite.offer_all(client)
+        clients = self._lite.subscriptions.of_group(group)
+        if header.client_id:
+            client = self._lite.subscriptions.find(group, header.client_id)
+            clients = [] if client is None else [client]
+        await self._turns.run(self._lite.offering_all(clients), request.channel)
         return Answer()
 
     # -- inside ---------------------------------------------------------------------------------------------
@@ -231,43 +263,39 @@ class LiteInfo:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"Group [{group}] is not a LITE group.")
         return parent
 
-    def _wanted(self, parent: str, group: str) -> list[str]:
+    def _wanted(self, parent: str, group: str) -> Work[list[str]]:
         """The lite topics of a parent that a group has consumed of, or subscribes to."""
-        queues = self._lite.queues_of(parent)
-        clients = [client for client in self._lite.subscriptions.of_group(group) if client.parent == parent]
-        if any(client.has_all for client in clients):
-            return queues
-        subscribed = {queue for client in clients for queue in client.queues}
-        query = self._offsets.query
-        return [queue for queue in queues if queue in subscribed or query(group, queue, LIGHT_QUEUE_ID) >= 0]
-
-    def _light_queues(self) -> int:
-        return sum(topic.startswith(LIGHT_QUEUE_PREFIX) for topic, _ in self._store.queues())
+        queues = yield from self._lite.queues_of(parent)
+        subscribed: set[str] = set()
+        for number, client in enumerate(self._lite.subscriptions.of_group(group), 1):
+            if client.parent == parent:
+                if client.has_all:
+                    return queues
+                subscribed.update(client.queues)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        wanted: list[str] = []
+        for number, queue in enumerate(queues, 1):
+            if queue in subscribed or self._offsets.query(group, queue, LIGHT_QUEUE_ID) >= 0:
+                wanted.append(queue)
+            if number % ENTRIES_PER_TURN == 0:
+                yield
+        return wanted
 
     def _position(self, queue: str, group: str) -> int:
         return max(self._offsets.query(group, queue, LIGHT_QUEUE_ID), self._lite.min_offset(queue))
 
-    def _lag(self, queue: str, group: str) -> int:
-        return self._store.max_offset(queue, LIGHT_QUEUE_ID) - self._position(queue, group)
-
     async def _stored_at_ms(self, queue: str, offset: int) -> int:
         """When a message was stored; 0 for none."""
-        return max(0, (await self._times([(queue, offset)]))[0])
-
-    async def _timed(self, lags: Iterable[tuple[int, str]], group: str) -> list[LiteLag]:
-        found = [(lag, queue, self._position(queue, group)) for lag, queue in lags]
-        times = await self._times([(queue, position) for _, queue, position in found])
-        return [
-            LiteLag((lite_names(queue) or ("", queue))[1], lag, at_ms)
-            for (lag, queue, _), at_ms in zip(found, times, strict=True)
-        ]
-
-    async def _times(self, places: list[tuple[str, int]]) -> list[int]:
+        if offset < 0:
+            return 0
         store = self._store
-        return await self._cold_reads.result(
-            lambda: [
-                store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset) if offset >= 0 else -1 for queue, offset in places
-            ],
-            TOOLS,
-            is_long=True,
+        stored_at_ms = await self._cold_reads.result(
+            lambda: store.stored_at_ms(queue, LIGHT_QUEUE_ID, offset), TOOLS, is_long=True
         )
+        return max(0, stored_at_ms)
+
+    def _timed(self, lag: Lag) -> LiteLag:
+        count, queue, position = lag
+        at_ms = self._store.stored_at_ms(queue, LIGHT_QUEUE_ID, position)
+        return LiteLag((lite_names(queue) or ("", queue))[1], count, at_ms)

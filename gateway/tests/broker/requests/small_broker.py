@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from twisted.internet.defer import Deferred, succeed
+
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.flows import Flows
 from gateway.broker.requests.consumers import ConnectedClients
@@ -137,6 +139,10 @@ class SmallBroker:
         self.deleted: list[str] = []
         self._register()
 
+    def _deleted(self, topic: str) -> Deferred[tuple[str, ...]]:
+        self.deleted.append(topic)
+        return succeed(())
+
     def clock(self) -> int:
         """The time by hand."""
         return self.now_ms
@@ -174,7 +180,7 @@ class SmallBroker:
                 offsets=self.offsets,
                 store=self.store,
                 in_thread=self._in_thread,
-                deleted=lambda topic: self.deleted.append(topic) or (),  # type: ignore[func-returns-value]
+                deleted=self._deleted,
                 turns=turns,
             ),
             GroupRequests(groups=self.groups, offsets=self.offsets, turns=turns),

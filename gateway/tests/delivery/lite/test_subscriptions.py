@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions, excluded
+from gateway.delivery.lite.subscriptions import LiteClient, LiteSubscriptions
 from gateway.errors import RequestRefused
 
 CHANNEL: Any = object()
@@ -79,10 +79,15 @@ def test_silent_clients_are_those_that_told_nothing_since(table: LiteSubscriptio
     assert table.silent_since(2_000) == []
 
 
-def test_only_others_of_the_group_are_excluded(table: LiteSubscriptions) -> None:
+def test_subscribers_are_found_by_their_group(table: LiteSubscriptions) -> None:
     first, second, stranger = told(table, "1", "a"), told(table, "2", "a"), told(table, "3", "a", group="h")
-    assert excluded(table.subscribers("a", "p"), second) == [first]
-    assert excluded(table.subscribers("a", "p"), stranger) == []
+    everything = told(table, "4", group="h")
+    table.add_all(everything)
+    assert table.groups("a", "p") == ["g", "h"]
+    assert tuple(map(list, table.subscribers_of("a", "p", "g"))) == ([first, second], [])
+    assert tuple(map(list, table.subscribers_of("a", "p", "h"))) == ([stranger], [everything])
+    assert tuple(map(list, table.subscribers_of("b", "p", "h"))) == ([], [everything])
+    assert table.groups("b", "q") == []
 
 
 def test_one_connection_cannot_bring_all_clients_there_may_be() -> None:
