@@ -42,6 +42,7 @@ from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.connection import Connection
 from wire.frame import build_frame
+from wire.message.message_id import parse_offset_message_id
 
 Address: TypeAlias = tuple[str, int]
 Fields: TypeAlias = Mapping[str, object]
@@ -53,6 +54,8 @@ SETTLE_S: Final = 3.0
 LARGEST: Final = 16 * MIB - 4_096
 """Bytes of a body that fits the largest frame."""
 ANSWER_S: Final = 120.0
+LARGE_MESSAGE: Final = 4 * MIB - 4_096
+LARGE_COMMITS: Final = 50
 
 
 class Peer:
@@ -368,14 +371,94 @@ def _page(place: Place) -> Counter[str]:
         return Counter([asker.recv(MIB).split(b" ")[1].decode()])
 
 
+def lite_changes(place: Place) -> Counter[str]:
+    """A client with 88,000 lite topics that changes nothing, again and again, and a thousand that have all of them."""
+    parent, groups = "lite", {"lite": {}, "all": {"+lite.sub.wildcard": "true"}}
+    code, fields, body = _topic(parent)
+    _ask(place.broker, (code, {**fields, "attributes": "+message.type=LITE"}, body))
+    for name, attributes in groups.items():
+        bound = {"groupName": name, "attributes": {"+lite.bind.topic": parent, **attributes}}
+        _ask(place.broker, (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, json.dumps(bound).encode()))
+
+    def changed(
+        action: str, group: str, clients: Iterable[str], names: Sequence[str] = ()
+    ) -> tuple[int, Fields, bytes]:
+        wish = {"action": action, "group": group, "topic": parent, "liteTopicSet": names, "version": 0}
+        wishes = [{**wish, "clientId": client} for client in clients]
+        return RequestCode.LITE_SUBSCRIPTION_CTL, {}, json.dumps({"subscriptionSet": wishes}).encode()
+
+    names = [f"n{number}" for number in range(88_000)]
+    clients = [f"c{number}" for number in range(1_000)]
+    with peers(place.broker, 2) as (peer, sender):
+        found = counted(peer.ask(changed("COMPLETE_ADD", "lite", ["c"], names)), 1)
+        found += counted(peer.ask(*[changed("PARTIAL_ADD", "lite", ["c"] * 1_000)] * 20), 20)
+        found += counted(peer.ask(*[changed("COMPLETE_ADD", "lite", ["c"], names)] * 3), 3)
+        found += counted(peer.ask(changed("COMPLETE_ADD", "all", clients)), 1)
+        sends = [_send(parent, {"__LITE_TOPIC": f"n{number}"}) for number in range(300)]
+        found += counted(sender.ask(*sends), len(sends))
+        found += counted(peer.ask(changed("COMPLETE_REMOVE", "all", clients)), 1)
+        found += counted(peer.ask(changed("COMPLETE_REMOVE", "lite", ["c"])), 1)
+    return found
+
+
+def _half(body: bytes) -> tuple[int, Fields, bytes]:
+    code, fields, _ = _send("halves", {"TRAN_MSG": "true", "PGROUP": "attack"})
+    return code, {**fields, "sysFlag": 4}, body
+
+
+def _outcome(half: RemotingCommand, outcome: int, group: str = "attack") -> tuple[int, Fields, bytes]:
+    _, at = parse_offset_message_id(half.ext_fields["msgId"])
+    fields: dict[str, object] = {"producerGroup": group, "tranStateTableOffset": half.ext_fields["queueOffset"]}
+    fields |= {"commitLogOffset": at, "commitOrRollback": outcome, "msgId": "m", "fromTransactionCheck": "false"}
+    return RequestCode.END_TRANSACTION, fields, b""
+
+
+def large_outcomes(place: Place) -> Counter[str]:
+    """Outcomes and resumed checks that name a message of four megabytes, and are refused."""
+    with peers(place.broker) as (peer,):
+        (half,) = peer.ask(_half(b"x" * LARGE_MESSAGE))
+        requests = [_outcome(half, outcome, "foreign") for outcome in (8, 12)] * 125
+        requests += [_outcome(half, 12)] * 125
+        requests += [(RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": half.ext_fields["msgId"]}, b"")] * 125
+        return counted(peer.ask(*requests), len(requests))
+
+
+def large_commits(place: Place) -> Counter[str]:
+    """Commits of half messages of four megabytes, all at once and again, and some of them sent back."""
+    with peers(place.broker) as (peer,):
+        halves = [half for _ in range(LARGE_COMMITS) for half in peer.ask(_half(b"x" * LARGE_MESSAGE))]
+        pause(2)
+        commits = [_outcome(half, 8) for half in halves]
+        found = counted(peer.ask(*commits), len(commits))
+        found += counted(peer.ask(*commits * (500 // LARGE_COMMITS)), 0)
+        backs = {"group": "attack", "delayLevel": 3, "maxReconsumeTimes": 16}
+        places = [parse_offset_message_id(half.ext_fields["msgId"])[1] for half in halves]
+        sent_back = [(RequestCode.CONSUMER_SEND_MSG_BACK, {**backs, "offset": at}, b"") for at in places]
+        return found + counted(peer.ask(*sent_back), len(sent_back))
+
+
+def transaction_pages(place: Place) -> Counter[str]:
+    """The longest pages of half messages, a hundred at once."""
+    with peers(place.broker) as (peer,):
+        halves = peer.ask(*[_half(b"x")] * 3_000)
+        pages = [(RequestCode.GATEWAY_LIST_TRANSACTIONS, {"maxNum": 500, "producerGroup": "attack"}, b"")] * 100
+        found = counted(peer.ask(*pages), len(pages))
+        return found + counted(peer.ask(*(_outcome(half, 12) for half in halves)), len(halves))
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
         *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
+        *(lite_changes, large_outcomes, large_commits, transaction_pages),
     )
 }
-WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations"}
+WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}
+SETTINGS: Final[Mapping[str, Mapping[str, str]]] = {
+    "lite_changes": {"enableLmq": "true", "enableMultiDispatch": "true"},
+}
+"""What a kind needs besides the settings of all."""
 
 
 @dataclass(frozen=True)
@@ -414,7 +497,7 @@ def _prepare(place: Place) -> None:
     found = _ask(place.broker, *[_group("attack"), _topic("honest"), _send("honest", {}), _topic("beside")])
     if set(found) != {"SUCCESS"}:
         raise RuntimeError(f"could not prepare: {dict(found)}")
-    names = ("poison", "filtered", "crowd", "alike")
+    names = ("poison", "filtered", "crowd", "alike", "halves")
     _ask(place.broker, *[_topic(name) for name in names])
 
 
@@ -427,6 +510,8 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
     pages = _free_port()
     settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
     settings |= {"metricsExporterType": "PROM", "metricsPromExporterPort": str(pages)}
+    for kind in kinds:
+        settings |= SETTINGS.get(kind, {})
     with GatewayServer(settings=settings) as server, ExitStack() as honest:
         place = Place(_address(server.broker), _address(server.nameserver), ("127.0.0.1", pages))
         _prepare(place)

@@ -59,6 +59,7 @@ class Channel:
         "_pending_bytes",
         "_reactor",
         "_reading_paused",
+        "_resting",
         "_room",
         "_settings",
         "_takes_much",
@@ -104,6 +105,7 @@ class Channel:
         self._pending_bytes = 0
         self._marked = False
         self._reading_paused = False
+        self._resting = False
         self._when_room: Callable[[], None] | None = None
         self._waiting: list[Callable[[], None]] = []
         self._takes_much = True  # until it is known
@@ -239,6 +241,23 @@ class Channel:
             self._reading_paused = True
             cast(IPushProducer, self._transport).pauseProducing()
 
+    def let_others(self, go_on: Callable[[], None]) -> None:
+        """Do not read this peer for now; ``go_on`` is called once, after the other connections had their turn."""
+        self._resting = True
+        self.pause_reading(go_on)
+        self._reactor.callLater(0, self._rested)
+
+    def _rested(self) -> None:
+        if not self.closed and not self._has_read_most and not self._output.blocked:
+            self._reactor.callLater(0, self._rested)  # what is gathered is written first
+            return
+        self._resting = False
+        self._read_on()
+
+    def seconds(self) -> float:
+        """The time, which never runs backwards."""
+        return self._reactor.seconds()
+
     # Life
 
     def on_close(self, callback: Callable[[Channel], None]) -> None:
@@ -364,15 +383,21 @@ class Channel:
             self._let_waiting_begin()
             if self.closed:
                 return
-        while self._reading_paused and self.unsent_bytes <= self._pause_bytes // 2:
+        self._read_on()
+
+    def _read_on(self) -> None:
+        """Go on with a peer that was not read, as far as it keeps up and the others had their turn."""
+        while not self.closed and self._reading_paused and not self._resting and self._has_read_most:
             when_room, self._when_room = self._when_room, None
             if when_room is None:
                 self._reading_paused = False
                 cast(IPushProducer, self._transport).resumeProducing()
             else:
                 when_room()  # may fill the channel again, or close it
-                if self.closed:
-                    return
+
+    @property
+    def _has_read_most(self) -> bool:
+        return self.unsent_bytes <= self._pause_bytes // 2
 
     def _let_waiting_begin(self) -> None:
         """Hand what waits for this peer to the server, which has it wait for the others.

@@ -22,6 +22,8 @@ log = EventLog("remoting")
 
 TURN_COMMANDS: Final = 8
 """So many are carried out before it is seen whether the peer keeps up with the answers (8 pulls: up to 2 MiB)."""
+TURN_S: Final = 0.02
+"""Commands of one read that took this long together let other connections have their turn before the next."""
 
 
 class Commands(Protocol):
@@ -41,6 +43,7 @@ class Input:
         "_flush_group",
         "_held_bytes",
         "_incomplete_frames",
+        "_turn_commands",
         "_waiting",
     )
 
@@ -59,6 +62,7 @@ class Input:
         self._connection = Connection(max_frame_bytes, WHOLE_HEADERS)
         self._held_bytes = 0
         self._waiting: list[RemotingCommand] = []
+        self._turn_commands = TURN_COMMANDS
         channel.on_close(self._discard)
 
     def received(self, data: bytes) -> None:
@@ -92,19 +96,27 @@ class Input:
             self._holds(connection.buffered_bytes)
 
     def _carry_out_waiting(self) -> None:
-        """Go on with the commands that wait, for as long as the peer keeps up."""
+        """Go on with the commands that wait, for as long as the peer keeps up, and others need not wait for long."""
         channel, waiting, flush_group = self._channel, self._waiting, self._flush_group
+        began_s = channel.seconds()
         flush_group.hold()
         while waiting and not channel.closed:
-            turn = waiting[:TURN_COMMANDS]
-            del waiting[:TURN_COMMANDS]
+            count = self._turn_commands
+            turn = waiting[:count]
+            del waiting[:count]
             self._commands.commands(channel, turn)
+            is_over = channel.seconds() - began_s >= TURN_S
+            # Costly ones are carried out one at a time, until as many as usual take no longer.
+            self._turn_commands = 1 if is_over else min(2 * count, TURN_COMMANDS)
             if channel.is_full:
                 flush_group.flush()
                 if channel.is_full and waiting:
                     channel.pause_reading(self._carry_out_waiting)
                     return
                 flush_group.hold()
+            if is_over and waiting and not channel.closed:
+                channel.let_others(self._carry_out_waiting)
+                break
         flush_group.flush()
 
     def drop(self, reason: str) -> None:
