@@ -1,4 +1,4 @@
-"""Blocking work in another thread, as an argument.
+"""Blocking work in another thread, and work at the end of a turn, as arguments.
 
 The reactor's thread never waits for a disk: code that has to takes an ``InThread`` and goes on when its work is done.
 The server passes one on the reactor's pool; programs and tests without a reactor pass ``in_this_thread``.
@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 InThread: TypeAlias = Callable[[Callable[[], Any], Callable[[Any], None]], None]
 """``in_thread(work, done)``: run ``work`` in a thread, then ``done(its value or its exception)`` on this one."""
+Soon: TypeAlias = Callable[[Callable[[], None]], None]
+"""Run a function at the end of this turn of the reactor."""
 
 
 def in_this_thread(work: Callable[[], object], done: Callable[[Any], None]) -> None:

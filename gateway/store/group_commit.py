@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-from gateway.in_thread import InThread, result_of
+from gateway.in_thread import InThread, Soon, result_of
 from gateway.store.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
@@ -26,8 +26,6 @@ log = EventLog("store")
 WRITTEN_AT_ONCE_BYTES = 8 * 1024 * 1024
 """With SYNC_FLUSH a larger batch is written in the thread: copying it takes milliseconds, and nobody is answered."""
 
-Soon: TypeAlias = Callable[[Callable[[], None]], None]
-"""Runs a function at the end of this reactor turn."""
 Cancel: TypeAlias = Callable[[], None]
 Later: TypeAlias = Callable[[int, Callable[[], None]], Cancel]
 """Runs a function on the reactor thread after milliseconds; the value takes that back."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from gateway.in_thread import Soon
 from gateway.store.commit_log import CommitLog
-from gateway.store.group_commit import Soon
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.log_scan import LogScan

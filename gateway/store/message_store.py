@@ -17,7 +17,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
-from gateway.in_thread import InThread, in_this_thread
+from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.admission import Admission
 from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
@@ -35,7 +35,7 @@ from gateway.store.figures import StoreFigures
 from gateway.store.files import FileLayer, RealFiles
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
-from gateway.store.group_commit import GroupCommit, Later, Soon, at_once, never
+from gateway.store.group_commit import GroupCommit, Later, at_once, never
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing
