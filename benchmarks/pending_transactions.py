@@ -33,7 +33,7 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings

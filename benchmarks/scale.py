@@ -30,7 +30,7 @@ from typing import BinaryIO
 
 from benchmarks.servers import free_port
 from gateway.clock import wall_clock_ms
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.store_settings import StoreSettings

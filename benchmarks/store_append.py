@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.clock import wall_clock_ms
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.store_settings import StoreSettings

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.cli import run
 from gateway.remoting import deputy
-from gateway.store.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, RealFiles
 
 if TYPE_CHECKING:
     from gateway.broker.upkeep import Job

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, RealFiles
 
 CHANGES = ("open", "pwrite", "pwritev", "truncate", "fdatasync", "fsync_directory", "rename", "unlink")
 MAX_UNSYNCED = 4096

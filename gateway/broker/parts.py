@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
     from gateway.broker.requests.assignments import QueuesOf
     from gateway.clock import Milliseconds
-    from gateway.store.files import FileLayer
+    from gateway.store.disk.files import FileLayer
     from gateway.store.put_result import PutOutcome
 
 log = EventLog("broker")

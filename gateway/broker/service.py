@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gateway.broker.metrics_server import MetricsServer
     from gateway.clock import Milliseconds
     from gateway.settings import Settings
-    from gateway.store.files import FileLayer
+    from gateway.store.disk.files import FileLayer
 
 log = EventLog("broker")
 

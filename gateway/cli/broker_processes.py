@@ -23,10 +23,10 @@ from gateway.errors import GatewayError
 from gateway.settings import Address
 from gateway.settings.addresses import parse_address
 from gateway.settings.declare import ENVIRONMENT_PREFIX
+from gateway.store.disk.files import RealFiles
+from gateway.store.disk.paths import StorePaths
+from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import StoreNotAccessible
-from gateway.store.files import RealFiles
-from gateway.store.paths import StorePaths
-from gateway.store.store_lock import StoreLock
 from gateway.telemetry.logs import EventLog
 
 FIRST_RESTART_S = 1.0

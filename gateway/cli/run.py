@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gateway.cli.members import Member
     from gateway.cli.servers import Part
     from gateway.settings.tree import Settings
-    from gateway.store.files import FileLayer
+    from gateway.store.disk.files import FileLayer
 
 log = EventLog("process")
 

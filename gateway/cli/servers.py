@@ -18,7 +18,7 @@ from gateway.settings.tree import Settings
 
 if TYPE_CHECKING:
     from gateway.cli.members import Member
-    from gateway.store.files import FileLayer
+    from gateway.store.disk.files import FileLayer
 
 
 class Server(Protocol):

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 from wire.disk.timer_checkpoint import FILE_BYTES, VALUES, TimerCheckpoint
 from wire.disk.timer_log import NONE
 from wire.errors import LayoutError

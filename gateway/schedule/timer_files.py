@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from gateway.schedule.timer_check import TimerCheckFile, TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_wheel import TimerWheel
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import NONE
 from wire.disk.timer_wheel import FILE_BYTES

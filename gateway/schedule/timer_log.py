@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.store.files import FileLayer
-from gateway.store.mapped_file import MappedFile
-from gateway.store.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import END_MARK, ENTRY, ENTRY_BYTES, NONE, build_end_mark, is_entry, room_for_entry
 

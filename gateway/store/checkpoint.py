@@ -23,9 +23,9 @@ import zlib
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 from gateway.store.index import IndexMark
-from gateway.store.paths import StorePaths
 from wire.disk.checkpoint import FILE_BYTES, Checkpoint
 from wire.errors import LayoutError
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from librt.strings import BytesWriter
 
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor, WriteFailed
 from gateway.store.figures import StoreFigures
-from gateway.store.files import FileLayer
 from gateway.store.log_batch import NO_END, LogBatch
-from gateway.store.mapped_file import MappedFile
-from gateway.store.mapped_file_queue import MappedFileQueue
-from gateway.store.paths import StorePaths
 from wire.errors import RecordError
 from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record
 from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at

@@ -16,10 +16,10 @@ from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.erasing import erase
-from gateway.store.files import FileLayer
-from gateway.store.open_files import OpenFile, OpenFiles
-from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.disk.erasing import erase
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.open_files import OpenFile, OpenFiles
+from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store.queue_addresses import first_address
 from gateway.store.queue_extension import QueueExtension
 from gateway.store.queue_file import FileEnd, Unit, end_of, file_end, is_past, lowest_behind

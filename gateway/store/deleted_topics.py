@@ -20,8 +20,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TypeAlias
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 
 QueueName: TypeAlias = tuple[str, int]
 

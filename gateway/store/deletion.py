@@ -25,12 +25,12 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.files import DiskSpace, FileLayer
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import NOT_OPENED
 from gateway.store.figures import StoreFigures
-from gateway.store.files import DiskSpace, FileLayer
 from gateway.store.index import KeyIndex
-from gateway.store.mapped_file import MappedFile
-from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
 from gateway.store.queues_away import QueuesAway
 from gateway.store.retention import LogFileAge, expired_files, headroom_bytes

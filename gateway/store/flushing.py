@@ -19,11 +19,11 @@ from gateway.store.checkpoint import CheckpointFile, Marks
 from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
 from gateway.store.index import KeyIndex
 from gateway.store.log_batch import LogBatch
 from gateway.store.progress import StoreProgress
-from gateway.store.store_lock import StoreLock
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT_BYTES

@@ -19,10 +19,10 @@ from librt.strings import BytesWriter, read_i32_be, read_i64_be
 from librt.vecs import append, vec
 from mypy_extensions import i32, i64, u8
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.open_files import OpenFile
+from gateway.store.disk.paths import StorePaths, is_index_name
 from gateway.store.index_entries import OFFSET_AT, ROW_BYTES, STORED_AT
-from gateway.store.open_files import OpenFile
-from gateway.store.paths import StorePaths, is_index_name
 from wire.disk.index_entry import entry_seconds
 from wire.disk.index_file import (
     ENTRY,

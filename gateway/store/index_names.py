@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths, is_index_name
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths, is_index_name
 
 MAX_BYTES = 1 << 20
 """What is read of the file: 40,000 names."""

@@ -11,8 +11,8 @@ from wire.message.record import LARGE_BODY_BYTES
 if TYPE_CHECKING:
     from librt.strings import BytesWriter
 
-    from gateway.store.files import Buffer
-    from gateway.store.mapped_file import MappedFile
+    from gateway.store.disk.files import Buffer
+    from gateway.store.disk.mapped_file import MappedFile
     from gateway.store.put_result import PutOutcome, PutResult, WaitFor
 
 Waiter: TypeAlias = "tuple[Callable[[Any], None], PutResult | Sequence[PutOutcome], WaitFor]"

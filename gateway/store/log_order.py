@@ -7,10 +7,10 @@ is damage and no reason to keep a server from starting.
 
 from __future__ import annotations
 
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.paths import offset_name
 from gateway.store.errors import ForeignFile
-from gateway.store.mapped_file import MappedFile
-from gateway.store.mapped_file_queue import MappedFileQueue
-from gateway.store.paths import offset_name
 from wire.errors import RecordError
 from wire.message.record import MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES
 from wire.message.record_fields import commit_log_offset_at, total_size_at

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.log_window import LogWindow
-from gateway.store.mapped_file import MappedFile
-from gateway.store.mapped_file_queue import MappedFileQueue
 from wire.errors import RecordError
 from wire.message.record import (
     BLANK,

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.store.checkpoint import CheckpointFile
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import LogCutShort, LogDamaged
-from gateway.store.files import FileLayer
 from gateway.store.log_scan import LogScan, next_record
-from gateway.store.mapped_file_queue import MappedFileQueue
-from gateway.store.paths import StorePaths
 from gateway.store.recovery_report import RecoveryReport
 
 _COPY_BYTES = 1024 * 1024

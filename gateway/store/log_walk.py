@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.log_scan import LogScan
-from gateway.store.mapped_file import MappedFile
-from gateway.store.mapped_file_queue import MappedFileQueue
 from wire.disk.unit_collector import UnitCollector
 from wire.errors import RecordError
 

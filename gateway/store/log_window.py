@@ -6,7 +6,7 @@ no room on a file system in memory.
 
 from __future__ import annotations
 
-from gateway.store.mapped_file import MappedFile
+from gateway.store.disk.mapped_file import MappedFile
 from wire.errors import RecordError
 from wire.message.record import MAGIC_V1, MAGIC_V2
 from wire.message.record_check import cut_off_text

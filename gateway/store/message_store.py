@@ -25,14 +25,17 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.deletion import Deleted, Deletion, Survey
+from gateway.store.disk.entry_kinds import refuse_misfits
+from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.paths import StorePaths
+from gateway.store.disk.store_directories import make_directories
+from gateway.store.disk.store_lock import StoreLock
 from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
 from gateway.store.durable_offset import durable_max_offset
 from gateway.store.earlier_lives import is_of_another_broker
-from gateway.store.entry_kinds import refuse_misfits
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
 from gateway.store.figures import StoreFigures
-from gateway.store.files import FileLayer, RealFiles
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
 from gateway.store.group_commit import GroupCommit, Later, at_once, never
@@ -42,7 +45,6 @@ from gateway.store.indexing import DispatchedLog, Indexing
 from gateway.store.log_batch import NO_END, LogBatch
 from gateway.store.log_order import refuse_misplaced
 from gateway.store.log_scan import LogScan
-from gateway.store.paths import StorePaths
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
@@ -53,8 +55,6 @@ from gateway.store.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.retention import headroom_bytes, refusal_reason, space_text
-from gateway.store.store_directories import make_directories
-from gateway.store.store_lock import StoreLock
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry

@@ -12,6 +12,7 @@ from typing import TypeAlias
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.commit_log import CommitLog
+from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.dispatch import Dispatch
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
 from gateway.store.figures import StoreFigures
@@ -19,7 +20,6 @@ from gateway.store.flushing import Flushing
 from gateway.store.group_commit import GroupCommit
 from gateway.store.indexing import Indexing
 from gateway.store.log_batch import LogBatch, Waiter
-from gateway.store.mapped_file import MappedFile
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome, PutResult, PutStatus, WaitFor
 from gateway.telemetry.logs import EventLog

@@ -22,8 +22,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths, offset_name
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths, offset_name
 
 KnownQueue: TypeAlias = tuple[int, int, int, int, int, int, int, int]
 """Queue id, the six figures of ``ConsumeQueue.state`` (the first is the end), when its files were changed (ns)."""

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.erasing import erase
-from gateway.store.files import FileLayer
-from gateway.store.open_files import OpenFile, OpenFiles
-from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.disk.erasing import erase
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.open_files import OpenFile, OpenFiles
+from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store.queue_addresses import ExtendedQueue, last_address
 from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTES, ExtensionUnit, address_of
 from wire.errors import LayoutError

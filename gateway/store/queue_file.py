@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import NamedTuple
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES, is_filler, is_written
 
 Unit = tuple[int, int, int]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import Lock
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 from gateway.store.queue_ends import KnownTopic, QueueEnds, build_head, build_line, build_list, parse_list
 
 MIN_GROWTH_BYTES = 4 * 1024 * 1024

@@ -12,10 +12,10 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.paths import StorePaths
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.errors import LogDamaged
 from gateway.store.log_walk import LogWalk
-from gateway.store.paths import StorePaths
 from gateway.store.read_check import is_message_of
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT_BYTES

@@ -14,8 +14,8 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths, is_topic_name
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths, is_topic_name
 
 MAX_NAME_BYTES = 255
 """Longer names a file system does not take. A topic that makes one is not remembered by it."""

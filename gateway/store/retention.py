@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from gateway.store.files import DiskSpace
+from gateway.store.disk.files import DiskSpace
 from gateway.store.store_settings import StoreSettings
 
 _HOUR_MS = 3_600_000

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gateway.store.files import EntryKind, RealFiles
-from gateway.store.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
+from gateway.store.disk.files import EntryKind, RealFiles
+from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
 from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from gateway.store.paths import printable
+from gateway.store.disk.paths import printable
 
 MAX_KEPT = 10_000
 """Findings that are kept; further ones are only counted: a directory of random bytes must not fill the memory."""

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store_tool.directory import DiskFile, open_to_read
 from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLOT_BYTES, IndexHead, IndexShape
 from wire.errors import LayoutError, LocalError

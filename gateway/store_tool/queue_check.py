@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gateway.store.deleted_topics import QueueName
+from gateway.store.disk.open_files import OpenFiles
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.earlier_lives import NOTHING
 from gateway.store.extended_units import has_addresses, with_codes
-from gateway.store.open_files import OpenFiles
 from gateway.store.queue_extension import QueueExtension
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.deletions import EmptyQueues, noted_deletions

@@ -21,8 +21,8 @@ from pathlib import Path
 from gateway.clock import Milliseconds
 from gateway.store.checkpoint import CheckpointFile
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.files import RealFiles
 from gateway.store.errors import StoreError
-from gateway.store.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_journal import QueueJournal
 from gateway.store_tool.config_check import ConfigState

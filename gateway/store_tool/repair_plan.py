@@ -16,9 +16,9 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from gateway.store.deleted_topics import QueueName
-from gateway.store.entry_kinds import Misfit, misfits
-from gateway.store.files import RealFiles
-from gateway.store.paths import offset_name, printable
+from gateway.store.disk.entry_kinds import Misfit, misfits
+from gateway.store.disk.files import RealFiles
+from gateway.store.disk.paths import offset_name, printable
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import ConfigState, config_states
 from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, open_to_read

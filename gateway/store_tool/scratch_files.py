@@ -11,7 +11,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from gateway.store.files import Buffer, EntryKind, RealFiles
+from gateway.store.disk.files import Buffer, EntryKind, RealFiles
 from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.sparse_copy import copy_sparsely
 

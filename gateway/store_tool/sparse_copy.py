@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.errors import CannotRun
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 
 MAX_COVERED_HOLES = 10_000
 """The largest ones; Linux lets a process have 65 530 maps."""

@@ -17,9 +17,9 @@ from itertools import pairwise
 from multiprocessing.sharedctypes import Synchronized
 from typing import Any
 
-from gateway.store.entry_kinds import misfits
-from gateway.store.files import RealFiles
-from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.disk.entry_kinds import misfits
+from gateway.store.disk.files import RealFiles
+from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store_tool.checkpoint_check import check_checkpoint, expected_begin, read_checkpoint
 from gateway.store_tool.config_check import check_configs, known_topics
 from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, links_in

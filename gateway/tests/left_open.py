@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.transaction.state_stores.table import TableStates
 

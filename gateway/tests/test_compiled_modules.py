@@ -97,7 +97,7 @@ def test_nothing_depends_on_when_an_object_goes(module: str) -> None:
         node.lineno for node in nodes_of(module) if isinstance(node, ast.FunctionDef) and node.name == "__del__"
     ]
     names = {node.id for node in nodes_of(module) if isinstance(node, ast.Name)}
-    assert len(finalisers) == (module == "gateway/store/open_files.py"), "which only closes what nobody can use"
+    assert len(finalisers) == (module == "gateway/store/disk/open_files.py"), "which only closes what nobody can use"
     assert "weakref" not in names
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer, RealFiles
 from wire.safe_text import safe_json
 
 FILE_NAME = "audit.jsonl"

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from gateway.in_thread import InThread
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("transaction")

@@ -20,7 +20,7 @@ from gateway.in_thread import InThread
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.metadata.topics import NO_TOPICS
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry

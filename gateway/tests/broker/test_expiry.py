@@ -13,7 +13,7 @@ import pytest
 from gateway.broker import expiry
 from gateway.broker.expiry import ASKED_ROUNDS
 from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.files import DiskSpace
+from gateway.store.disk.files import DiskSpace
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.transaction import EndTransactionRequest

@@ -24,16 +24,16 @@ from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue, QueueState
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import WriteFailed
 from gateway.store.flushing import Flushing
 from gateway.store.index_file import IndexFile
 from gateway.store.log_batch import LogBatch
-from gateway.store.mapped_file import MappedFile
 from gateway.store.message_store import MessageStore
 from gateway.store.publication import Publication
 from gateway.store.put_result import PutRun
 from gateway.store.recovery import Recovery
-from gateway.store.store_lock import StoreLock
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress
 from gateway.transaction.settling import Settling

@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from gateway.store.files import Buffer, DiskSpace, EntryKind
+from gateway.store.disk.files import Buffer, DiskSpace, EntryKind
 
 GIB = 1024**3
 SECTOR_BYTES = 512

@@ -15,7 +15,7 @@ from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result

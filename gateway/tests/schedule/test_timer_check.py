@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.schedule.timer_check import MARKS_AT, TimerCheckFile, TimerMarks
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from wire.disk.timer_checkpoint import TimerCheckpoint
 
 MARKS = TimerMarks(read_to_ms=5_000, scan_from=77, log_end=104, queue_offset=2, waits_from=52)

@@ -9,7 +9,7 @@ import pytest
 
 from gateway.schedule import timer_log
 from gateway.schedule.timer_log import Entry, TimerLog
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.image import Crash, Moment
 from gateway.tests.crash.recording import RecordingFiles

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gateway.store.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, RealFiles
 
 
 class LosingFiles(RealFiles):

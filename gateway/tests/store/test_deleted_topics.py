@@ -10,8 +10,8 @@ import pytest
 
 from gateway.store import deleted_topics
 from gateway.store.deleted_topics import DeletedTopics
+from gateway.store.disk.paths import StorePaths
 from gateway.store.message_store import MessageStore
-from gateway.store.paths import StorePaths
 from gateway.tests.store.small_store import Disk, bodies, killed, message, opened, put, small_store
 
 

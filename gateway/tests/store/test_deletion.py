@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import DiskSpace
+from gateway.store.disk.files import DiskSpace
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store import extended_units
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords

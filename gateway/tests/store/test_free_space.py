@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import Buffer, DiskSpace
+from gateway.store.disk.files import Buffer, DiskSpace
 from gateway.store.put_result import PutStatus
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import ASYNC, SMALL, START_MS, Disk, Executor, message, opened, put, put_all

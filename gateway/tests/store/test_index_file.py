@@ -9,7 +9,7 @@ from threading import RLock
 
 import pytest
 
-from gateway.store.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, RealFiles
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.tests.store.small_store import START_MS
 from wire.disk.index_file import ENTRY, IndexShape

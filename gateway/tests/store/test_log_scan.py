@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.log_scan import LogScan, is_record_at, next_record
 from gateway.store.put_result import PutResult
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, log_file, message, opened, overwrite, put

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import Buffer, DiskSpace
+from gateway.store.disk.files import Buffer, DiskSpace
 from gateway.store.get_result import GetStatus
 from gateway.store.log_batch import MAX_OUT_BYTES
 from gateway.store.put_result import PutResult, PutStatus, WaitFor, each_result

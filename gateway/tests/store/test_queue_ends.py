@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.paths import StorePaths
+from gateway.store.disk.paths import StorePaths
 from gateway.store.queue_ends import QueueEnds, build_head, build_line, build_list, parse_list, queue_files_modified
 from gateway.tests.store.small_store import SMALL, Disk, bodies, message, opened, put, small_store
 from wire.disk.consume_queue import UNIT

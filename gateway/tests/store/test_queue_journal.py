@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store.disk.paths import StorePaths
 from gateway.store.message_store import MessageStore
-from gateway.store.paths import StorePaths
 from gateway.store.queue_ends import parse_list
 from gateway.store.queue_journal import QueueJournal
 from gateway.tests.store.small_store import ASYNC, SMALL, Disk, bodies, killed, message, opened, put, small_store

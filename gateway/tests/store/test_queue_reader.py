@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gateway.store import queue_reader
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.queue_reader import ChooseRecords

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.store.files import DiskSpace
+from gateway.store.disk.files import DiskSpace
 from gateway.store.retention import (
     LogFileAge,
     SpaceRule,

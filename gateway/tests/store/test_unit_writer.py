@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.paths import StorePaths
+from gateway.store.disk.paths import StorePaths
 from gateway.store.unit_writer import UnitWriter
 from gateway.tests.store.small_store import SMALL, Disk
 from wire.disk.consume_queue import FILLER_SIZE, UNIT

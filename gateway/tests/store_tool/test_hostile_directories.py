@@ -22,7 +22,7 @@ import pytest
 from click.testing import Result
 
 from gateway.errors import GatewayError
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.store_tool.directory import holder_of
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.store_tool.small_directory import log_file, run

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store.disk.files import DiskSpace, RealFiles
 from gateway.store.errors import LogBeginsLate, LogCutShort, LogDamaged
-from gateway.store.files import DiskSpace, RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.stand_in import HIDDEN_TOPIC, STAND_IN_TAG
 from gateway.tests.store.small_store import LOG_FILE_BYTES, Clock, opened, put, read_all, small_store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.in_thread import in_this_thread
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.transaction import audit
 from gateway.transaction.audit import AuditLog
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.in_thread import in_this_thread
-from gateway.store.files import Buffer, RealFiles
+from gateway.store.disk.files import Buffer, RealFiles
 from gateway.tests.store.small_store import Disk
 from gateway.transaction import check_journal
 from gateway.transaction.check_journal import HEAD, MARK, RECORD_BYTES, Check, CheckJournal, build_check, parse_checks

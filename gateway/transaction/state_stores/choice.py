@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 from gateway.transaction.log_access import LogAccess
 from gateway.transaction.pending import Pending
 from gateway.transaction.state_stores.changes import TransactionStates

@@ -18,7 +18,7 @@ from shlex import quote
 
 from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer, RealFiles
 
 FILE_NAME = "state-store"
 MAX_BYTES = 65_536

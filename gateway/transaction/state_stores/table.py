@@ -21,7 +21,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from gateway.store.files import FileLayer, RealFiles
+from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.state_stores.changes import Changes, Known, Prepared, Settled
 from gateway.transaction.state_stores.unit_files import UnitFiles, sync_names

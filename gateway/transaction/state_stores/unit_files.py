@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import offset_name, parse_offset_name
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import offset_name, parse_offset_name
 
 READ_UNITS = 65_536
 """Read at once."""

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.store.files import RealFiles
+from gateway.store.disk.files import RealFiles
 from gateway.transaction.state_stores import unit_files
 from gateway.transaction.state_stores.unit_files import UnitFiles
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from gateway.store.disk.files import EntryKind, FileLayer
 from gateway.store.errors import ForeignFile
-from gateway.store.files import EntryKind, FileLayer
 
 _FILES = (
     *("timerwheel", "config/timercheck"),

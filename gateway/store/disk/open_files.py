@@ -12,7 +12,7 @@ from collections.abc import Hashable
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.store.disk.files import RealFiles
+from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.errors import ForeignFile
-from gateway.store.files import RealFiles
-from gateway.store.mapped_file_queue import MappedFileQueue
 from gateway.tests.store.small_store import (
     LOG_FILE_BYTES,
     SMALL,

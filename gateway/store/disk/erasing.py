@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gateway.store.files import FileLayer
+from gateway.store.disk.files import FileLayer
 
 
 def erase(files: FileLayer, fd: int, position: int, size: int) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import MAX_BUFFERS_PER_WRITE, DiskSpace, RealFiles
+from gateway.store.disk.files import MAX_BUFFERS_PER_WRITE, DiskSpace, RealFiles
 from gateway.tests.store.page_cache import evict, is_left_to_the_disk
 
 

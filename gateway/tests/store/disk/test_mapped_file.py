@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.files import Buffer, RealFiles
-from gateway.store.mapped_file import PREPARED_BYTES, PREPARED_LEAST_BYTES, MappedFile
+from gateway.store.disk.files import Buffer, RealFiles
+from gateway.store.disk.mapped_file import PREPARED_BYTES, PREPARED_LEAST_BYTES, MappedFile
 
 FILE_BYTES = 4 * PREPARED_BYTES
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.entry_kinds import misfits, refuse_misfits
+from gateway.store.disk.entry_kinds import misfits, refuse_misfits
+from gateway.store.disk.files import EntryKind, RealFiles
 from gateway.store.errors import ForeignFile
-from gateway.store.files import EntryKind, RealFiles
 from gateway.tests.store.small_store import opened, put
 
 

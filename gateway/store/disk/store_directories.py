@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 
 
 def make_directories(files: FileLayer, paths: StorePaths) -> None:

@@ -6,10 +6,10 @@ from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.disk.paths import offset_name, parse_offset_name
 from gateway.store.errors import ForeignFile
-from gateway.store.files import FileLayer
-from gateway.store.mapped_file import MappedFile
-from gateway.store.paths import offset_name, parse_offset_name
 
 
 class MappedFileQueue:

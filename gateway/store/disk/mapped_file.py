@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from gateway.store.files import Buffer, FileLayer
-from gateway.store.open_files import OpenFile
+from gateway.store.disk.files import Buffer, FileLayer
+from gateway.store.disk.open_files import OpenFile
 
 PREPARED_BYTES = 256 * 1024
 """So far ahead of the log a file is prepared at most."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
+from gateway.store.disk.files import FileLayer
+from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import StoreInUse
-from gateway.store.files import FileLayer
-from gateway.store.paths import StorePaths
 
 LOCK_TEXT = b"lock"
 

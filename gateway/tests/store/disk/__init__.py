@@ -1,0 +1,1 @@
+"""Tests of files, memory maps, names and locks."""
