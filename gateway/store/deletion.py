@@ -21,7 +21,6 @@ from threading import Lock
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
@@ -31,6 +30,7 @@ from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import NOT_OPENED
 from gateway.store.figures import StoreFigures
 from gateway.store.index import KeyIndex
+from gateway.store.log.commit_log import CommitLog
 from gateway.store.progress import StoreProgress
 from gateway.store.queues_away import QueuesAway
 from gateway.store.retention import LogFileAge, expired_files, headroom_bytes

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gateway.in_thread import InThread, Soon, result_of
-from gateway.store.log_batch import LogBatch
+from gateway.store.log.log_batch import LogBatch
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")

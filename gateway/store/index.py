@@ -21,7 +21,7 @@ from gateway.store.index_entries import ROW_BYTES, IndexEntries, rows_from, rows
 from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.index_gap import IndexGap, find_gaps
 from gateway.store.index_names import load_index_names, save_index_names
-from gateway.store.log_batch import NO_END
+from gateway.store.log.log_batch import NO_END
 from gateway.store.put_result import PutOutcome, message_count
 from gateway.telemetry.logs import EventLog
 from wire.disk.index_file import FIRST_ENTRY, IndexShape, entry_may_match

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gateway.in_thread import Soon
-from gateway.store.commit_log import CommitLog
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
-from gateway.store.log_scan import LogScan
+from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome
 from gateway.store.record_heads import head_at, read_waiting

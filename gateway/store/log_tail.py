@@ -23,7 +23,7 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import LogCutShort, LogDamaged
-from gateway.store.log_scan import LogScan, next_record
+from gateway.store.log.log_scan import LogScan, next_record
 from gateway.store.recovery_report import RecoveryReport
 
 _COPY_BYTES = 1024 * 1024

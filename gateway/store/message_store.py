@@ -21,7 +21,6 @@ from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.admission import Admission
 from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.deletion import Deleted, Deletion, Survey
@@ -42,9 +41,10 @@ from gateway.store.group_commit import GroupCommit, Later, at_once, never
 from gateway.store.index import KeyIndex
 from gateway.store.index_entries import KeyKind
 from gateway.store.indexing import DispatchedLog, Indexing
-from gateway.store.log_batch import NO_END, LogBatch
-from gateway.store.log_order import refuse_misplaced
-from gateway.store.log_scan import LogScan
+from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.log_batch import NO_END, LogBatch
+from gateway.store.log.log_order import refuse_misplaced
+from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
-from gateway.store.commit_log import CommitLog
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.dispatch import Dispatch
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
@@ -19,7 +18,8 @@ from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
 from gateway.store.group_commit import GroupCommit
 from gateway.store.indexing import Indexing
-from gateway.store.log_batch import LogBatch, Waiter
+from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.log_batch import LogBatch, Waiter
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome, PutResult, PutStatus, WaitFor
 from gateway.telemetry.logs import EventLog

@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.files import FileLayer
@@ -25,9 +24,10 @@ from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.index_file import newest_end_offsets
-from gateway.store.log_scan import LogScan, is_record_at
+from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.log_scan import LogScan, is_record_at
+from gateway.store.log.log_walk import MAX_COLLECTED_UNITS, LogWalk
 from gateway.store.log_tail import LogTail
-from gateway.store.log_walk import MAX_COLLECTED_UNITS, LogWalk
 from gateway.store.recovery_report import RecoveryReport
 from gateway.store.unit_writer import UnitWriter
 from gateway.telemetry.logs import EventLog

@@ -3,7 +3,7 @@
 Python's loops are slow, its loops in C are not: each column of some hundred records is checked and worked on as a
 whole (checksums, places, topics, properties, hashes). Records of one shape are taken apart together (``record_shape``),
 others have their heads read first. A batch with anything unusual in it, a damaged record above all, is gone through
-record by record instead. ``gateway.store.log_scan`` is the readable form.
+record by record instead. ``gateway.store.log.log_scan`` is the readable form.
 """
 
 from __future__ import annotations

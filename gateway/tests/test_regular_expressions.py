@@ -32,7 +32,7 @@ OWN_PATTERNS = {
     ("gateway/cli/message_filter.py", "text.encode()"): "written by who runs the command, for the own command",
     ("gateway/spark/options.py", "text"): "written by who starts the Spark job, for names of topics",
     ("gateway/spark/planning.py", "options.pattern"): "the same, in two places",
-    ("gateway/store/log_scan.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
+    ("gateway/store/log/log_scan.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
     ("gateway/store_tool/log_walk.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
     ("gateway/store_tool/property_columns.py", "PAIR_END + name + b'([^\\x02]*)'"): "one repetition, at the end",
 }

@@ -20,7 +20,6 @@ from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
 from gateway.store import queue_extension
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.commit_log import CommitLog
 from gateway.store.consume_queue import ConsumeQueue, QueueState
 from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.deleted_topics import DeletedTopics
@@ -29,7 +28,8 @@ from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import WriteFailed
 from gateway.store.flushing import Flushing
 from gateway.store.index_file import IndexFile
-from gateway.store.log_batch import LogBatch
+from gateway.store.log.commit_log import CommitLog
+from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore
 from gateway.store.publication import Publication
 from gateway.store.put_result import PutRun

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock as TaskClock
 
-from gateway.store.commit_log import CommitLog
 from gateway.store.disk.paths import StorePaths
 from gateway.store.figures import StoreFigures
+from gateway.store.log.commit_log import CommitLog
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, WaitFor
 from gateway.store.store_settings import StoreSettings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.log_scan import LogScan
-from gateway.store.log_walk import LogWalk
+from gateway.store.log.log_scan import LogScan
+from gateway.store.log.log_walk import LogWalk
 from gateway.store.recovery import Recovery
 from gateway.tests.store.small_store import bodies, killed, log_file, message, opened, overwrite, put, small_store
 from wire.disk.consume_queue import UNIT_BYTES
@@ -28,7 +28,7 @@ def _walk(directory: Path, *, max_units: int = 1000, limit: int | None = None) -
 def test_a_walk_ends_where_a_scan_ends_whatever_it_reads_at_a_time(
     tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.store.log_walk.CHUNK_BYTES", chunk)
+    monkeypatch.setattr("gateway.store.log.log_walk.CHUNK_BYTES", chunk)
     walk, scan = _walk(tmp_path)
     told: list[int] = []
     walk.run(told.append)
@@ -48,7 +48,7 @@ def test_a_walk_says_what_is_wrong_in_the_words_of_the_scan(tmp_path: Path) -> N
 
 
 def test_a_full_walk_goes_on_judging_or_stops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.log_walk.CHUNK_BYTES", 3000)
+    monkeypatch.setattr("gateway.store.log.log_walk.CHUNK_BYTES", 3000)
     walk, scan = _walk(tmp_path, max_units=10)
     list(scan)
     walk.run()
@@ -63,7 +63,7 @@ def test_a_full_walk_goes_on_judging_or_stops(tmp_path: Path, monkeypatch: pytes
 def test_a_log_with_more_units_than_memory_allows_is_recovered_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gateway.store.log_walk.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("gateway.store.log.log_walk.CHUNK_BYTES", 1000)
     store = opened(tmp_path / "s")
     for number in range(60):
         put(store, message(b"%d" % number * 50, queue_id=number % 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gateway.store.disk.files import RealFiles
-from gateway.store.log_scan import LogScan, is_record_at, next_record
+from gateway.store.log.log_scan import LogScan, is_record_at, next_record
 from gateway.store.put_result import PutResult
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, log_file, message, opened, overwrite, put
 
@@ -81,7 +81,7 @@ def test_records_larger_than_what_is_read_at_once_are_walked_and_found(tmp_path:
 @pytest.mark.parametrize("split", range(-3, 12))
 def test_a_record_is_found_wherever_a_chunk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, split: int) -> None:
     results, scan = _results(tmp_path, 3)
-    monkeypatch.setattr("gateway.store.log_scan._CHUNK_BYTES", results[0].size - 1 + split)
+    monkeypatch.setattr("gateway.store.log.log_scan._CHUNK_BYTES", results[0].size - 1 + split)
     assert next_record(scan._files, 0) == results[1].commit_log_offset
 
 

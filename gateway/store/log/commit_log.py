@@ -15,7 +15,7 @@ from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor, WriteFailed
 from gateway.store.figures import StoreFigures
-from gateway.store.log_batch import NO_END, LogBatch
+from gateway.store.log.log_batch import NO_END, LogBatch
 from wire.errors import RecordError
 from wire.message.record import END_OF_FILE_BYTES, StoredMessage, build_blank, parse_record
 from wire.message.record_fields import commit_log_offset_at, stored_at_ms_at

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
-from gateway.store.log_scan import LogScan
+from gateway.store.log.log_scan import LogScan
 from wire.disk.unit_collector import UnitCollector
 from wire.errors import RecordError
 

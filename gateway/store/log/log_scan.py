@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
-from gateway.store.log_window import LogWindow
+from gateway.store.log.log_window import LogWindow
 from wire.errors import RecordError
 from wire.message.record import (
     BLANK,

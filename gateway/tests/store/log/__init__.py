@@ -1,0 +1,1 @@
+"""Tests of the commit log and of walking it."""
