@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from gateway.remoting.dispatch import answer_failures
-from gateway.store.extended_units import NotInMemory
+from gateway.store.queues.extended_units import NotInMemory
 from gateway.transaction.half_reader import Found, WholeMessages
 from wire.codes import ResponseCode
 

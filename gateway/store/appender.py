@@ -10,8 +10,6 @@ from typing import Final, TypeAlias
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.figures import StoreFigures
 from gateway.store.group_commit import GroupCommit
@@ -19,6 +17,8 @@ from gateway.store.light_queues import LightQueues
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch

@@ -21,9 +21,6 @@ from threading import Lock
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.files import DiskSpace, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
@@ -32,7 +29,10 @@ from gateway.store.figures import StoreFigures
 from gateway.store.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.progress import StoreProgress
-from gateway.store.queues_away import QueuesAway
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
+from gateway.store.queues.queues_away import QueuesAway
 from gateway.store.retention import LogFileAge, expired_files, headroom_bytes
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog

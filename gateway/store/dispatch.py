@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 
 from librt.strings import BytesWriter
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues, ExtendedMessage
 from gateway.store.put_result import PutOutcome, PutResult, PutRun, each_result
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues, ExtendedMessage
 from wire.disk.queue_extension import ExtensionUnit
 from wire.layout_writers import write_unit
 from wire.message.flags import SysFlag

@@ -16,14 +16,14 @@ from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile, Marks
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
 from gateway.store.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.progress import StoreProgress
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT_BYTES

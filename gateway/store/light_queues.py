@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.put_result import Places, PutOutcome
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues
 from wire.message.light_queues import (
     LIGHT_QUEUE_ID,
     LIGHT_QUEUE_PREFIX,

@@ -21,8 +21,6 @@ from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.admission import Admission
 from gateway.store.appender import Appender, OnAllStored
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.deletion import Deleted, Deletion, Survey
 from gateway.store.disk.entry_kinds import refuse_misfits
 from gateway.store.disk.files import FileLayer, RealFiles
@@ -30,10 +28,8 @@ from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_directories import make_directories
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
-from gateway.store.durable_offset import durable_max_offset
 from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
-from gateway.store.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
 from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
@@ -48,9 +44,13 @@ from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
-from gateway.store.queue_ends import QueueEnds
 from gateway.store.queue_mending import QueueMending
 from gateway.store.queue_reader import ChooseRecords, QueueReader
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
+from gateway.store.queues.durable_offset import durable_max_offset
+from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
+from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport

@@ -19,7 +19,7 @@ from wire.layout_writers import write_unit
 if TYPE_CHECKING:
     from librt.strings import BytesWriter
 
-    from gateway.store.consume_queue import ConsumeQueue
+    from gateway.store.queues.consume_queue import ConsumeQueue
     from wire.message.message_run import MessageRun
     from wire.message.record import OutgoingMessage
 

@@ -8,14 +8,14 @@ answered with the damage (``read_check``) and mended by ``store repair``.
 
 from __future__ import annotations
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.paths import StorePaths
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.errors import LogDamaged
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_walk import LogWalk
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.read_check import is_message_of
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT_BYTES

@@ -16,8 +16,10 @@ from pathlib import Path
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.extended_units import (
+from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.log.commit_log import HEAD_READ_BYTES, CommitLog
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.extended_units import (
     AcceptsCode,
     AcceptsExtension,
     NotInMemory,
@@ -25,8 +27,6 @@ from gateway.store.extended_units import (
     lenient,
     with_codes,
 )
-from gateway.store.get_result import GetResult, GetStatus
-from gateway.store.log.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.read_check import ReadCheck, units_before
 from gateway.store.wanted_codes import WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.log.commit_log import CommitLog
+from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
 from wire.message.inner_batch import inner_offsets

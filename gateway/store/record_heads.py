@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from gateway.store.disk.mapped_file import MappedFile
-from gateway.store.extended_units import NotInMemory
 from gateway.store.log.commit_log import FIRST_READ_BYTES, HEAD_READ_BYTES, CommitLog
+from gateway.store.queues.extended_units import NotInMemory
 from wire.errors import RecordError
 from wire.message.properties import MAX_PROPERTIES_BYTES
 from wire.message.record import MAX_TOPIC_BYTES, StoredMessage, parse_record, parse_record_ends, tail_start

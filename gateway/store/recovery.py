@@ -16,8 +16,6 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, offset_name
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
@@ -28,8 +26,10 @@ from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan, is_record_at
 from gateway.store.log.log_walk import MAX_COLLECTED_UNITS, LogWalk
 from gateway.store.log_tail import LogTail
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
+from gateway.store.queues.unit_writer import UnitWriter
 from gateway.store.recovery_report import RecoveryReport
-from gateway.store.unit_writer import UnitWriter
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, UnitCollector

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from gateway.clock import Milliseconds
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.files import RealFiles
 from gateway.store.errors import StoreError
 from gateway.store.message_store import MessageStore
-from gateway.store.queue_journal import QueueJournal
+from gateway.store.queues.deleted_topics import DeletedTopics
+from gateway.store.queues.queue_journal import QueueJournal
 from gateway.store_tool.config_check import ConfigState
 from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.lost_outcomes import lost_outcomes

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 
-from gateway.store.deleted_topics import QueueName
 from gateway.store.disk.entry_kinds import Misfit, misfits
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import offset_name, printable
+from gateway.store.queues.deleted_topics import QueueName
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import ConfigState, config_states
 from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end, open_to_read

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.clock import Milliseconds
     from gateway.delivery.filters.turns import FilterTurns
     from gateway.metadata.config_disk import ConfigDisk
-    from gateway.store.extended_units import AcceptsExtension
+    from gateway.store.queues.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 
 FILE_NAME = "consumerFilter.json"

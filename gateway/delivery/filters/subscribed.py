@@ -22,7 +22,7 @@ from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from gateway.delivery.filters.turns import FilterTurns
-    from gateway.store.extended_units import AcceptsExtension
+    from gateway.store.queues.extended_units import AcceptsExtension
     from wire.bodies.subscriptions import SubscriptionData
 
 log = EventLog("filters")

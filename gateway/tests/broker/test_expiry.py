@@ -12,8 +12,8 @@ import pytest
 
 from gateway.broker import expiry
 from gateway.broker.expiry import ASKED_ROUNDS
-from gateway.store.consume_queue import ConsumeQueue
 from gateway.store.disk.files import DiskSpace
+from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.transaction import EndTransactionRequest

@@ -18,11 +18,7 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
-from gateway.store import queue_extension
 from gateway.store.checkpoint import CheckpointFile
-from gateway.store.consume_queue import ConsumeQueue, QueueState
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import WriteFailed
@@ -33,6 +29,10 @@ from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore
 from gateway.store.publication import Publication
 from gateway.store.put_result import PutRun
+from gateway.store.queues import queue_extension
+from gateway.store.queues.consume_queue import ConsumeQueue, QueueState
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.recovery import Recovery
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress

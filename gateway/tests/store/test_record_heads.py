@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.extended_units import NotInMemory
 from gateway.store.message_store import MessageStore
+from gateway.store.queues.extended_units import NotInMemory
 from gateway.tests.store.small_store import SMALL, Disk, message, opened, put
 
 LARGE = replace(SMALL, mapped_file_size_commit_log=8 << 20, max_message_size=4 << 20)

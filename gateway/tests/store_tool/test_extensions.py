@@ -9,8 +9,8 @@ import pytest
 from click.testing import Result
 
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
+from gateway.tests.store.queues.test_extended_units import ALL_RED, EXTENSION, numbers
 from gateway.tests.store.small_store import opened, overwrite
-from gateway.tests.store.test_extended_units import ALL_RED, EXTENSION, numbers
 from gateway.tests.store_tool import small_directory
 from wire.disk.consume_queue import UNIT
 from wire.disk.queue_extension import is_address

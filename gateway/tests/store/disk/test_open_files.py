@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from gateway.store.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.open_files import OpenFiles
+from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk
 from wire.disk.consume_queue import UNIT
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from gateway.store.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queue import ConsumeQueue
 
 
 def durable_max_offset(queue: ConsumeQueue, flushed: int) -> int:

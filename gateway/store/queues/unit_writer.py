@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.consume_queues import ConsumeQueues
-from gateway.store.proven_end import proven_end
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.proven_end import proven_end
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, QueueUnits
 from wire.message.batch import MIN_PART_BYTES

@@ -12,7 +12,7 @@ from threading import Lock
 
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
-from gateway.store.queue_ends import KnownTopic, QueueEnds, build_head, build_line, build_list, parse_list
+from gateway.store.queues.queue_ends import KnownTopic, QueueEnds, build_head, build_line, build_list, parse_list
 
 MIN_GROWTH_BYTES = 4 * 1024 * 1024
 """The list is written anew when it has doubled, and not before it has grown so much."""

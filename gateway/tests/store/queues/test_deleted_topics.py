@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store import deleted_topics
-from gateway.store.deleted_topics import DeletedTopics
 from gateway.store.disk.paths import StorePaths
 from gateway.store.message_store import MessageStore
+from gateway.store.queues import deleted_topics
+from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.tests.store.small_store import Disk, bodies, killed, message, opened, put, small_store
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.disk.paths import StorePaths
-from gateway.store.unit_writer import UnitWriter
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.unit_writer import UnitWriter
 from gateway.tests.store.small_store import SMALL, Disk
 from wire.disk.consume_queue import FILLER_SIZE, UNIT
 from wire.disk.unit_collector import QueueUnits

@@ -8,9 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.consume_queues import ConsumeQueues
 from gateway.store.disk.paths import StorePaths
-from gateway.store.queue_ends import QueueEnds, build_head, build_line, build_list, parse_list, queue_files_modified
+from gateway.store.queues.consume_queues import ConsumeQueues
+from gateway.store.queues.queue_ends import (
+    QueueEnds,
+    build_head,
+    build_line,
+    build_list,
+    parse_list,
+    queue_files_modified,
+)
 from gateway.tests.store.small_store import SMALL, Disk, bodies, message, opened, put, small_store
 from wire.disk.consume_queue import UNIT
 
@@ -134,7 +141,7 @@ def test_later_lines_count_and_a_deleted_topic_is_not_lost() -> None:
 def test_a_list_of_many_topics_is_several_lines_of_which_the_last_makes_it_hold(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("gateway.store.queue_ends.TOPICS_PER_LINE", 2)
+    monkeypatch.setattr("gateway.store.queues.queue_ends.TOPICS_PER_LINE", 2)
     ends = QueueEnds([(f"T{number}", 1, [(0, 1, 0, 0, 0, 0, 0, 7)]) for number in range(5)], 9, 200, "run")
     lines = list(build_list(ends))
     assert len(lines) == 5

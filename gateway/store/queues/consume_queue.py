@@ -20,9 +20,9 @@ from gateway.store.disk.erasing import erase
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFile, OpenFiles
 from gateway.store.disk.paths import offset_name, parse_offset_name
-from gateway.store.queue_addresses import first_address
-from gateway.store.queue_extension import QueueExtension
-from gateway.store.queue_file import FileEnd, Unit, end_of, file_end, is_past, lowest_behind
+from gateway.store.queues.queue_addresses import first_address
+from gateway.store.queues.queue_extension import QueueExtension
+from gateway.store.queues.queue_file import FileEnd, Unit, end_of, file_end, is_past, lowest_behind
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.queue_extension import FILE_BYTES as EXTENSION_FILE_BYTES
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from gateway.store.queue_extension import QueueExtension
+from gateway.store.queues.queue_extension import QueueExtension
 from wire.disk.consume_queue import UNIT
 from wire.disk.queue_extension import HEAD, LAST_ADDRESS, ExtensionUnit, position_of
 from wire.errors import LayoutError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.consume_queue import MAX_HELD, ConsumeQueue, QueueFiles
+from gateway.store.queues.consume_queue import MAX_HELD, ConsumeQueue, QueueFiles
 from gateway.tests.store.small_store import Disk, overwrite
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT
 

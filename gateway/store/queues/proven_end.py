@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
-from gateway.store.consume_queue import ConsumeQueue
-from gateway.store.queue_file import lowest_behind
+from gateway.store.queues.consume_queue import ConsumeQueue
+from gateway.store.queues.queue_file import lowest_behind
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.message.batch import MIN_PART_BYTES
 

@@ -10,8 +10,8 @@ import pytest
 
 from gateway.store.disk.paths import StorePaths
 from gateway.store.message_store import MessageStore
-from gateway.store.queue_ends import parse_list
-from gateway.store.queue_journal import QueueJournal
+from gateway.store.queues.queue_ends import parse_list
+from gateway.store.queues.queue_journal import QueueJournal
 from gateway.tests.store.small_store import ASYNC, SMALL, Disk, bodies, killed, message, opened, put, small_store
 
 NEXT_RUN = "the system was started again"
@@ -171,7 +171,7 @@ def test_a_topic_that_was_deleted_is_not_taken_for_lost_and_neither_when_it_is_m
 
 
 def test_a_list_that_has_doubled_is_written_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.queue_journal.MIN_GROWTH_BYTES", 500)
+    monkeypatch.setattr("gateway.store.queues.queue_journal.MIN_GROWTH_BYTES", 500)
     store = opened(tmp_path / "s")
     sizes = []
     for number in range(40):

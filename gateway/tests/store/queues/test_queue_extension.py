@@ -14,6 +14,7 @@ import pytest
 from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
+from gateway.tests.store.queues.test_extended_units import ALL_RED, numbers
 from gateway.tests.store.small_store import (
     SMALL,
     START_MS,
@@ -27,7 +28,6 @@ from gateway.tests.store.small_store import (
     put,
     put_all,
 )
-from gateway.tests.store.test_extended_units import ALL_RED, numbers
 from wire.disk.consume_queue import UNIT
 from wire.disk.queue_extension import END_MARK, ExtensionUnit, is_address, position_of
 from wire.message.record import parse_records

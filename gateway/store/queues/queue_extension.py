@@ -17,7 +17,7 @@ from gateway.store.disk.erasing import erase
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.open_files import OpenFile, OpenFiles
 from gateway.store.disk.paths import offset_name, parse_offset_name
-from gateway.store.queue_addresses import ExtendedQueue, last_address
+from gateway.store.queues.queue_addresses import ExtendedQueue, last_address
 from wire.disk.queue_extension import END_BYTES, END_MARK, HEAD, MAX_BITMAP_BYTES, ExtensionUnit, address_of
 from wire.errors import LayoutError
 

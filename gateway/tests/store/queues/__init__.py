@@ -1,0 +1,1 @@
+"""Tests of consume queues and of what is noted about them."""
