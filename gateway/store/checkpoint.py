@@ -25,7 +25,7 @@ from threading import Lock
 
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
-from gateway.store.index import IndexMark
+from gateway.store.index.index import IndexMark
 from wire.disk.checkpoint import FILE_BYTES, Checkpoint
 from wire.errors import LayoutError
 

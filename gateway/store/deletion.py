@@ -26,7 +26,7 @@ from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
 from gateway.store.errors import NOT_OPENED
 from gateway.store.figures import StoreFigures
-from gateway.store.index import KeyIndex
+from gateway.store.index.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.progress import StoreProgress
 from gateway.store.queues.consume_queue import ConsumeQueue

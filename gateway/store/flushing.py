@@ -18,7 +18,7 @@ from gateway.store.admission import Admission
 from gateway.store.checkpoint import CheckpointFile, Marks
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
-from gateway.store.index import KeyIndex
+from gateway.store.index.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.progress import StoreProgress

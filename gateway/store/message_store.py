@@ -34,9 +34,9 @@ from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
 from gateway.store.get_result import GetResult
 from gateway.store.group_commit import GroupCommit, Later, at_once, never
-from gateway.store.index import KeyIndex
-from gateway.store.index_entries import KeyKind
-from gateway.store.indexing import DispatchedLog, Indexing
+from gateway.store.index.index import KeyIndex
+from gateway.store.index.index_entries import KeyKind
+from gateway.store.index.indexing import DispatchedLog, Indexing
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import NO_END, LogBatch
 from gateway.store.log.log_order import refuse_misplaced

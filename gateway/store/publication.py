@@ -17,7 +17,7 @@ from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
 from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
 from gateway.store.group_commit import GroupCommit
-from gateway.store.indexing import Indexing
+from gateway.store.index.indexing import Indexing
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch, Waiter
 from gateway.store.progress import StoreProgress

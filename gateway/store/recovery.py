@@ -21,7 +21,7 @@ from gateway.store.disk.paths import StorePaths, offset_name
 from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
-from gateway.store.index_file import newest_end_offsets
+from gateway.store.index.index_file import newest_end_offsets
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan, is_record_at
 from gateway.store.log.log_walk import MAX_COLLECTED_UNITS, LogWalk

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
-from gateway.store.index_entries import tag_key
+from gateway.store.index.index_entries import tag_key
 from gateway.store_tool.key_hashes import index_key_hashes, index_key_hashes_alike
 from gateway.store_tool.property_columns import PAIR_END
 from gateway.store_tool.queue_runs import MAX_CACHED_TAGS

@@ -12,7 +12,7 @@ import msgspec
 
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
-from gateway.store.index_entries import KeyKind
+from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RecordError
 from wire.headers.query import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest

@@ -23,7 +23,7 @@ from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.errors import WriteFailed
 from gateway.store.flushing import Flushing
-from gateway.store.index_file import IndexFile
+from gateway.store.index.index_file import IndexFile
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore

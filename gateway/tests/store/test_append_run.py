@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.store.index_entries import KeyKind
+from gateway.store.index.index_entries import KeyKind
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, PutRun, PutStatus, WaitFor, each_result
 from gateway.store.store_settings import StoreSettings

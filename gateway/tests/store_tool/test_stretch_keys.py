@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pytest
 
-from gateway.store.index_entries import tag_key
+from gateway.store.index.index_entries import tag_key
 from gateway.store_tool.stretch_keys import StretchKeys
 from wire.message.java_hash import index_key_hash
 

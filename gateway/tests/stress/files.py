@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.store.disk.paths import is_index_name
-from gateway.store.index_entries import tag_key
+from gateway.store.index.index_entries import tag_key
 from gateway.tests.stress.account import Account
 from wire.disk.consume_queue import UNIT, UNIT_BYTES, is_filler, is_written
 from wire.disk.index_file import ENTRY, FIRST_ENTRY, HEAD_BYTES, IndexHead, IndexShape

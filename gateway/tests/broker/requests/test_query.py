@@ -11,7 +11,7 @@ from gateway.broker.cold_reads import ColdReads
 from gateway.broker.requests.query import MAX_ANSWER_BYTES, QueryMessages
 from gateway.in_thread import in_this_thread
 from gateway.settings import StoreSettings
-from gateway.store.index_entries import KeyKind
+from gateway.store.index.index_entries import KeyKind
 from gateway.tests.remoting.conversation import Conversation
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

@@ -16,14 +16,14 @@ import pytest
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
 from gateway.store.figures import StoreFigures
-from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
+from gateway.store.index.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.telemetry.metrics import Registry
+from gateway.tests.store.index.test_index_file import rows
 from gateway.tests.store.losing_files import LosingFiles
 from gateway.tests.store.small_store import LOG_FILE_BYTES, SMALL, START_MS, Disk, opened, put
-from gateway.tests.store.test_index_file import rows
 from wire.disk.consume_queue import UNIT
 from wire.disk.index_file import IndexShape
 from wire.disk.queue_extension import ExtensionUnit

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.store import index
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import StorePaths
-from gateway.store.index import LEAST_SLICE, KeyIndex
-from gateway.store.index_entries import KeyKind
+from gateway.store.index import index
+from gateway.store.index.index import LEAST_SLICE, KeyIndex
+from gateway.store.index.index_entries import KeyKind
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key, check, fill
 from gateway.tests.store.small_store import SMALL, START_MS, Clock, Executor, message, opened, put

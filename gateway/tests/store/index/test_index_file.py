@@ -10,7 +10,7 @@ from threading import RLock
 import pytest
 
 from gateway.store.disk.files import Buffer, RealFiles
-from gateway.store.index_file import IndexFile, IndexSnapshot, read_head
+from gateway.store.index.index_file import IndexFile, IndexSnapshot, read_head
 from gateway.tests.store.small_store import START_MS
 from wire.disk.index_file import ENTRY, IndexShape
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.store import index_entries
-from gateway.store.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without, tag_key
+from gateway.store.index import index_entries
+from gateway.store.index.index_entries import ROW_BYTES, IndexEntries, rows_from, rows_without, tag_key
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.store.small_store import START_MS, message
 from wire.message.java_hash import index_key_hash

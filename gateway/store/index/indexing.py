@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gateway.in_thread import Soon
-from gateway.store.index import KeyIndex
-from gateway.store.index_entries import KeyKind
+from gateway.store.index.index import KeyIndex
+from gateway.store.index.index_entries import KeyKind
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import groupby
 
-from gateway.store.index_file import IndexFile
+from gateway.store.index.index_file import IndexFile
 
 
 class IndexGap:

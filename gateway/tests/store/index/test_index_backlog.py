@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store import index
-from gateway.store.index import FLUSH_INTERVAL_MS, LEAST_SLICE, MAX_SLICE_ENTRIES
+from gateway.store.index import index
+from gateway.store.index.index import FLUSH_INTERVAL_MS, LEAST_SLICE, MAX_SLICE_ENTRIES
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import EVER, bodies_with_key, check, fill
 from gateway.tests.store.small_store import SMALL, Clock, Executor, killed, message, opened, put, remove_first
