@@ -19,8 +19,8 @@ from pathlib import Path
 
 from benchmarks.store_append import Turns, UnsyncedFiles
 from gateway.clock import wall_clock_ms
-from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
+from gateway.store.reading.get_result import GetStatus
 from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage
 

@@ -22,8 +22,8 @@ from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.store.message_store import MessageStore
+from gateway.store.reading.wanted_codes import WantedCodes
 from gateway.store.store_settings import StoreSettings
-from gateway.store.wanted_codes import WantedCodes
 from wire.disk.consume_queue import build_unit
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record

@@ -19,7 +19,7 @@ from gateway.in_thread import InThread
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.redirect import delay_level_of_queue, released, schedule_queue_id, the_same_queue
-from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.record import StoredMessage, parse_record

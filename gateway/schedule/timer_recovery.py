@@ -18,7 +18,7 @@ from gateway.schedule.timer_check import TimerMarks
 from gateway.schedule.timer_log import TimerLog
 from gateway.schedule.timer_message import TIMER_QUEUE_ID, TimerTerms, due_ms, slot_asked
 from gateway.schedule.timer_schedule import TimerSchedule, Waiting, is_marker
-from gateway.store.get_result import GetStatus
+from gateway.store.reading.get_result import GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import ENTRY_BYTES, NONE
 from wire.message.flags import SysFlag, transaction_kind

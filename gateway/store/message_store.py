@@ -32,7 +32,6 @@ from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.flushing import Flushing
-from gateway.store.get_result import GetResult
 from gateway.store.group_commit import GroupCommit, Later, at_once, never
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
@@ -45,12 +44,13 @@ from gateway.store.progress import StoreProgress
 from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
 from gateway.store.queue_mending import QueueMending
-from gateway.store.queue_reader import ChooseRecords, QueueReader
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.durable_offset import durable_max_offset
 from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
 from gateway.store.queues.queue_ends import QueueEnds
+from gateway.store.reading.get_result import GetResult
+from gateway.store.reading.queue_reader import ChooseRecords, QueueReader
 from gateway.store.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.recovery import Progress, Recovery
 from gateway.store.recovery_report import RecoveryReport

@@ -16,7 +16,7 @@ from gateway.store.log.log_walk import LogWalk
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
-from gateway.store.read_check import is_message_of
+from gateway.store.reading.read_check import is_message_of
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import FILLER_SIZE, UNIT_BYTES
 from wire.disk.unit_collector import UnitCollector

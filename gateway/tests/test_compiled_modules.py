@@ -37,7 +37,7 @@ def test_either_all_of_them_are_compiled_or_none_is() -> None:
 
 RECURSIVE = {
     "wire/digits.py": {"write_decimal"},  # once for each digit of 64 bits
-    "gateway/store/queue_reader.py": {"read"},  # once, with fewer messages: those before a damaged one
+    "gateway/store/reading/queue_reader.py": {"read"},  # once, with fewer messages: those before a damaged one
 }
 """Functions that call themselves, and why they end soon."""
 

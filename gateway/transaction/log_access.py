@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Protocol
 
-from gateway.store.get_result import GetResult
 from gateway.store.put_result import PutResult
-from gateway.store.queue_reader import ChooseRecords
+from gateway.store.reading.get_result import GetResult
+from gateway.store.reading.queue_reader import ChooseRecords
 from wire.headers.declare import Header
 from wire.message.record import OutgoingMessage, StoredMessage
 

@@ -14,7 +14,7 @@ import msgspec
 from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
 from gateway.settings import Address
-from gateway.store.get_result import GetStatus
+from gateway.store.reading.get_result import GetStatus
 from gateway.transaction.check_service import CheckService
 from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.errors import GatewayError
-from gateway.store.get_result import GetResult, GetStatus
-from gateway.store.queue_reader import ChooseRecords
+from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.queue_reader import ChooseRecords
 from gateway.transaction.log_access import LogAccess
 from wire.message.record import MIN_RECORD_BYTES
 from wire.message.record_fields import commit_log_offset_at, total_size_at

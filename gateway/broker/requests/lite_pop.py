@@ -21,7 +21,7 @@ from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, is_parent
 from gateway.remoting.dispatch import wait_for_room
-from gateway.store.get_result import GetStatus
+from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
 from wire.frame import build_frame_head

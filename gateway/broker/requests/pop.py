@@ -33,7 +33,7 @@ from gateway.delivery.pop.receipts import (
 )
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import wait_for_room
-from gateway.store.get_result import GetStatus
+from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
 from wire.frame import build_frame_head

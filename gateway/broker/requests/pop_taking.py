@@ -18,7 +18,7 @@ from gateway.delivery.pop.receipts import NORMAL
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import wait_for_room
-from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX

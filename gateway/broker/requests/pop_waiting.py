@@ -25,7 +25,7 @@ from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
 from gateway.remoting.dispatch import Answer
-from gateway.store.get_result import GetStatus
+from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.disk.revive_log import MAX_MESSAGES
 from wire.frame import build_frame_head
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
     from gateway.metadata.topics import Topics
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.settings import Settings
-    from gateway.store.get_result import GetResult
     from gateway.store.message_store import MessageStore
+    from gateway.store.reading.get_result import GetResult
 
 
 _Queue: TypeAlias = tuple[str, int, Unread | None]

@@ -24,7 +24,7 @@ from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
 from gateway.metadata.names import TRANSACTION_GROUP
 from gateway.remoting.dispatch import wait_for_room
-from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.bodies.consume_kinds import ConsumeType
 from wire.codes import RequestCode, ResponseCode

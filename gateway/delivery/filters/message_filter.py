@@ -13,8 +13,8 @@ from gateway.delivery.filters.tags import TagFilter
 
 if TYPE_CHECKING:
     from gateway.delivery.filters.record_filter import Work
-    from gateway.store.queue_reader import ChooseRecords
     from gateway.store.queues.extended_units import AcceptsExtension
+    from gateway.store.reading.queue_reader import ChooseRecords
 
 
 class MessageFilter:

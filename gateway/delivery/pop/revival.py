@@ -15,7 +15,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.delivery.retry import dead_letter_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX, topic_name_fault
-from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
 from wire.errors import RecordError
 from wire.message.flags import Permission

@@ -16,9 +16,9 @@ from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
 from gateway.store.disk.files import RealFiles
-from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.message.message_id import pack_host

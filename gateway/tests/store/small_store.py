@@ -17,10 +17,10 @@ from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.errors import DiskFull, WriteFailed
-from gateway.store.get_result import GetStatus
 from gateway.store.group_commit import Cancel, Later, at_once, never
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
+from gateway.store.reading.get_result import GetStatus
 from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage, StoredMessage, parse_records
 

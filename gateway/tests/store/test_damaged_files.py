@@ -20,8 +20,8 @@ from gateway.errors import GatewayError
 from gateway.metadata.json_file import JsonFile
 from gateway.schedule.delay_offsets import DelayOffsets
 from gateway.store.errors import ForeignFile, LogBeginsLate, LogDamaged, StoreNotAccessible
-from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
+from gateway.store.reading.get_result import GetStatus
 from gateway.tests.store.small_store import (
     LOG_FILE_BYTES,
     START_MS,

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gateway.store.disk.files import DiskSpace
-from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus
+from gateway.store.reading.get_result import GetStatus
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,

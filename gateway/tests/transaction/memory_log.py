@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from gateway.store.dispatch import HIDDEN
-from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.store.queue_reader import ChooseRecords
 from gateway.store.queues.extended_units import NotInMemory
+from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.queue_reader import ChooseRecords
 from gateway.transaction.log_access import LogAccess
 from wire.disk.consume_queue import build_unit
 from wire.message.flags import SysFlag, transaction_kind

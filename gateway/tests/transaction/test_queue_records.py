@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.store.get_result import GetResult, GetStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.transaction.queue_records import END_OF_LOG, MessageUnreadable, QueueRecords, log_offset
 

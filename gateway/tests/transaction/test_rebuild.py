@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
-from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.put_result import PutResult, PutStatus
+from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, START_MS, World
 from gateway.transaction.half_messages import final_of, half_of
 from gateway.transaction.op_messages import build_op

@@ -12,7 +12,7 @@ import pytest
 from gateway.delivery.long_poll import SHORT_TEXT_CHARACTERS
 from gateway.remoting.dispatch import Request
 from gateway.store.disk.files import RealFiles
-from gateway.store.get_result import GetResult
+from gateway.store.reading.get_result import GetResult
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer

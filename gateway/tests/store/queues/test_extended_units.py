@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gateway.store.disk.files import RealFiles
-from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
-from gateway.store.queue_reader import ChooseRecords
 from gateway.store.queues import extended_units
+from gateway.store.reading.get_result import GetStatus
+from gateway.store.reading.queue_reader import ChooseRecords
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
 from gateway.tests.store.small_store import Disk, opened, overwrite
 from wire.disk.consume_queue import UNIT

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.get_result import GetStatus
 from gateway.store.message_store import MessageStore
+from gateway.store.reading.get_result import GetStatus
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
 from gateway.tests.store.queues.test_extended_units import ALL_RED, numbers
 from gateway.tests.store.small_store import (

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.store.queue_reader import _Choice
-from gateway.store.wanted_codes import RARE, WantedCodes, have_sizes
+from gateway.store.reading.queue_reader import _Choice
+from gateway.store.reading.wanted_codes import RARE, WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES
 
 LARGEST = 1 << 20

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gateway.store import queue_reader
 from gateway.store.disk.files import RealFiles
-from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.message_store import MessageStore
-from gateway.store.queue_reader import ChooseRecords
-from gateway.store.wanted_codes import WantedCodes
+from gateway.store.reading import queue_reader
+from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted_codes import WantedCodes
 from gateway.tests.store.page_cache import evict, is_left_to_the_disk
 from gateway.tests.store.small_store import (
     SMALL,
@@ -655,7 +655,9 @@ def test_checking_many_scattered_messages_walks_their_units_once(
         put(store, message(b"%02d" % number, queue_id=number % 2))
     store.close()
     again = opened(tmp_path, replace(SMALL, mapped_file_size_consume_queue=20_000))
-    monkeypatch.delattr("gateway.store.read_check.units_before")  # which looks through all units for one of them
+    monkeypatch.delattr(
+        "gateway.store.reading.read_check.units_before"
+    )  # which looks through all units for one of them
 
     found = again.get_messages("T", 1, 0, 50, ALL)
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from librt.strings import read_i32_be, read_i64_be
 from mypy_extensions import i64
 
-from gateway.store.get_result import GetResult, GetStatus
 from gateway.store.log.commit_log import HEAD_READ_BYTES, CommitLog
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.extended_units import (
@@ -27,8 +26,9 @@ from gateway.store.queues.extended_units import (
     lenient,
     with_codes,
 )
-from gateway.store.read_check import ReadCheck, units_before
-from gateway.store.wanted_codes import WantedCodes, have_sizes
+from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.read_check import ReadCheck, units_before
+from gateway.store.reading.wanted_codes import WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER_SIZE, UNIT, UNIT_BYTES
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
