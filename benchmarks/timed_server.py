@@ -230,7 +230,7 @@ def _follow_tables(events: Events) -> None:
     from gateway.metadata.json_file import JsonFile
     from gateway.metadata.write_behind import WriteBehind
     from gateway.store.deletion import Deletion
-    from gateway.store.flushing import Flushing
+    from gateway.store.durability.flushing import Flushing
 
     for owner, name, kind in (
         (write_behind, "_text", "table: text made"),

@@ -53,8 +53,8 @@ from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
 from gateway.settings import Address, FlushDiskType, Settings
-from gateway.store.dispatch import no_bit_map
-from gateway.store.light_queues import light_arrivals
+from gateway.store.durability.dispatch import no_bit_map
+from gateway.store.durability.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result, message_count
 from gateway.store.retention import rule_text

@@ -20,10 +20,10 @@ from threading import Lock
 
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.files import DiskSpace, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
+from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.errors import NOT_OPENED
 from gateway.store.figures import StoreFigures
 from gateway.store.index.index import KeyIndex

@@ -22,9 +22,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths
+from gateway.store.durability.checkpoint import CheckpointFile
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueUnits
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
 from gateway.store.disk.paths import StorePaths
+from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.errors import LogCutShort, LogDamaged
 from gateway.store.log.log_scan import LogScan, next_record
 from gateway.store.recovery_report import RecoveryReport

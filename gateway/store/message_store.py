@@ -19,20 +19,21 @@ from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.admission import Admission
-from gateway.store.appender import Appender, OnAllStored
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.deletion import Deleted, Deletion, Survey
 from gateway.store.disk.entry_kinds import refuse_misfits
 from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_directories import make_directories
 from gateway.store.disk.store_lock import StoreLock
-from gateway.store.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
+from gateway.store.durability.appender import Appender, OnAllStored
+from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.dispatch import BitMapOf, DelayOf, Dispatch, no_bit_map
+from gateway.store.durability.flushing import Flushing
+from gateway.store.durability.group_commit import GroupCommit, Later, at_once, never
+from gateway.store.durability.publication import Listener, Publication
 from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.figures import StoreFigures
-from gateway.store.flushing import Flushing
-from gateway.store.group_commit import GroupCommit, Later, at_once, never
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.index.indexing import DispatchedLog, Indexing
@@ -41,7 +42,6 @@ from gateway.store.log.log_batch import NO_END, LogBatch
 from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress
-from gateway.store.publication import Listener, Publication
 from gateway.store.put_result import WaitFor
 from gateway.store.queue_mending import QueueMending
 from gateway.store.queues.consume_queues import ConsumeQueues

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, offset_name
-from gateway.store.dispatch import SCHEDULE_TOPIC, Dispatch
+from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.dispatch import SCHEDULE_TOPIC, Dispatch
 from gateway.store.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.index.index_file import newest_end_offsets

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from gateway.readable import moment_text
-from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store_tool.directory import StoreDirectory, open_to_read
 from gateway.store_tool.findings import REPAIR, Finding, Findings, Kind
 from wire.disk.checkpoint import FILE_BYTES, Checkpoint

@@ -8,7 +8,7 @@ not noted  a queue that has no message in its files: it was deleted, or it lost 
 from __future__ import annotations
 
 from gateway.metadata.names import SYSTEM_TOPICS
-from gateway.store.checkpoint import CheckpointFile
+from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.earlier_lives import NOTHING, EarlierLives, is_of_another_broker
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
 from gateway.store.queues.queue_ends import QueueEnds

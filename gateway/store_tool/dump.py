@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
-from gateway.store.dispatch import HIDDEN
+from gateway.store.durability.dispatch import HIDDEN
 from gateway.store.earlier_lives import NOTHING
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store_tool.checkpoint_check import read_checkpoint

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from gateway.store.disk.open_files import OpenFiles
-from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.earlier_lives import NOTHING
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store.queues.extended_units import has_addresses, with_codes

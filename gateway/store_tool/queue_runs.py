@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from gateway.store.dispatch import SCHEDULE_TOPIC
+from gateway.store.durability.dispatch import SCHEDULE_TOPIC
 from gateway.store_tool.unit_columns import WORD_BYTES, as_words, build_units, first_of_row, queue_offsets
 from wire.disk.consume_queue import UNIT
 from wire.message.java_hash import java_string_hash

@@ -18,7 +18,7 @@ from itertools import accumulate, compress, repeat
 from operator import add
 from typing import Any, TypeAlias
 
-from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store_tool import property_columns
 from gateway.store_tool.property_columns import column, split_tails
 from gateway.store_tool.queue_runs import QueueName, QueueRows, QueueRun, QueueRuns

@@ -18,7 +18,7 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any, overload
 
-from gateway.store.dispatch import HIDDEN
+from gateway.store.durability.dispatch import HIDDEN
 from gateway.store_tool.unit_columns import (
     LOG_OFFSET_AT,
     QUEUE_OFFSET_AT,

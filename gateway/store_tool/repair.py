@@ -19,8 +19,8 @@ from datetime import datetime
 from pathlib import Path
 
 from gateway.clock import Milliseconds
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.files import RealFiles
+from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.errors import StoreError
 from gateway.store.message_store import MessageStore
 from gateway.store.queues.deleted_topics import DeletedTopics

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
     from gateway.metadata.topics import Topics
     from gateway.settings import Settings
-    from gateway.store.light_queues import LightArrival
+    from gateway.store.durability.light_queues import LightArrival
     from gateway.store.message_store import MessageStore
 
 DELETED_AT_ONCE: Final = 1_000

@@ -18,16 +18,16 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_log import TimerLog, Unwritten
 from gateway.schedule.timer_recovery import TimerRecovery
 from gateway.schedule.timer_schedule import TimerSchedule
-from gateway.store.checkpoint import CheckpointFile
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.store_lock import StoreLock
+from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.durability.flushing import Flushing
+from gateway.store.durability.publication import Publication
 from gateway.store.errors import WriteFailed
-from gateway.store.flushing import Flushing
 from gateway.store.index.index_file import IndexFile
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.message_store import MessageStore
-from gateway.store.publication import Publication
 from gateway.store.put_result import PutRun
 from gateway.store.queues import queue_extension
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueState

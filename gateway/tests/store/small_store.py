@@ -16,8 +16,8 @@ from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
+from gateway.store.durability.group_commit import Cancel, Later, at_once, never
 from gateway.store.errors import DiskFull, WriteFailed
-from gateway.store.group_commit import Cancel, Later, at_once, never
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetStatus

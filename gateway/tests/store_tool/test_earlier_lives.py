@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from gateway.metadata.topics import topics_in_file
-from gateway.store.checkpoint import MARKS_AT
+from gateway.store.durability.checkpoint import MARKS_AT
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.small_store import Clock, bodies, killed, message, opened, put
 from gateway.tests.store_tool.small_directory import flip, queue_file, run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from gateway.store.dispatch import SCHEDULE_TOPIC
+from gateway.store.durability.dispatch import SCHEDULE_TOPIC
 from gateway.store_tool.queue_runs import QueueRows, QueueRuns
 from gateway.tests.store.small_store import HOST
 from wire.disk.consume_queue import build_unit

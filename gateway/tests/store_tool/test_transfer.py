@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.checkpoint import MARKS_AT
+from gateway.store.durability.checkpoint import MARKS_AT
 from gateway.store_tool import sparse_copy
 from gateway.store_tool.errors import CannotRun
 from gateway.tests.store.small_store import message, opened, put, read_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from gateway.store.dispatch import HIDDEN
+from gateway.store.durability.dispatch import HIDDEN
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.reading.get_result import GetResult, GetStatus

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.checkpoint import MARKS_AT
+from gateway.store.durability.checkpoint import MARKS_AT
 from gateway.store.errors import StoreError
 from gateway.store.message_store import MessageStore
 from gateway.tests.store.keyed_messages import bodies_with_key, check, fill

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.metadata.names import OP_HALF_TOPIC
-from gateway.store.dispatch import HIDDEN
+from gateway.store.durability.dispatch import HIDDEN
 from gateway.tests.transaction.memory_log import MemoryLog
 from gateway.tests.transaction.state_stores.stores import TABLE, world_of
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, World

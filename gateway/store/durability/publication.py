@@ -12,11 +12,11 @@ from typing import TypeAlias
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
 from gateway.store.disk.mapped_file import MappedFile
-from gateway.store.dispatch import Dispatch
+from gateway.store.durability.dispatch import Dispatch
+from gateway.store.durability.flushing import Flushing
+from gateway.store.durability.group_commit import GroupCommit
 from gateway.store.errors import NO_SPACE, NOT_OPENED, DiskFull, NoDescriptor
 from gateway.store.figures import StoreFigures
-from gateway.store.flushing import Flushing
-from gateway.store.group_commit import GroupCommit
 from gateway.store.index.indexing import Indexing
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import LogBatch, Waiter

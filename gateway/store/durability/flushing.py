@@ -15,8 +15,8 @@ from threading import Lock
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
 from gateway.store.admission import Admission
-from gateway.store.checkpoint import CheckpointFile, Marks
 from gateway.store.disk.store_lock import StoreLock
+from gateway.store.durability.checkpoint import CheckpointFile, Marks
 from gateway.store.errors import NO_SPACE, NOT_OPENED, NoDescriptor, WriteFailed
 from gateway.store.index.index import KeyIndex
 from gateway.store.log.commit_log import CommitLog

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import StorePaths
+from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
 from gateway.store.index.index import IndexMark
 from gateway.tests.store.small_store import LOG_FILE_BYTES, bodies, killed, message, opened, put, small_store
 from wire.disk.checkpoint import Checkpoint

@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 from gateway.clock import Milliseconds
 from gateway.store.admission import Admission
-from gateway.store.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
+from gateway.store.durability.group_commit import GroupCommit
+from gateway.store.durability.light_queues import LightQueues
 from gateway.store.figures import StoreFigures
-from gateway.store.group_commit import GroupCommit
-from gateway.store.light_queues import LightQueues
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor

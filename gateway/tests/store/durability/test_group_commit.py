@@ -13,9 +13,9 @@ from twisted.internet.task import Clock
 from gateway.in_thread import in_this_thread
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.mapped_file import MappedFile
+from gateway.store.durability.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, never
+from gateway.store.durability.group_commit import at_once as run_at_once
 from gateway.store.errors import DiskFull, WriteFailed
-from gateway.store.group_commit import WRITTEN_AT_ONCE_BYTES, GroupCommit, never
-from gateway.store.group_commit import at_once as run_at_once
 from gateway.store.log.log_batch import LogBatch
 from gateway.store.put_result import WaitFor
 from gateway.tests.store.small_store import Executor

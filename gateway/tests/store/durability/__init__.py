@@ -1,0 +1,1 @@
+"""Tests of the steps from an appended message to an answered sender."""
