@@ -31,7 +31,6 @@ from gateway.store.durability.dispatch import BitMapOf, DelayOf, Dispatch, no_bi
 from gateway.store.durability.flushing import Flushing
 from gateway.store.durability.group_commit import GroupCommit, Later, at_once, never
 from gateway.store.durability.publication import Listener, Publication
-from gateway.store.earlier_lives import is_of_another_broker
 from gateway.store.errors import StoreError, StoreNotAccessible, WriteFailed
 from gateway.store.figures import StoreFigures
 from gateway.store.index.index import KeyIndex
@@ -43,7 +42,6 @@ from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import WaitFor
-from gateway.store.queue_mending import QueueMending
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.durable_offset import durable_max_offset
@@ -52,8 +50,10 @@ from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.reading.get_result import GetResult
 from gateway.store.reading.queue_reader import ChooseRecords, QueueReader
 from gateway.store.record_heads import head_at, read_in_memory, read_waiting
-from gateway.store.recovery import Progress, Recovery
-from gateway.store.recovery_report import RecoveryReport
+from gateway.store.recovery.earlier_lives import is_of_another_broker
+from gateway.store.recovery.queue_mending import QueueMending
+from gateway.store.recovery.recovery import Progress, Recovery
+from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.store.retention import headroom_bytes, refusal_reason, space_text
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog

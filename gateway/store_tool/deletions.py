@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from gateway.metadata.names import SYSTEM_TOPICS
 from gateway.store.durability.checkpoint import CheckpointFile
-from gateway.store.earlier_lives import NOTHING, EarlierLives, is_of_another_broker
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
 from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.queues.queue_journal import QueueJournal
 from gateway.store.queues.queues_away import QueuesAway
+from gateway.store.recovery.earlier_lives import NOTHING, EarlierLives, is_of_another_broker
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.directory import StoreDirectory
 

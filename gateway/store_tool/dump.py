@@ -15,8 +15,8 @@ from typing import cast
 
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.durability.dispatch import HIDDEN
-from gateway.store.earlier_lives import NOTHING
 from gateway.store.queues.deleted_topics import QueueName
+from gateway.store.recovery.earlier_lives import NOTHING
 from gateway.store_tool.checkpoint_check import read_checkpoint
 from gateway.store_tool.config_check import known_topics
 from gateway.store_tool.deletions import EmptyQueues, noted_deletions

@@ -15,10 +15,10 @@ from itertools import pairwise
 
 from gateway.store.disk.open_files import OpenFiles
 from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
-from gateway.store.earlier_lives import NOTHING
 from gateway.store.queues.deleted_topics import QueueName
 from gateway.store.queues.extended_units import has_addresses, with_codes
 from gateway.store.queues.queue_extension import QueueExtension
+from gateway.store.recovery.earlier_lives import NOTHING
 from gateway.store_tool.checkpoint_check import ReadOnlyFiles
 from gateway.store_tool.deletions import EmptyQueues, noted_deletions
 from gateway.store_tool.directory import DiskFile, QueueFolder, StoreDirectory, data_end, open_to_read

@@ -33,7 +33,7 @@ from gateway.store.queues import queue_extension
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueState
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
-from gateway.store.recovery import Recovery
+from gateway.store.recovery.recovery import Recovery
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
 from gateway.transaction.progress import Progress
 from gateway.transaction.settling import Settling

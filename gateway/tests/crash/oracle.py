@@ -12,7 +12,7 @@ from gateway.metadata.offsets import NOT_KNOWN
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
-from gateway.store.recovery_report import RecoveryReport
+from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.queue_records import as_in_queue, key_in_queue

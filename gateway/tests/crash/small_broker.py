@@ -29,7 +29,7 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result
-from gateway.store.recovery_report import RecoveryReport
+from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.state_databases import state_choice

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.store.log.log_scan import LogScan
 from gateway.store.log.log_walk import LogWalk
-from gateway.store.recovery import Recovery
+from gateway.store.recovery.recovery import Recovery
 from gateway.tests.store.small_store import bodies, killed, log_file, message, opened, overwrite, put, small_store
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.disk.unit_collector import UnitCollector

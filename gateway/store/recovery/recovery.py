@@ -19,17 +19,17 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, offset_name
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.durability.dispatch import SCHEDULE_TOPIC, Dispatch
-from gateway.store.earlier_lives import NOTHING, EarlierLives, ended_lives
 from gateway.store.errors import ForeignFile, LogBeginsLate
 from gateway.store.index.index_file import newest_end_offsets
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan, is_record_at
 from gateway.store.log.log_walk import MAX_COLLECTED_UNITS, LogWalk
-from gateway.store.log_tail import LogTail
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.unit_writer import UnitWriter
-from gateway.store.recovery_report import RecoveryReport
+from gateway.store.recovery.earlier_lives import NOTHING, EarlierLives, ended_lives
+from gateway.store.recovery.log_tail import LogTail
+from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.unit_collector import QueueName, UnitCollector

@@ -128,7 +128,7 @@ def test_store_times_do_not_fall_when_the_clock_was_set_back_over_a_kill(tmp_pat
 
 
 def test_progress_is_told_of_a_long_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.store.recovery.PROGRESS_BYTES", 1000)
+    monkeypatch.setattr("gateway.store.recovery.recovery.PROGRESS_BYTES", 1000)
     monkeypatch.setattr("gateway.store.log.log_walk.CHUNK_BYTES", 700)
     fill(tmp_path / "s", 60, close=False)
     directory = killed(tmp_path / "s")

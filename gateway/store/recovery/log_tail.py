@@ -24,7 +24,7 @@ from gateway.store.disk.paths import StorePaths
 from gateway.store.durability.checkpoint import CheckpointFile
 from gateway.store.errors import LogCutShort, LogDamaged
 from gateway.store.log.log_scan import LogScan, next_record
-from gateway.store.recovery_report import RecoveryReport
+from gateway.store.recovery.recovery_report import RecoveryReport
 
 _COPY_BYTES = 1024 * 1024
 MAX_COPIES = 100

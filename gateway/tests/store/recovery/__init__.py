@@ -1,0 +1,1 @@
+"""Tests of opening a store directory, whatever happened to it."""
