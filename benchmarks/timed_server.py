@@ -229,8 +229,8 @@ def _follow_tables(events: Events) -> None:
     from gateway.metadata import write_behind
     from gateway.metadata.json_file import JsonFile
     from gateway.metadata.write_behind import WriteBehind
-    from gateway.store.deletion import Deletion
     from gateway.store.durability.flushing import Flushing
+    from gateway.store.space.deletion import Deletion
 
     for owner, name, kind in (
         (write_behind, "_text", "table: text made"),

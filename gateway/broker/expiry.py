@@ -1,8 +1,8 @@
 """Deleting expired messages round by round, each step of it where it may block.
 
-What goes is decided by ``gateway.store.retention``; the steps are those of ``gateway.store.deletion``. Here is only
-their order, the pause between two files (a file of a gigabyte takes a while on some file systems, and the log is on
-the same disk), and the rounds that an operator asked for.
+What goes is decided by ``gateway.store.space.retention``; the steps are those of ``gateway.store.space.deletion``.
+Here is only their order, the pause between two files (a file of a gigabyte takes a while on some file systems, and the
+log is on the same disk), and the rounds that an operator asked for.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ from gateway.store.durability.dispatch import no_bit_map
 from gateway.store.durability.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result, message_count
-from gateway.store.retention import rule_text
+from gateway.store.space.retention import rule_text
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry

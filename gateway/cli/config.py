@@ -118,7 +118,7 @@ def as_json(loaded: Loaded, changed: bool = False) -> str:
 def space_in_words(loaded: Loaded) -> str:
     """What the settings for disk space come to on the disk of the commit log, in bytes."""
     from gateway.store.disk.files import RealFiles
-    from gateway.store.retention import rule_text
+    from gateway.store.space.retention import rule_text
 
     settings = loaded.settings
     place = settings.commit_log_directory

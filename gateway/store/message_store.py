@@ -19,7 +19,6 @@ from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import InThread, Soon, in_this_thread
 from gateway.store.admission import Admission
-from gateway.store.deletion import Deleted, Deletion, Survey
 from gateway.store.disk.entry_kinds import refuse_misfits
 from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.store.disk.paths import StorePaths
@@ -54,7 +53,8 @@ from gateway.store.recovery.earlier_lives import is_of_another_broker
 from gateway.store.recovery.queue_mending import QueueMending
 from gateway.store.recovery.recovery import Progress, Recovery
 from gateway.store.recovery.recovery_report import RecoveryReport
-from gateway.store.retention import headroom_bytes, refusal_reason, space_text
+from gateway.store.space.deletion import Deleted, Deletion, Survey
+from gateway.store.space.retention import headroom_bytes, refusal_reason, space_text
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry

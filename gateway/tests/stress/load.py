@@ -11,9 +11,9 @@ from random import Random
 from threading import Event, Thread
 
 from gateway.clock import wall_clock_ms
-from gateway.store.deletion import Survey
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.space.deletion import Survey
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.stress.account import Account, KnownQueue, QueueName, number_of
 from gateway.tests.stress.files import check_index, check_units

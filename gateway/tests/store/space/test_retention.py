@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gateway.store.disk.files import DiskSpace
-from gateway.store.retention import (
+from gateway.store.space.retention import (
     LogFileAge,
     SpaceRule,
     expired_files,

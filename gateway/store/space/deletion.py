@@ -33,7 +33,7 @@ from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.queues_away import QueuesAway
-from gateway.store.retention import LogFileAge, expired_files, headroom_bytes
+from gateway.store.space.retention import LogFileAge, expired_files, headroom_bytes
 from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 

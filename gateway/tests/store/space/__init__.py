@@ -1,0 +1,1 @@
+"""Tests of retention, deletion and full disks."""
