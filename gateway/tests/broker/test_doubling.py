@@ -293,7 +293,7 @@ JOINED_LATER = {"many members join", "a member of many groups comes and goes"}
 ONE_MESSAGE = "is about one message or the messages of one queue, as many as one answer may have"
 ONE_ENTRY = "looks up one entry by its name"
 TRANSACTIONS = "gives a page of the pending transactions, or one; gateway/tests/transaction counts what that reads"
-LITE = "is about lite topics, which gateway/tests/delivery/lite doubles by their own limits"
+LITE = "is about lite topics, which test_doubling_lite doubles"
 ASKS_CLIENTS = "waits for clients, and costs one call for each"
 WITHOUT_A_CASE: dict[RequestCode, str] = {
     **dict.fromkeys(
