@@ -317,16 +317,18 @@ class Settling:
     ) -> None:
         """A second outcome: the same one gets the result of the first, another one is refused."""
         if state in (State.NONE, State.SETTLED):
-
-            def known(found: State | BaseException) -> None:
-                if isinstance(found, State):
-                    self._compared(offset, event, found, source, answer)
-                else:
-                    _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
-
-            self._read(partial(self._evidence, half), known, source)
+            compare = partial(self._compared_with_evidence, offset, event, source, answer)
+            self._read(partial(self._evidence, half), compare, source)
         else:
             self._compared(offset, event, state, source, answer)
+
+    def _compared_with_evidence(
+        self, offset: int, event: Event, source: Source, answer: Answer | None, found: State | BaseException
+    ) -> None:
+        if isinstance(found, State):
+            self._compared(offset, event, found, source, answer)
+        else:
+            _tell(answer, Reply(ResponseCode.SYSTEM_ERROR, f"reading the store failed: {found}"))
 
     def _compared(self, offset: int, event: Event, state: State, source: Source, answer: Answer | None) -> None:
         after = next_state(state, event)
