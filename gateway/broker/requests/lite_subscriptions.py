@@ -53,6 +53,8 @@ MAX_NAME_CHARACTERS: Final = 255
 """Of a client id."""
 LEAST_NAMES: Final = 1_000
 """Lite topics that one request may name in any case."""
+BYTES_OF_A_NAME: Final = 20
+"""Of a request that waits, so many bytes count as a lite topic, whatever they are."""
 RESET_STEPS: Final = 20
 """An offset that is set counts like so many names: it may be written to the log."""
 
@@ -72,7 +74,7 @@ class _Wish:
 class _Line:
     """The requests of one connection that are not carried out yet.
 
-    :ivar names: of lite topics in all of them.
+    :ivar names: of lite topics in all of them, or as many as their bodies have room for.
     """
 
     __slots__ = ("names", "wishes")
@@ -166,7 +168,8 @@ class LiteSubscriptionRequests:
         names = sum(len(change.lite_topic_set) for change in changes)
         line = self._lines.get(request.channel)
         self._check_names(names, 0 if line is None else line.names)
-        wish = _Wish(request, changes, names)
+        wish = _Wish(request, changes, max(names, len(body) // BYTES_OF_A_NAME))
+        request.command.body = b""  # it may wait
         if line is not None:
             line.put(wish)
             return wish.answered

@@ -100,6 +100,20 @@ def test_more_names_than_there_may_be_subscriptions_are_refused_and_a_long_line_
     assert [answer.code for answer in peer.received()] == [ResponseCode.SUCCESS]
 
 
+def test_large_bodies_make_a_long_line_as_well(tmp_path: Path) -> None:
+    broker = WholeBroker(
+        tmp_path / "store", enable_lmq=True, enable_multi_dispatch=True, max_lite_subscription_count=MANY + 1_000
+    )
+    made(broker)
+    peer = LiteConsumer(broker).peer
+    assert peer.ask_all(CTL, body=body(wish("COMPLETE_ADD", *NAMES))) == []
+    assert peer.ask_all(CTL, body=body(wish("PARTIAL_REMOVE", "a")) + b" " * 100_000) == []
+    (busy,) = peer.ask_all(CTL, body=body(wish("PARTIAL_REMOVE", "a")))
+    assert busy.code == ResponseCode.SYSTEM_BUSY
+    broker.wait(1)
+    assert [answer.code for answer in peer.received()] == [ResponseCode.SUCCESS] * 2
+
+
 def test_what_waits_for_a_group_with_all_lite_topics_is_kept_once(broker: WholeBroker) -> None:
     made(broker, attributes={"lite.sub.wildcard": "true"})
     consumers = [LiteConsumer(broker, f"client-{number}") for number in range(50)]
