@@ -446,12 +446,35 @@ def transaction_pages(place: Place) -> Counter[str]:
         return found + counted(peer.ask(*(_outcome(half, 12) for half in halves)), len(halves))
 
 
+def _of_many_queues(code: RequestCode) -> tuple[int, Fields, bytes]:
+    about: dict[str, object] = {"consumerGroup": "attack", "topic": "popped", "queueId": -1, "maxMsgNums": 32}
+    about |= {"invisibleTime": 60_000, "pollTime": 20_000, "bornTime": 0, "initMode": 0}
+    return code, about, b""
+
+
+def pops(place: Place) -> Counter[str]:
+    """A thousand pops and a thousand questions for news of the topic with the most queues, and messages there."""
+    _ask(place.broker, _topic("popped", 65_536))
+    with peers(place.broker, 2) as (popping, asking):
+        popping.send([_of_many_queues(RequestCode.POP_MESSAGE)] * 1_000)
+        asking.send([_of_many_queues(RequestCode.NOTIFICATION)] * 1_000)
+        found = _ask(place.broker, *[_send("popped", {})] * 10)
+        pause(10)
+        found += _ask(place.broker, *[_send("popped", {})] * 10)
+        return found + counted(popping.read(20), 20) + counted(asking.read(1_000), 1_000)
+
+
+def looks(place: Place) -> Counter[str]:
+    """Looks at the messages of the topic with the most queues."""
+    return _ask(place.broker, _topic("popped", 65_536), *[_of_many_queues(RequestCode.PEEK_MESSAGE)] * 100)
+
+
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
         *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
-        *(lite_changes, large_outcomes, large_commits, transaction_pages),
+        *(lite_changes, large_outcomes, large_commits, transaction_pages, pops, looks),
     )
 }
 WITH_LARGEST_FRAMES: Final = {"numbers", "lenient", "registrations", "large_outcomes", "large_commits"}

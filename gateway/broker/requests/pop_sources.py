@@ -124,7 +124,7 @@ class PopSources:
         by_priority = config is not None and self._is_by_priority(config, header, chance)
         retries = [] if header.order else self._retries(header.topic, header.consumer_group, chance)
         place = Place(header.topic, NORMAL, 0 if config is None else config.read_queue_nums)
-        wide = is_wide(retries) or (header.queue_id < 0 and place.queues > NARROW)
+        wide = (header.queue_id < 0 and place.queues > NARROW) or (bool(retries) and is_wide(retries))
         if chance < (order.priority_retry_probability if by_priority else order.retry_probability):
             for retry in retries:
                 yield from self._within(retry, header.consumer_group, watched if wide else None)

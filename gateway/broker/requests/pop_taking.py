@@ -66,7 +66,6 @@ class Pop:
         "count",
         "deadline_ms",
         "header",
-        "looks",
         "popped_at_ms",
         "remark",
         "request",
@@ -89,7 +88,6 @@ class Pop:
         self.popped_at_ms = now_ms
         self.sources: Iterator[Source] = iter(())
         self.watched: Watched = []
-        self.looks = 0
         self.was_cut = False
         """Whether others had their turn while it looked, or it did not look at all queues."""
         self.taken: list[Taken] = []
@@ -152,17 +150,19 @@ class PopTaking:
 
     def go_on(self, pop: Pop) -> None:
         """Take from the sources that are left, until one has to be waited for."""
+        looks = 0
         for source in pop.sources:
             if not self._take(pop, source):
                 return
-            pop.looks += 1
-            if pop.looks >= LOOKS and self._is_cut(pop):
-                return
+            looks += 1
+            if looks >= LOOKS:
+                looks = 0
+                if self._is_cut(pop):
+                    return
         self._finish(pop)
 
     def _is_cut(self, pop: Pop) -> bool:
         """Let others have their turn after many looks, with what there is or before anything is taken."""
-        pop.looks = 0
         self._turns.spend(LOOKS * LOOK_STEPS)
         if pop.taken:
             pop.was_cut = True

@@ -21,6 +21,9 @@ MAX_ORDER_QUEUES: Final = 200_000
 FREES_KEPT: Final = 1_000
 """Times at which queues come free that are kept besides two for each queue: most of the others are out of date."""
 
+FREES_AT_ONCE: Final = 200
+"""Queues that open at once and are looked at in one turn of the reactor."""
+
 Key = tuple[str, str, int]
 """Topic, group, queue."""
 
@@ -101,11 +104,22 @@ class OrderInfo:
         )
 
 
+def entries_of(table: Mapping[Key, OrderInfo]) -> dict[str, dict[int, OrderInfoEntry]]:
+    """As in the file: ``topic@group`` → queue → entry."""
+    entries: dict[str, dict[int, OrderInfoEntry]] = {}
+    for (topic, group, queue_id), info in table.items():
+        entries.setdefault(f"{topic}@{group}", {})[queue_id] = info.entry()
+    return entries
+
+
 class OrderTable:
     """The ordered pops of all groups."""
 
     def __init__(self, max_queues: int = MAX_ORDER_QUEUES) -> None:
         self._table: dict[Key, OrderInfo] = {}
+        self._by_topic: dict[str, dict[Key, None]] = {}
+        # Keys whose entries are in no frozen table and may be changed; those of others are replaced.
+        self._own: set[Key] = set()
         self._shares: Shares[str] = Shares(max_queues)
         self._frees: list[tuple[int, Key]] = []
         self.changes = 0
@@ -124,10 +138,17 @@ class OrderTable:
         if info is None:
             if self._table.pop(key, None) is not None:
                 self._shares.give_back(key[1])
+                self._own.discard(key)
+                keys = self._by_topic[key[0]]
+                del keys[key]
+                if not keys:
+                    del self._by_topic[key[0]]
         else:
             if key not in self._table:
                 self._shares.add(key[1])
+                self._by_topic.setdefault(key[0], {})[key] = None
             self._table[key] = info
+            self._own.add(key)
             self._note_free(key, info)
 
     def is_closed(self, key: Key, attempt_id: str | None, now_ms: int) -> bool:
@@ -170,6 +191,7 @@ class OrderTable:
         if offset not in info.offsets:
             return AckFault.UNKNOWN
         self.changes += 1
+        info = self._changeable(key, info)
         info.committed |= 1 << info.offsets.index(offset)
         if info.visible_at_ms:  # else it comes free when it was to anyway, or at once
             self._note_free(key, info)
@@ -194,16 +216,38 @@ class OrderTable:
         if info.popped_at_ms != popped_at_ms:
             return AckFault.OTHER_POP
         self.changes += 1
+        info = self._changeable(key, info)
         info.visible_at_ms[offset] = visible_at_ms
         if suspended:
             info.counts[offset] = info.counts.get(offset, 0) - 1
         self._note_free(key, info)
         return None
 
-    def take_free(self, now_ms: int) -> list[Key]:
-        """The queues that have come free by the time since the last call."""
+    def _changeable(self, key: Key, info: OrderInfo) -> OrderInfo:
+        """The entry to be changed, which is in no frozen table."""
+        if key not in self._own:
+            info = self._table[key] = OrderInfo(
+                info.offsets,
+                info.popped_at_ms,
+                info.invisible_ms,
+                info.attempt_id,
+                info.committed,
+                dict(info.counts),
+                dict(info.visible_at_ms),
+            )
+            self._own.add(key)
+        return info
+
+    def take_free(self, now_ms: int, most: int = FREES_AT_ONCE) -> list[Key] | None:
+        """The queues that have come free by the time since the last call; None when that is all.
+
+        :param most: times that are looked at; not all of them may count.
+        """
+        if not self._frees or self._frees[0][0] > now_ms:
+            return None
         free: list[Key] = []
-        while self._frees and self._frees[0][0] <= now_ms:
+        while self._frees and self._frees[0][0] <= now_ms and most > 0:
+            most -= 1
             _, key = heapq.heappop(self._frees)
             if key in self._table and not self.is_closed(key, None, now_ms):
                 free.append(key)
@@ -211,19 +255,17 @@ class OrderTable:
 
     def forget_topic(self, topic: str) -> bool:
         """A topic is gone. Whether any of its queues were consumed in order."""
-        gone = [key for key in self._table if key[0] == topic]
+        gone = list(self._by_topic.get(topic, ()))
         for key in gone:
             self.put(key, None)
         return bool(gone)
 
     # -- the file -------------------------------------------------------------------------------------------
 
-    def entries(self) -> dict[str, dict[int, OrderInfoEntry]]:
-        """``topic@group`` → queue → entry."""
-        table: dict[str, dict[int, OrderInfoEntry]] = {}
-        for (topic, group, queue_id), info in self._table.items():
-            table.setdefault(f"{topic}@{group}", {})[queue_id] = info.entry()
-        return table
+    def frozen(self) -> Mapping[Key, OrderInfo]:
+        """The table as it is now, for any thread: what changes later is not in it."""
+        self._own = set()
+        return self._table.copy()
 
     def load(self, table: Mapping[str, Mapping[int, OrderInfoEntry]]) -> None:
         """Take over what the file says."""

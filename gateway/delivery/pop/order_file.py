@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gateway.delivery.pop.order import entries_of
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.saved_table import SavedTable
 from gateway.metadata.write_behind import Saved
@@ -73,4 +74,5 @@ class OrderFile(SavedTable[ConsumerOrderInfoFile]):
     def _frozen(self) -> Callable[[], bytes]:
         self._saved = self._orders.changes
         extra = {**self._extra, APPLIED_END: self._log_end()}
-        return ConsumerOrderInfoFile(self._orders.entries(), extra).build
+        table = self._orders.frozen()
+        return lambda: ConsumerOrderInfoFile(entries_of(table), extra).build()

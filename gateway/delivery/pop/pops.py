@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gateway.delivery.pop.check_points import CheckPoints
 from gateway.delivery.pop.held_pops import HeldPops
-from gateway.delivery.pop.order import OrderTable
+from gateway.delivery.pop.order import FREES_AT_ONCE, OrderTable
 from gateway.delivery.pop.order_file import OrderFile
 from gateway.delivery.pop.positions import Positions
 from gateway.delivery.pop.revival import ColdRead, Revival
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from gateway.settings.broker import BrokerSettings
     from gateway.store.message_store import MessageStore
     from gateway.store.put_result import PutOutcome
+
+OPEN_STEPS = 40
+"""Steps of a queue that has come free."""
 
 log = EventLog("pop")
 
@@ -85,6 +88,7 @@ class Pops:
             retry_v2=settings.enable_retry_topic_v2,
             separate_queues=settings.use_separate_retry_queue,
         )
+        self._turns = turns
         self._opened: Callable[[str, str, int], None] | None = None
         self._clock_ms = clock_ms
         self._order_file = OrderFile(order_path, self.orders, lambda: offsets.applied_end, in_thread)
@@ -112,10 +116,19 @@ class Pops:
     def tick(self) -> None:
         """What time brings: messages that come again, pops that end, queues that open; every 100 ms."""
         self.revival.tick()
-        for topic, group, queue_id in self.orders.take_free(self._clock_ms()):
-            self.wake(topic, group, queue_id)
+        self._open()
         self.held.tick()
         self.notified.tick()
+
+    def _open(self) -> None:
+        """Wake who waits for queues that have come free; very many at once take turns."""
+        while (free := self.orders.take_free(self._clock_ms())) is not None:
+            for topic, group, queue_id in free:
+                self.wake(topic, group, queue_id)
+            self._turns.spend(OPEN_STEPS * FREES_AT_ONCE)
+            if self._turns.is_spent:
+                self._turns.resume(self, self._open)
+                return
 
     def wake(self, topic: str, group: str, queue_id: int) -> None:
         """A queue may have something for a group that it had not before."""

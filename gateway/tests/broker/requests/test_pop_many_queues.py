@@ -13,6 +13,7 @@ import pytest
 
 from gateway.broker.requests.pop_taking import LOOK_STEPS, LOOKS
 from gateway.delivery.filters.turns import TURN_STEPS
+from gateway.delivery.pop.pops import OPEN_STEPS
 from gateway.metadata.unread_queues import UnreadQueues
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, messages, pop, popping, reset
 from gateway.tests.broker.whole_broker import WholeBroker, sending
@@ -262,6 +263,21 @@ def test_a_queue_that_opens_is_found_by_who_waits_for_any(broker: SlowBroker) ->
     waiting = held_pop(broker, order=True)
     assert ack(broker, client, first) == ResponseCode.SUCCESS
     assert bodies(messages(until_answered(broker, waiting)[0])) == [b"b"]
+
+
+def test_very_many_queues_that_open_at_once_take_turns(broker: SlowBroker) -> None:
+    pops, opened, queues = broker.parts.pops, [0], TURN_STEPS // OPEN_STEPS + 1_000
+
+    def count(_topic: str, _group: str, _queue_id: int) -> None:
+        opened[0] += 1
+
+    pops.when_opened(count)
+    for number in range(queues):
+        pops.orders.popped(("orders", "group", number), (0,), broker.clock(), 0, None)
+    pops.tick()
+    assert 0 < opened[0] < queues
+    settle(broker)
+    assert opened[0] == queues
 
 
 def test_messages_in_very_many_queues_are_given_out_without_a_look_at_all(broker: SlowBroker) -> None:

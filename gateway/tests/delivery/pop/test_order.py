@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.delivery.pop.order import FREES_KEPT, AckFault, OrderInfo, OrderTable
+from gateway.delivery.pop.order import FREES_AT_ONCE, FREES_KEPT, AckFault, Key, OrderInfo, OrderTable, entries_of
 from wire.disk.config_json import ConsumerOrderInfoFile
 
 KEY = ("orders", "mail", 2)
@@ -15,6 +15,14 @@ NOW = 1_750_000_000_000
 
 def popped(table: OrderTable, *offsets: int, at: int = NOW, attempt: str | None = None) -> OrderInfo:
     return table.popped(KEY, offsets, at, 1_000, attempt)
+
+
+def freed(table: OrderTable, now_ms: int) -> list[Key]:
+    """All queues that have come free."""
+    found: list[Key] = []
+    while (some := table.take_free(now_ms)) is not None:
+        found += some
+    return found
 
 
 def test_a_queue_is_closed_until_all_is_acknowledged_or_visible_again() -> None:
@@ -47,8 +55,8 @@ def test_hiding_a_message_again_and_again_does_not_fill_the_memory() -> None:
     for later in range(10_000):
         assert table.change_visible(KEY, 5, NOW, NOW + 100_000 + later) is None
     assert len(table._frees) <= FREES_KEPT + 2
-    assert table.take_free(NOW + 109_998) == []
-    assert table.take_free(NOW + 109_999) == [KEY]
+    assert freed(table, NOW + 109_998) == []
+    assert freed(table, NOW + 109_999) == [KEY]
 
 
 def test_an_attempt_made_again_is_not_kept_out_by_itself() -> None:
@@ -99,17 +107,43 @@ def test_a_message_can_become_visible_sooner_or_later_than_the_others() -> None:
 def test_a_queue_that_comes_free_by_the_time_is_told_once() -> None:
     table = OrderTable()
     popped(table, 5)
-    assert table.take_free(NOW + 999) == []
-    assert table.take_free(NOW + 1_000) == [KEY]
-    assert table.take_free(NOW + 9_000) == []
+    assert freed(table, NOW + 999) == []
+    assert freed(table, NOW + 1_000) == [KEY]
+    assert freed(table, NOW + 9_000) == []
+
+
+def test_very_many_queues_that_come_free_at_once_are_told_a_few_at_a_time() -> None:
+    table = OrderTable()
+    for number in range(3 * FREES_AT_ONCE):
+        table.popped(("orders", "mail", number), (5,), NOW, 1_000, None)
+    first = table.take_free(NOW + 1_000)
+    assert first is not None
+    assert len(first) == FREES_AT_ONCE
+    assert len({*first, *freed(table, NOW + 1_000)}) == 3 * FREES_AT_ONCE
+
+
+def test_a_table_that_is_saved_does_not_change_meanwhile() -> None:
+    table = OrderTable()
+    popped(table, 5, 6)
+    before = entries_of(table.frozen())
+    saved = table.frozen()
+    table.ack(KEY, 5, NOW)
+    table.change_visible(KEY, 6, NOW, NOW + 9_000, suspended=True)
+    table.popped(("orders", "mail", 3), (1,), NOW, 1_000, None)
+    assert entries_of(saved) == before
+    after = entries_of(table.frozen())
+    assert after != before
+    assert table.ack(KEY, 6, NOW) == 7
+    table.put(KEY, None)
+    assert entries_of(saved) == before
 
 
 def test_a_queue_that_is_closed_for_longer_is_told_later() -> None:
     table = OrderTable()
     popped(table, 5)
     table.change_visible(KEY, 5, NOW, NOW + 3_000)
-    assert table.take_free(NOW + 2_000) == []
-    assert table.take_free(NOW + 3_000) == [KEY]
+    assert freed(table, NOW + 2_000) == []
+    assert freed(table, NOW + 3_000) == [KEY]
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
@@ -132,8 +166,8 @@ def test_the_file_of_apache_rocketmq_is_understood() -> None:
     assert (list(info.offsets), info.committed, info.counts) == ([5, 6, 9], 1, {6: 2})
     assert (info.attempt_id, info.visible_at_ms) == ("a1", {9: NOW + 5_000})
     again = OrderTable()
-    again.load(ConsumerOrderInfoFile.parse(ConsumerOrderInfoFile(table.entries()).build()).table)
-    assert again.entries() == table.entries()
+    again.load(ConsumerOrderInfoFile.parse(ConsumerOrderInfoFile(entries_of(table.frozen())).build()).table)
+    assert entries_of(again.frozen()) == entries_of(table.frozen())
 
 
 @given(
@@ -173,7 +207,7 @@ def test_a_pop_that_was_suspended_does_not_count() -> None:
     popped(table, 5, 6, at=NOW + 1_000)
     assert table.change_visible(KEY, 5, NOW + 1_000, NOW + 1_500, suspended=True) is None
     assert table.change_visible(KEY, 6, NOW + 1_000, NOW + 1_500) is None
-    saved = ConsumerOrderInfoFile(table.entries()).build()
+    saved = ConsumerOrderInfoFile(entries_of(table.frozen())).build()
     again = OrderTable()
     again.load(ConsumerOrderInfoFile.parse(saved).table)
     for survived in (table, again):
