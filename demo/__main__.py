@@ -42,7 +42,9 @@ PATIENCE_S = 60.0
 def main() -> int:
     """Run it all; 0 when the archive is what it must be."""
     options = _options()
-    signal.signal(signal.SIGTERM, _interrupt)  # so that what was started is ended then too
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):  # so that what was started is ended then too
+        if signal.getsignal(number) is not signal.SIG_IGN:  # ``nohup`` asks for that
+            signal.signal(number, _interrupt)
     try:
         return _run(options)
     except JavaProducersMissingError as error:

@@ -15,7 +15,10 @@ STOPPING = ("SIGTERM", "SIGINT", "SIGHUP")
 """SIGHUP: the terminal was closed."""
 WITHOUT_EFFECT = ("SIGQUIT", "SIGUSR1", "SIGUSR2")
 """A server goes on after them: SIGQUIT asks a Java broker for its threads, the others make some servers reload."""
-INTERRUPTING = ("SIGTERM", "SIGHUP")
+INTERRUPTING = ("SIGTERM", "SIGHUP", "SIGQUIT")
+"""What ends a command that is no server as Ctrl-C does; a terminal sends SIGQUIT at Ctrl and a backslash."""
+UNHEARD = ("SIGUSR1", "SIGUSR2")
+"""A command that is no server goes on after them."""
 IMPATIENCE_S = 1.0
 """A terminal, ``timeout`` or make may deliver one wish to stop twice within milliseconds."""
 
@@ -29,7 +32,10 @@ def wanted(names: Sequence[str]) -> Iterator[signal.Signals]:
 
 
 def interrupt_as_ctrl_c() -> None:
-    """Let SIGTERM and SIGHUP do what Ctrl-C does: each command ends as it does then."""
+    """Let signals that stop a command do what Ctrl-C does, and those that mean nothing here do nothing.
+
+    The programs that a command starts may listen to the latter: only ignored signals are inherited, handlers are not.
+    """
     asked_at_s = -IMPATIENCE_S
 
     def received(number: int, frame: FrameType | None) -> None:
@@ -40,5 +46,10 @@ def interrupt_as_ctrl_c() -> None:
             asked_at_s = now_s
             raise KeyboardInterrupt
 
+    def received_in_vain(number: int, frame: FrameType | None) -> None:
+        del number, frame
+
     for number in wanted(INTERRUPTING):
         signal.signal(number, received)
+    for number in wanted(UNHEARD):
+        signal.signal(number, received_in_vain)

@@ -229,10 +229,19 @@ class PopMessage:
             self._wake_another(pop)
         elif pop.taken:
             self._keep(pop)
+        elif pop.begins:
+            self._when_saved(pop, partial(self._resume, pop, False))  # messages may have come meanwhile
         else:
             self._hold(pop)
 
     # -- keeping and answering ------------------------------------------------------------------------------
+
+    def _when_saved(self, pop: Pop, go_on: Callable[[], None]) -> None:
+        """Go on when it is on disk where a new group begins; after a kill it would begin at another end."""
+        if pop.begins:
+            self._positions.save(lambda _failure: answer_refusals(pop.request, go_on))
+        else:
+            go_on()
 
     def _keep(self, pop: Pop) -> None:
         """Write down what was taken; answered when that is in the log."""
@@ -270,7 +279,7 @@ class PopMessage:
         for step in steps:
             move(step)
         if stored:
-            self._answer(pop, queue_id, None)
+            self._when_saved(pop, partial(self._answer, pop, queue_id, None))
         else:
             refuse_unstored(pop.request)
 
@@ -288,7 +297,7 @@ class PopMessage:
         def kept(stored: bool) -> None:
             self._taking.waiting_bytes -= pop.bytes
             if stored:
-                self._answer(pop, ORDER_REVIVE_QUEUE, counts)
+                self._when_saved(pop, partial(self._answer, pop, ORDER_REVIVE_QUEUE, counts))
             else:
                 refuse_unstored(pop.request)
 

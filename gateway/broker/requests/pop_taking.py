@@ -62,6 +62,7 @@ class Pop:
 
     __slots__ = (
         "accepts",
+        "begins",
         "bytes",
         "count",
         "deadline_ms",
@@ -84,6 +85,7 @@ class Pop:
         self.request = request
         self.header = header
         self.accepts = accepts
+        self.begins = False  # whether the group is new to a queue, and where it begins is not known to be on disk
         self.deadline_ms = deadline_ms
         self.popped_at_ms = now_ms
         self.sources: Iterator[Source] = iter(())
@@ -194,7 +196,7 @@ class PopTaking:
             return True
         offset = self._positions.committed(key)
         if offset < 0:
-            offset = self._begin_at(key, source, pop.header.init_mode)
+            offset = self._begin_at(key, source, pop)
         end = self._store.max_offset(source.topic, source.queue_id)
         if offset == end:
             if source.unread is not None:
@@ -210,13 +212,15 @@ class PopTaking:
             return True
         return self._read(pop, source, key, offset)
 
-    def _begin_at(self, key: Key, source: Source, init_mode: int) -> int:
+    def _begin_at(self, key: Key, source: Source, pop: Pop) -> int:
         """Where a group begins that is new to a queue; remembered at once."""
         store, (topic, _, queue_id) = self._store, key
         least = max(0, store.min_offset(topic, queue_id))
         offset = least
-        if source.retry == NORMAL and init_mode == INIT_FROM_LAST and (least or store.is_cold(topic, queue_id, 0)):
-            offset = max(store.max_offset(topic, queue_id) - 1, 0)
+        if source.retry == NORMAL and pop.header.init_mode == INIT_FROM_LAST:
+            pop.begins = True  # asked again after a kill, the end would be another one
+            if least or store.is_cold(topic, queue_id, 0):
+                offset = max(store.max_offset(topic, queue_id) - 1, 0)
         self._positions.skip(key, offset)
         return offset
 

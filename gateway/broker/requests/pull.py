@@ -150,13 +150,19 @@ class PullMessage:
             header = replace(header, topic=lite_queue(header.topic, header.lite_topic), queue_id=LIGHT_QUEUE_ID)
         if self._turns.is_busy and self._looks_at_properties(header):
             self._check_allowed(request, header)
-            self._commit(header)  # not later: offsets that arrive meanwhile are newer
+            begins = self._commit(header)  # not later: offsets that arrive meanwhile are newer
             go_on = partial(self._check_and_read, request, header)
+            if begins:
+                go_on = partial(self._when_saved, request, go_on)
             self._turns.later(request.channel, partial(self._in_turn, request, go_on))
         else:
             accepts = self._checked(request, header)
-            self._commit(header)
-            self._read_with_room(request, header, accepts, bool(header.sys_flag & PullFlag.SUSPEND))
+            begins = self._commit(header)
+            go_on = partial(self._read_with_room, request, header, accepts, bool(header.sys_flag & PullFlag.SUSPEND))
+            if begins:
+                self._when_saved(request, go_on)
+            else:
+                go_on()
 
     def _looks_at_properties(self, header: PullMessageRequest) -> bool:
         """Whether the filter is an SQL92 expression."""
@@ -179,15 +185,27 @@ class PullMessage:
             log.error("pull failed", failure=error)
             request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
 
-    def _commit(self, header: PullMessageRequest) -> None:
-        """Store how far a group is, or where it begins: a member that has the queue next begins at the same message."""
+    def _when_saved(self, request: Request, go_on: Callable[[], None]) -> None:
+        """Go on with the first pull of a group when its place is on disk.
+
+        After a kill the group would be new again, and would miss what was stored since. A disk that takes nothing is no
+        reason to read nothing: then the place is kept in memory, as other offsets are.
+        """
+        self._offsets.persist(lambda _failure: self._in_turn(request, go_on))
+
+    def _commit(self, header: PullMessageRequest) -> bool:
+        """Store how far a group is, or where it begins: a member that has the queue next begins at the same message.
+
+        :return: whether this is the first pull of a group.
+        """
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         if header.sys_flag & PullFlag.COMMIT_OFFSET:
             if group != TRANSACTION_GROUP:
                 self._offsets.commit(group, topic, queue_id, header.commit_offset)
         elif self._begins(header):
             with suppress(RequestRefused):  # no room for one offset more: the group may read all the same
-                self._offsets.commit(group, topic, queue_id, header.queue_offset)
+                return self._offsets.commit(group, topic, queue_id, header.queue_offset)
+        return False
 
     def _begins(self, header: PullMessageRequest) -> bool:
         """Whether this is the first pull of a queue by a group whose members share the queues and commit offsets here.

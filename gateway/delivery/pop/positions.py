@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.write_behind import Saved
 
 Key = tuple[str, str, int]
 """Topic, group, queue."""
@@ -105,6 +106,10 @@ class Positions:
             self._offsets.commit(group, topic, queue_id, next_offset)
         else:
             way.next_offset = next_offset
+
+    def save(self, saved: Saved) -> None:
+        """Write the committed offsets; ``saved`` is told when they are on disk, or cannot be written."""
+        self._offsets.persist(saved)
 
     # -- reads of the disk ----------------------------------------------------------------------------------
 

@@ -162,6 +162,56 @@ def test_the_next_member_of_a_new_group_begins_where_the_first_one_began(tmp_pat
     assert end == 2
 
 
+def test_point_3_a_kill_after_the_first_pull_does_not_forget_where_the_group_begins(tmp_path: Path) -> None:
+    broker = with_expired_message(tmp_path / "store")
+    client = broker.connect()
+    broker.subscribe(client)
+    broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(1))
+    for body in (b"1", b"2"):
+        broker.send(client, body=body)
+    broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(1))
+    after = broker.crash_image(tmp_path / "killed")
+    client = after.connect()
+    place = {"topic": "orders", "queueId": "0", "consumerGroup": "group"}
+    after.subscribe(client)
+    after.ask_all(client, RequestCode.PULL_MESSAGE, pulling(3))  # what lies before is not consumed yet
+    assert after.ask(client, RequestCode.QUERY_CONSUMER_OFFSET, fields=place).ext_fields == {"offset": "1"}
+
+
+def test_the_first_pull_is_answered_when_its_place_is_on_disk_and_also_when_that_fails(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path)
+    client = broker.connect()
+    broker.send(client)
+    broker.send(client, queue_id=1)
+    broker.subscribe(client)
+    waiting: list[Callable[[], None]] = []
+    broker.in_thread = lambda work, done: waiting.append(lambda: done(work()))
+    assert broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(0)) == []
+    assert broker.ask(client, RequestCode.PULL_MESSAGE, pulling(1)).code == ResponseCode.PULL_NOT_FOUND
+    waiting.pop()()
+    broker.turn()
+    assert [answer.code for answer in client.received()] == [ResponseCode.SUCCESS]
+    broker.in_thread = lambda _, done: done(OSError("the disk is full"))
+    answer = broker.ask(client, RequestCode.PULL_MESSAGE, pulling(0, queue_id=1))
+    assert answer.code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("takes_of_another", [False, True])
+def test_point_3_a_kill_after_the_first_pop_does_not_forget_it_either(
+    tmp_path: Path, *, takes_of_another: bool
+) -> None:
+    broker = with_expired_message(tmp_path / "store")
+    client = broker.connect()
+    if takes_of_another:
+        broker.send(client, body=b"0", queue_id=1)
+    terms: dict[str, Any] = {"init_mode": INIT_FROM_LAST}
+    assert bodies(pop(broker, client, **terms)) == [b"0"][: int(takes_of_another)]
+    for body in (b"1", b"2"):
+        broker.send(client, body=body)
+    after = broker.crash_image(tmp_path / "killed")
+    assert bodies(pop(after, after.connect(), **terms)) == [b"1", b"2"]
+
+
 def test_what_a_new_group_pulled_and_did_not_consume_is_no_beginning(tmp_path: Path) -> None:
     """A client that begins at 0 pulls on before it commits: who has the queue next gets all of it."""
     broker = WholeBroker(tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.stop_signals import INTERRUPTING, interrupt_as_ctrl_c
+from gateway.cli.stop_signals import interrupt_as_ctrl_c
 
 IN_A_TERMINAL = """
 import os, sys
@@ -25,7 +25,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def _same_handlers() -> Iterator[None]:
-    numbers = [signal.Signals[name] for name in INTERRUPTING]
+    numbers = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2")]
     before = {number: signal.getsignal(number) for number in numbers}
     yield
     for number, handler in before.items():
@@ -67,10 +67,18 @@ def until(terminal: int, text: bytes) -> bytes:
 
 
 @pytest.mark.usefixtures("_same_handlers")
-@pytest.mark.parametrize("name", INTERRUPTING)
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGQUIT"])
 def test_point_9_a_client_command_ends_as_with_ctrl_c_and_once(name: str) -> None:
     interrupt_as_ctrl_c()
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.Signals[name])
-    for again in INTERRUPTING:  # a terminal and its shell may both tell
+    for again in ("SIGTERM", "SIGHUP", "SIGQUIT"):  # a terminal and its shell may both tell
         signal.raise_signal(signal.Signals[again])
+
+
+@pytest.mark.usefixtures("_same_handlers")
+@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2"])
+def test_point_8_a_client_command_goes_on_after_signals_that_mean_nothing_to_it(name: str) -> None:
+    interrupt_as_ctrl_c()
+    assert signal.getsignal(signal.Signals[name]) not in {signal.SIG_DFL, signal.SIG_IGN}
+    signal.raise_signal(signal.Signals[name])
