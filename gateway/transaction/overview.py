@@ -176,7 +176,7 @@ class Overview:
         """A half message with what its record says, as far as that can be read."""
         if half is None and listed.place is not None:
             with suppress(RemoteError, OSError):
-                half = self._store.message_at(*listed.place)
+                half = self._store.head_at(listed.place[0])
         known = {
             "half_offset": listed.offset,
             "state": listed.state.name,
@@ -196,7 +196,7 @@ class Overview:
     def find(self, text: str) -> StoredMessage | None:
         """The half message an operator names by half offset, offset message id or unique key; blocks.
 
-        Of several with one key it is the newest.
+        Of several with one key it is the newest. A large one comes without its body.
         """
         if text.isdecimal() and len(text) < _MAX_OFFSET_DIGITS:
             half = self._at_half_offset(int(text))
@@ -251,7 +251,7 @@ class Overview:
     def _by_message_id(self, text: str, topics: tuple[str, ...]) -> StoredMessage | None:
         with suppress(RemoteError):
             host, place = parse_offset_message_id(text)
-            message = self._store.message_at(place)
+            message = self._store.head_at(place)
             # A unique key looks like such an id: only a record that lies there and says so is meant.
             if message is not None and message.topic in topics and message.store_host == host:
                 return message

@@ -8,13 +8,17 @@ from typing import Any
 
 import pytest
 
+from gateway.metadata.names import HALF_TOPIC
 from gateway.tests.store.small_store import Executor
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, World
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.states import State
+from gateway.transaction.overview import Selection
+from gateway.transaction.settling import Reply
+from gateway.transaction.states import Event, State
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.message.message_id import build_offset_message_id
+from wire.message.record import StoredMessage
 
 LARGE = b"x" * 100_000
 NONE_KEPT = TransactionLimits(recent_half_bytes=0)
@@ -132,6 +136,36 @@ def test_an_outcome_of_what_is_on_the_disk_waits_for_a_thread(world: World, thre
     assert world.finals() == ["k1"]
 
 
+def test_people_are_shown_half_messages_without_reading_bodies_and_settle_what_they_were_shown(world: World) -> None:
+    halves = [world.send(f"k{number}", body=LARGE) for number in range(5)]
+    overview = world.transactions.overview
+    listed, _ = overview.page(Selection())
+    shown = [overview.described(entry) for entry in listed]
+    assert [(each.body_bytes, each.transaction_id) for each in shown] == [
+        (len(LARGE), f"k{number}") for number in range(5)
+    ]
+    named = overview.find(build_offset_message_id(HOST, halves[3].commit_log_offset))
+    assert named is not None
+    assert world.log.bodies_read == 0
+    replies: list[Reply] = []
+    world.transactions.settle(named, Event.COMMIT, ("operator", "somebody"), replies.append)
+    world.turn()
+    assert [reply.code for reply in replies] == [ResponseCode.SUCCESS]
+    assert [(message.unique_key, message.body) for message in world.log.messages("orders")] == [("k3", LARGE)]
+    world.transactions.settle(shown_again(world, "k1"), Event.DISCARD, ("operator", "somebody"), replies.append, "why")
+    world.turn()
+    [given_up] = world.log.messages("TRANS_CHECK_MAX_TIME_TOPIC")
+    assert (given_up.body, given_up.property_map["TRANSACTION_DISCARD_REASON"]) == (LARGE, "why")
+
+
+def shown_again(world: World, key: str) -> StoredMessage:
+    """What the log has of a half message with this key, without its body."""
+    [place] = [half.commit_log_offset for half in world.log.messages(HALF_TOPIC) if half.unique_key == key]
+    head = world.log.head_at(place)
+    assert head is not None
+    return head
+
+
 def resume(world: World, place: int) -> RemotingCommand | None:
     return world.request(
         RequestCode.RESUME_CHECK_HALF_MESSAGE, {"msgId": build_offset_message_id(HOST, place)}, turn=True
@@ -140,7 +174,7 @@ def resume(world: World, place: int) -> RemotingCommand | None:
 
 def test_resuming_reads_the_body_of_what_was_given_up_alone(world: World, threads: Threads) -> None:
     half = world.send("k1", body=LARGE)
-    world.transactions._settling.discard(world.log.messages("RMQ_SYS_TRANS_HALF_TOPIC")[0], 3, "told so")
+    world.transactions._settling.discard(world.log.messages(HALF_TOPIC)[0], 3, "told so")
     world.turn()
     [copy] = world.log.messages("TRANS_CHECK_MAX_TIME_TOPIC")
     settled = resume(world, half.commit_log_offset)
@@ -154,4 +188,4 @@ def test_resuming_reads_the_body_of_what_was_given_up_alone(world: World, thread
     executor.run()
     assert world.stranger.answers[-1].code == ResponseCode.SUCCESS
     assert world.log.bodies_read == 1
-    assert world.log.messages("RMQ_SYS_TRANS_HALF_TOPIC")[-1].body == LARGE
+    assert world.log.messages(HALF_TOPIC)[-1].body == LARGE
