@@ -232,6 +232,7 @@ def _transaction_control(parts: BrokerParts) -> RequestGroup:
     return TransactionControl(
         transactions=parts.transactions,
         cold_reads=parts.cold_reads,
+        turns=parts.turns,
         audit=AuditLog(directory, parts.clock, in_thread=parts.in_thread),
         access=parts.settings.operator_access,
     )

@@ -1,7 +1,8 @@
 """What people are shown of transactions: pages of half messages, one of them in full, and figures.
 
 In two steps, since a record may have to come from the disk: ``Listed`` is what memory says, gathered on the
-reactor's thread within ``MAX_SCANNED``; ``described`` adds what the record says, in any thread. Decides nothing.
+reactor's thread within ``MAX_SCANNED`` and in turns; ``described`` adds what the record says, in any thread. Decides
+nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from gateway.clock import END_OF_TIME_MS, Milliseconds
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import Address
 from gateway.store.reading.get_result import GetStatus
 from gateway.transaction.check_service import CheckService
@@ -31,7 +33,9 @@ from wire.message.properties import PropertyName
 from wire.message.record import StoredMessage, parse_records
 
 MAX_SCANNED = 10_000
-"""Half messages looked at for one page: some milliseconds, in which nothing else is served."""
+"""Half messages looked at for one page."""
+LISTED_PER_TURN = 50
+"""Those that are put on a page in one turn: a millisecond."""
 MAX_SAME_KEY = 64
 MAX_READ_BYTES = 4 << 20
 
@@ -94,7 +98,7 @@ class Overview:
 
     # -- what memory says: on the reactor's thread ------------------------------------------------------------
 
-    def page(self, selection: Selection) -> tuple[list[Listed], int | None]:
+    def page(self, selection: Selection) -> Work[tuple[list[Listed], int | None]]:
         """Pending half messages, the oldest first, and after which offset the next page begins."""
         pending, now_ms = self._pending, self._clock_ms()
         group = topic = None
@@ -112,6 +116,10 @@ class Overview:
                 and now_ms - pending.stored_at_ms(offset) >= selection.min_age_ms
             ):
                 found.append(self.listed(offset))
+                if len(found) % LISTED_PER_TURN == 0:
+                    yield
+            if scanned % ENTRIES_PER_TURN == ENTRIES_PER_TURN - 1:
+                yield
         return found, None
 
     def listed(self, offset: int) -> Listed:

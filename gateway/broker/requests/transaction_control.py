@@ -22,7 +22,7 @@ from gateway.telemetry.logs import EventLog
 from gateway.transaction.overview import Selection
 from gateway.transaction.settling import SUCCESS, Reply
 from gateway.transaction.states import Event
-from wire.bodies.transactions import TransactionList
+from wire.bodies.transactions import Transaction, TransactionList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import Header
 from wire.headers.transaction import (
@@ -37,6 +37,7 @@ from wire.headers.transaction import (
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.remoting.dispatch import Dispatch, Outcome, Request
+    from gateway.remoting.turns import Turns
     from gateway.transaction.audit import AuditLog
     from gateway.transaction.transactions import Transactions
     from wire.message.record import StoredMessage
@@ -56,11 +57,18 @@ class TransactionControl:
     """Answers the requests of ``rocketmq-gateway transactions``."""
 
     def __init__(
-        self, *, transactions: Transactions, cold_reads: ColdReads, audit: AuditLog, access: OperatorAccess
+        self,
+        *,
+        transactions: Transactions,
+        cold_reads: ColdReads,
+        turns: Turns,
+        audit: AuditLog,
+        access: OperatorAccess,
     ) -> None:
         self._transactions = transactions
         self._overview = transactions.overview
         self._cold_reads = cold_reads
+        self._turns = turns
         self._audit = audit
         self._access = access
 
@@ -102,7 +110,7 @@ class TransactionControl:
 
     # -- looking ----------------------------------------------------------------------------------------------
 
-    async def list(self, _request: Request, header: ListTransactionsRequest) -> Answer:
+    async def list(self, request: Request, header: ListTransactionsRequest) -> Answer:
         """A page of half messages, pending or given up."""
         selection = Selection(
             group=header.producer_group,
@@ -111,16 +119,19 @@ class TransactionControl:
             max_count=max(1, min(header.max_num, MAX_LISTED)),
             after=max(header.after, -1),
         )
+        overview = self._overview
+
+        def given_up() -> bytes:
+            return _page(*overview.given_up(selection))
+
         if header.given_up:
-            found, after = await self._cold_reads.result(
-                lambda: self._overview.given_up(selection), TOOLS, is_long=True
-            )
-        else:
-            listed, after = self._overview.page(selection)
-            found = await self._cold_reads.result(
-                lambda: [self._overview.described(entry) for entry in listed], TOOLS, is_long=True
-            )
-        return Answer(body=TransactionList(transactions=found, next_after=after).build())
+            return Answer(body=await self._cold_reads.result(given_up, TOOLS, is_long=True))
+        listed, after = await self._turns.run(overview.page(selection), request.channel)
+
+        def described() -> bytes:
+            return _page([overview.described(entry) for entry in listed], after)
+
+        return Answer(body=await self._cold_reads.result(described, TOOLS, is_long=True))
 
     async def show(self, _request: Request, header: ShowTransactionRequest) -> Answer:
         """One half message in full."""
@@ -226,6 +237,10 @@ class TransactionControl:
                 ResponseCode.SERVICE_NOT_AVAILABLE,
                 f"nothing was done: the audit log {self._audit.path} cannot be written: {failure}",
             )
+
+
+def _page(transactions: list[Transaction], next_after: int | None) -> bytes:
+    return TransactionList(transactions=transactions, next_after=next_after).build()
 
 
 def _facts(request: Request, action: str, operator: str, half: StoredMessage) -> dict[str, object]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import HALF_TOPIC
+from gateway.remoting.turns import finish
 from gateway.tests.store.small_store import Executor
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, World
 from gateway.transaction.limits import TransactionLimits
@@ -139,7 +140,7 @@ def test_an_outcome_of_what_is_on_the_disk_waits_for_a_thread(world: World, thre
 def test_people_are_shown_half_messages_without_reading_bodies_and_settle_what_they_were_shown(world: World) -> None:
     halves = [world.send(f"k{number}", body=LARGE) for number in range(5)]
     overview = world.transactions.overview
-    listed, _ = overview.page(Selection())
+    listed, _ = finish(overview.page(Selection()))
     shown = [overview.described(entry) for entry in listed]
     assert [(each.body_bytes, each.transaction_id) for each in shown] == [
         (len(LARGE), f"k{number}") for number in range(5)
@@ -156,6 +157,21 @@ def test_people_are_shown_half_messages_without_reading_bodies_and_settle_what_t
     world.turn()
     [given_up] = world.log.messages("TRANS_CHECK_MAX_TIME_TOPIC")
     assert (given_up.body, given_up.property_map["TRANSACTION_DISCARD_REASON"]) == (LARGE, "why")
+
+
+def test_a_long_page_is_put_together_in_turns(world: World) -> None:
+    halves = [world.send(f"k{number}") for number in range(120)]
+    pieces = 0
+    page = world.transactions.overview.page(Selection(max_count=110))
+    while True:
+        try:
+            next(page)
+        except StopIteration as end:
+            listed, after = end.value
+            break
+        pieces += 1
+    assert [entry.offset for entry in listed] == [half.queue_offset for half in halves[:110]]
+    assert (pieces, after) == (2, halves[109].queue_offset)
 
 
 def shown_again(world: World, key: str) -> StoredMessage:
