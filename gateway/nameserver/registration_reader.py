@@ -47,15 +47,22 @@ class RegistrationReader:
         self._is_busy = False
         self._unread: dict[BrokerAddress, set[Request]] = {}
 
-    async def read(self, request: Request, address: BrokerAddress, *, compressed: bool) -> RegisterBrokerBody:
-        """What a broker at this address registers with; when nothing waits, a small one is read at once.
+    async def read(
+        self,
+        request: Request,
+        address: BrokerAddress,
+        *,
+        compressed: bool,
+        take_in: Callable[[RegisterBrokerBody], Work[T]],
+    ) -> T:
+        """Read and take in what a broker at this address registers with; at once when it is small and nothing waits.
 
         :raises BodyError: as ``RegisterBrokerBody.parse_in_steps``.
         :raises RequestRefused: SYSTEM_BUSY, too much waits already; SYSTEM_ERROR, the broker went meanwhile.
         """
         self._unread.setdefault(address, set()).add(request)
         try:
-            return await self._in_line(request, self._read(request, address, compressed))
+            return await self._in_line(request, self._read(request, address, compressed, take_in))
         finally:
             self._leave(request, address)
 
@@ -70,11 +77,17 @@ class RegistrationReader:
         """Refuse what this broker registered with and is not read yet: it went."""
         self._unread.pop(address, None)
 
-    def _read(self, request: Request, address: BrokerAddress, compressed: bool) -> Work[RegisterBrokerBody]:
+    def _read(
+        self,
+        request: Request,
+        address: BrokerAddress,
+        compressed: bool,
+        take_in: Callable[[RegisterBrokerBody], Work[T]],
+    ) -> Work[T]:
         self._check_there(request, address)
         told = yield from RegisterBrokerBody.parse_in_steps(request.command.body, compressed, request.command.version)
         self._check_there(request, address)
-        return told
+        return (yield from take_in(told))
 
     def _check_there(self, request: Request, address: BrokerAddress) -> None:
         if request.channel.closed or request not in self._unread.get(address, ()):

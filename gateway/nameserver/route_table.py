@@ -193,8 +193,19 @@ class RouteTable:
 
     def register(self, registration: Registration, now_ms: int) -> Registered:
         """Take in what a broker says, unless something speaks against it."""
+        return finish(self.register_in_steps(registration, now_ms))
+
+    def register_in_steps(self, registration: Registration, now_ms: int) -> Work[Registered]:
+        """As ``register``, many topics a piece at a time: a broker that leaves meanwhile is refused.
+
+        Between two steps, routes have the topics taken so far.
+        """
         # A peer that comes and goes adds no more than it makes room for.
-        self._forget(len(registration.topics))
+        for _ in range(len(registration.topics) // ENTRIES_PER_TURN):
+            if self._leaving:
+                self._forget(ENTRIES_PER_TURN)
+                yield
+        self._forget(len(registration.topics) % ENTRIES_PER_TURN)
         group = self._groups.get(registration.broker_name)
         if group is not None and self._is_outdated(group, registration):
             return Registered(outdated=True)
@@ -207,9 +218,13 @@ class RouteTable:
             group = _BrokerGroup(registration.broker_name, registration.cluster)
             self._groups[registration.broker_name] = group
         is_new = self._place(group, registration)
-        if registration.broker_id == MASTER_ID:
-            self._take_topics(group, registration, is_new)
+        before = self._live.get(registration.address)
+        is_same = not is_new and before is not None and before.data_version == registration.data_version
         self._keep_live(_live(registration, now_ms))
+        if registration.broker_id == MASTER_ID:
+            is_there = yield from self._take_topics(group, registration, is_same)
+            if not is_there:
+                return Registered(refusal="register broker failed: the broker left while its topics were taken in")
         return self._registered(group, registration, is_new)
 
     def unregister(self, broker_name: str, broker_id: int, address: BrokerAddress) -> bool:
@@ -327,11 +342,20 @@ class RouteTable:
                 group.taken = {}
 
     def add_queues(self, topic: str, queues: Sequence[QueueData]) -> str | None:
-        """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV); others are ignored.
+        """Add a topic's queues on known brokers (REGISTER_TOPIC_IN_NAMESRV).
+
+        As upstream does it, nothing is added from the first unknown broker on, and nothing at all of a new topic.
 
         :return: why they are not added, or None.
         """
-        known = [(group, queue) for queue in queues if (group := self._groups.get(queue.broker_name)) is not None]
+        known: list[tuple[_BrokerGroup, QueueData]] = []
+        for queue in queues:
+            group = self._groups.get(queue.broker_name)
+            if group is None:
+                if topic not in self._topics:
+                    return None
+                break
+            known.append((group, queue))
         limits = self._limits
         if known and topic not in self._topics and len(self._topics) >= limits.topics:
             return f"{limits.topics} topics are registered, the limit (gateway.nameserverTopicsLimit)"
@@ -425,24 +449,39 @@ class RouteTable:
             self._drop_live(before)
         return before != address
 
-    def _take_topics(self, group: _BrokerGroup, registration: Registration, is_new: bool) -> None:
-        """Take what changed; of the master that told of this version already, what is missing only."""
-        live = self._live.get(registration.address)
-        is_same = not is_new and live is not None and live.data_version == registration.data_version
+    def _take_topics(self, group: _BrokerGroup, registration: Registration, is_same: bool) -> Work[bool]:
+        """Take what changed; of the master that told of this version already, what is missing only.
+
+        :return: False when the broker left meanwhile.
+        """
         taken, topics = group.taken, group.topics
-        for topic, config in registration.topics.items():
+        if not is_same:
+            # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
+            group.taken = registration.topics if registration.channel_id is None else {}
+        for at, (topic, config) in enumerate(registration.topics.items(), start=1):
             if topic not in topics:
                 self._index(topic, group)
                 topics[topic] = group.told(config)
             elif not is_same and taken.get(topic) is not config:
                 topics[topic] = group.told(config)
-        if is_same:
-            return
-        # A broker of this process tells of each new topic together with ten thousand others, which stay the same.
-        group.taken = registration.topics if registration.channel_id is None else {}
-        if self._forget_unlisted_topics:
-            for topic in [topic for topic in topics if topic not in registration.topics]:
-                self._drop_queue(topic, group)
+            if at % ENTRIES_PER_TURN == 0:
+                yield
+                if not _is_master(group, registration):
+                    return False
+        if not is_same and self._forget_unlisted_topics:
+            return (yield from self._drop_unlisted(group, registration))
+        return True
+
+    def _drop_unlisted(self, group: _BrokerGroup, registration: Registration) -> Work[bool]:
+        """Drop the topics that a master no longer lists; False when the broker left meanwhile."""
+        unlisted = [topic for topic in group.topics if topic not in registration.topics]
+        for at, topic in enumerate(unlisted, start=1):
+            self._drop_queue(topic, group)
+            if at % ENTRIES_PER_TURN == 0:
+                yield
+                if not _is_master(group, registration):
+                    return False
+        return True
 
     def _registered(self, group: _BrokerGroup, registration: Registration, is_new: bool) -> Registered:
         master = group.addresses.get(MASTER_ID)
@@ -527,6 +566,11 @@ def _broker_data(group: _BrokerGroup, reached_at: str) -> BrokerData:
 
 def _addresses(group: _BrokerGroup, reached_at: str) -> dict[int, str]:
     return {broker_id: seen_from(address, reached_at) for broker_id, address in group.addresses.items()}
+
+
+def _is_master(group: _BrokerGroup, registration: Registration) -> bool:
+    """Whether a registering master is still at its place."""
+    return not group.is_gone and group.addresses.get(MASTER_ID) == registration.address
 
 
 def _live(registration: Registration, now_ms: int) -> LiveBroker:

@@ -200,6 +200,9 @@ def _parse_compressed(raw: Readable, version: int) -> Steps[RegisterBrokerBody]:
     parts = _Parts(inflated)
     data_version = DataVersion.parse(parts.part())
     configs = yield from parts.parts("topics", _parse_topic)
+    topics = {config.topic_name: config for config in configs}
+    if len(topics) >= ENTRIES_PER_STEP:
+        yield
     filter_servers = parse_json(parts.part())
     if not isinstance(filter_servers, list) or not all(isinstance(server, str) for server in filter_servers):
         raise BodyError("compressed registration: the filter servers are no array of text")
@@ -208,7 +211,7 @@ def _parse_compressed(raw: Readable, version: int) -> Steps[RegisterBrokerBody]:
         mappings = yield from parts.parts("static topics", TopicQueueMapping.parse)
     return RegisterBrokerBody(
         data_version=data_version,
-        topic_config_table={config.topic_name: config for config in configs},
+        topic_config_table=topics,
         filter_server_list=tuple(filter_servers),
         topic_queue_mapping_info_map={mapping.topic: mapping for mapping in mappings},
     )

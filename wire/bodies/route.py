@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
-from wire.bodies.declare import LIST_BODY_BYTES, REQUEST_CONTAINERS, Body, JsonObject, field
+from wire.bodies.declare import LIST_BODY_BYTES, REQUEST_CONTAINERS, Body, JsonObject, SmallRequestBody, field
 from wire.bodies.fastjson import build_json
 from wire.bodies.topics import MAX_QUEUES, TopicQueueMapping, queues_fault
 from wire.codes import MASTER_ID as MASTER_ID
@@ -22,6 +22,8 @@ A client holds about 200 bytes for each queue.
 """
 MAX_ROUTE_ADDRESSES = 10_000
 """Addresses of all brokers of one topic, as many as a name server of ours knows; clients connect to each of them."""
+MAX_ADDED_BROKERS = 2_000
+"""Brokers for which one request adds a topic; the brokers of Apache RocketMQ name themselves only."""
 _MOST_DIGITS = len(str(MAX_QUEUES))
 
 
@@ -99,6 +101,25 @@ class TopicRouteData(JsonObject):
             ``acceptStandardJsonOnly``); False: ``brokerAddrs:{0:"…"}``.
         """
         return build_json(self.to_json(), java_form=not standard, ascii_only=standard)
+
+
+class AddedQueues(SmallRequestBody):
+    """The queues of one topic that REGISTER_TOPIC_IN_NAMESRV adds: of a route, this member alone is read."""
+
+    MAX_CONTAINERS: ClassVar[int] = 2 * MAX_ADDED_BROKERS
+
+    queue_datas: Sequence[QueueData] = ()
+
+    @classmethod
+    def from_json(cls, value: Any) -> Self:
+        """The queues of an already read JSON value.
+
+        :raises BodyError: it is no such object, or names more brokers than ``MAX_ADDED_BROKERS``.
+        """
+        queues = value.get("queueDatas") if isinstance(value, dict) else None
+        if isinstance(queues, list) and len(queues) > MAX_ADDED_BROKERS:
+            raise BodyError(f"queues on {len(queues)} brokers, the limit of one request is {MAX_ADDED_BROKERS}")
+        return super().from_json(value)
 
 
 def ordered_queues(order_conf: str) -> list[tuple[str, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
@@ -25,9 +26,11 @@ from gateway.nameserver.route_table import (
 )
 from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog, Repeats
 from wire.bodies.kv_table import KVTable
+from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import BrokerMemberGroup
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.codes import RequestCode, ResponseCode
@@ -97,28 +100,20 @@ class BrokerRequests:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         address = self._address(header.broker_addr)
         digest = _digest(header, request.command.version, body)
-        topics: Mapping[str, TopicConfig] = {}
         version = self._repeated(address, digest)
-        if version is None:
+        if version is not None:
+            self._watch(request.channel)
+            registration = self._registration(request, header, {}, version)
+            registered = self._routes.register(registration, self._clock_ms())
+        else:
             self._routes.heartbeat(address, self._clock_ms())  # it lives, even if it has to wait
-            told = await self._reader.read(request, address, compressed=header.compressed)
-            topics, version = self._valid_topics(told.topic_config_table, header), told.data_version
-        registration = Registration(
-            cluster=header.cluster_name,
-            broker_name=header.broker_name,
-            broker_id=header.broker_id,
-            address=address,
-            ha_address=header.ha_server_addr,
-            topics=topics,
-            data_version=version,
-            timeout_ms=_timeout_ms(header.heartbeat_timeout_millis),
-            channel_id=request.channel.id,
-        )
-        registered = self._routes.register(registration, self._clock_ms())
+            registration, registered = await self._reader.read(
+                request, address, compressed=header.compressed, take_in=partial(self._take_in, request, header)
+            )
         if registered.refusal is not None:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, registered.refusal)
         if not registered.outdated:
-            self._remember(address, digest, version)
+            self._remember(address, digest, registration.data_version)
         if registered.is_new:
             log.info(
                 "broker registered",
@@ -128,19 +123,42 @@ class BrokerRequests:
                 cluster=header.cluster_name,
                 topics=len(registration.topics),
             )
-        self._watch(request.channel)
         return self._registered(request, registered)
+
+    def _take_in(
+        self, request: Request, header: RegisterBrokerRequest, told: RegisterBrokerBody
+    ) -> Work[tuple[Registration, Registered]]:
+        """Put what a broker tells into the table, many topics a piece at a time."""
+        valid = yield from self._valid_topics(told.topic_config_table, header)
+        self._watch(request.channel)  # it may close while topics are taken
+        registration = self._registration(request, header, valid, told.data_version)
+        registered = yield from self._routes.register_in_steps(registration, self._clock_ms())
+        return registration, registered
+
+    def _registration(
+        self,
+        request: Request,
+        header: RegisterBrokerRequest,
+        topics: Mapping[str, TopicConfig],
+        version: DataVersion,
+    ) -> Registration:
+        return Registration(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_id=header.broker_id,
+            address=self._address(header.broker_addr),
+            ha_address=header.ha_server_addr,
+            topics=topics,
+            data_version=version,
+            timeout_ms=_timeout_ms(header.heartbeat_timeout_millis),
+            channel_id=request.channel.id,
+        )
 
     def _valid_topics(
         self, topics: Mapping[str, TopicConfig], header: RegisterBrokerRequest
-    ) -> Mapping[str, TopicConfig]:
+    ) -> Work[Mapping[str, TopicConfig]]:
         """The topics that may be in a route; those named after the broker and the cluster may, dots and all."""
-        also_valid = (header.broker_name, header.cluster_name)
-        faults: dict[str, str] = {}
-        for name, config in topics.items():
-            fault = (None if name in also_valid else topic_name_fault(name)) or config.queues_fault
-            if fault is not None:
-                faults[name] = fault
+        faults = yield from _faults(topics, (header.broker_name, header.cluster_name))
         if not faults:
             return topics
         held_back = self._left_out.due(header.broker_name)
@@ -154,6 +172,8 @@ class BrokerRequests:
                 reason=reason,
                 held_back=held_back,
             )
+        if len(topics) >= ENTRIES_PER_TURN:
+            yield
         return {name: config for name, config in topics.items() if name not in faults}
 
     def _repeated(self, address: BrokerAddress, digest: bytes) -> DataVersion | None:
@@ -236,6 +256,18 @@ def log_lost(brokers: Sequence[LiveBroker], reason: str) -> None:
         log.warning("broker lost", broker=live.broker_name, address=live.address, reason=reason)
     if len(brokers) > MAX_LOGGED_BROKERS:
         log.warning("more brokers lost", count=len(brokers) - MAX_LOGGED_BROKERS, reason=reason)
+
+
+def _faults(topics: Mapping[str, TopicConfig], also_valid: Sequence[str]) -> Work[dict[str, str]]:
+    """What is wrong with topics, by their names."""
+    faults: dict[str, str] = {}
+    for at, (name, config) in enumerate(topics.items(), start=1):
+        fault = (None if name in also_valid else topic_name_fault(name)) or config.queues_fault
+        if fault is not None:
+            faults[name] = fault
+        if at % ENTRIES_PER_TURN == 0:
+            yield
+    return faults
 
 
 def _check_names(header: RegisterBrokerRequest) -> None:

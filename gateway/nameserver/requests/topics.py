@@ -18,7 +18,7 @@ from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import Turns, Work
 from gateway.settings import NameServerSettings
 from gateway.telemetry.logs import EventLog
-from wire.bodies.route import QueueData, TopicRouteData
+from wire.bodies.route import AddedQueues, QueueData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.name_server import (
@@ -108,7 +108,7 @@ class TopicRequests:
     def register_topic(self, request: Request, header: RegisterTopicRequest) -> Outcome:
         """Add one topic's queues, before its broker registers the next time."""
         check_topic_name(header.topic)
-        queues = TopicRouteData.parse(request.command.body).queue_datas
+        queues = AddedQueues.parse(request.command.body).queue_datas
         return self._reader.in_order(request, lambda: self._add_queues(header.topic, queues))
 
     def _add_queues(self, topic: str, queues: Sequence[QueueData]) -> Answer:

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from gateway.errors import RequestRefused
 from gateway.nameserver.registration_reader import REQUEST_BYTES, RegistrationReader
 from gateway.remoting.dispatch import Answer, Request
-from gateway.remoting.turns import Turns
+from gateway.remoting.turns import Turns, Work
 from gateway.tests.nameserver.registrations import topics
 from gateway.tests.nameserver.running import RunningNameServer
 from wire.bodies.registration import RegisterBrokerBody
@@ -22,6 +22,11 @@ from wire.errors import BodyError
 
 LARGE = RegisterBrokerBody(topic_config_table=topics(*(f"topic-{at}" for at in range(2_000)))).build(compressed=False)
 SIZE = len(LARGE) + REQUEST_BYTES
+
+
+def _kept(told: RegisterBrokerBody) -> Work[RegisterBrokerBody]:
+    yield from ()
+    return told
 
 
 class Readings:
@@ -37,7 +42,7 @@ class Readings:
         return Request(self._server.connect(host).channel, command)
 
     def read(self, host: str, body: bytes = LARGE) -> None:
-        self._note(self.reader.read(self.request(host, body), f"{host}:10911", compressed=False))
+        self._note(self.reader.read(self.request(host, body), f"{host}:10911", compressed=False, take_in=_kept))
 
     def change(self, host: str) -> None:
         outcome = self.reader.in_order(self.request(host, b""), Answer)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from msgspec import structs
 
 from gateway.nameserver.addresses import AutoAddress
 from gateway.nameserver.route_table import DEFAULT_BROKER_TIMEOUT_MS, Registration, RouteLimits, RouteTable
-from gateway.remoting.turns import Work, finish
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work, finish
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, registration, slave, topics
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.bodies.topics import DataVersion
@@ -439,10 +441,55 @@ def test_a_topic_can_be_deleted_in_one_cluster() -> None:
     assert perms(table, "orders") == {"broker-a": 6}
 
 
-def test_queues_can_be_added_on_known_brokers_only() -> None:
-    table = table_of(registration())
-    table.add_queues("orders", [QueueData("broker-a", 4, 4, 6), QueueData("stranger", 4, 4, 6)])
-    assert perms(table, "orders") == {"broker-a": 6}
+def test_queues_are_added_on_known_brokers_up_to_the_first_unknown_one() -> None:
+    table = table_of(registration("old"), registration(broker_name="broker-b", address="192.0.2.9:10911"))
+    named = [QueueData(name, 4, 4, 4) for name in ("broker-a", "stranger", "broker-b")]
+    table.add_queues("old", named)
+    assert perms(table, "old") == {"broker-a": 4}
+    table.add_queues("new", named)
+    assert table.route("new", "192.0.2.1") is None
+    table.add_queues("new", [named[0], named[2]])
+    assert perms(table, "new") == {"broker-a": 4, "broker-b": 4}
+
+
+@pytest.mark.parametrize("change", ["taken", "dropped", "forgotten"])
+def test_many_topics_of_a_registration_are_taken_in_steps(change: str) -> None:
+    """A registration of 100,000 topics held up everybody for a second."""
+    table = RouteTable(forget_unlisted_topics=True, in_turns=lambda _work: None)
+    told = registration(*(f"topic-{number}" for number in range(5 * ENTRIES_PER_TURN)), channel_id=1)
+    expected_steps = 5
+    if change != "taken":
+        table.register(told, 0)
+    if change == "dropped":
+        told = registration("one", counter=2, channel_id=1)
+    elif change == "forgotten":
+        table.channel_closed(1)
+        expected_steps = 10
+    sizes = [len(table.topics())]
+    steps = table.register_in_steps(told, 0)
+    with contextlib.suppress(StopIteration):
+        while True:
+            next(steps)
+            sizes.append(len(table.topics()))
+    sizes.append(len(table.topics()))
+    assert len(sizes) > expected_steps
+    assert sizes[-1] == len(told.topics)
+    assert max(abs(after - before) for before, after in itertools.pairwise(sizes)) <= ENTRIES_PER_TURN + 3
+
+
+def test_a_broker_that_leaves_while_its_topics_are_taken_is_refused_and_gone() -> None:
+    table = RouteTable()
+    many = [f"topic-{number}" for number in range(5 * ENTRIES_PER_TURN)]
+    steps = table.register_in_steps(registration(*many, channel_id=1), 0)
+    for _ in range(3):
+        next(steps)
+    assert [live.broker_name for live in table.channel_closed(1)] == ["broker-a"]
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert "left while" in end.value.value.refusal
+    assert table.topics() == []
+    assert table.register(registration("orders"), 0).refusal is None
+    assert set(table.topics()) == set(registration("orders").topics)
 
 
 def test_write_permission_is_wiped_and_given_back() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from gateway.tests.nameserver.registrations import SYSTEM_TOPICS, topics
 from gateway.tests.nameserver.running import RunningNameServer, register
 from gateway.tests.remoting.conversation import Peer
-from wire.bodies.route import QueueData, TopicRouteData
+from wire.bodies.route import MAX_ADDED_BROKERS, QueueData, TopicRouteData
 from wire.bodies.topics import TopicList
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import parse_header
@@ -107,6 +108,19 @@ def test_one_topic_can_be_registered_on_a_known_broker(tmp_path: Path) -> None:
     answer = peer.ask(CODES.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest(topic="fresh"), body)
     assert answer.code == ResponseCode.SUCCESS
     assert perm(peer, "fresh") == Permission.READ
+
+
+def test_a_topic_for_thousands_of_made_up_brokers_is_refused_before_they_are_read(tmp_path: Path) -> None:
+    peer = connected(tmp_path)
+    for count in (MAX_ADDED_BROKERS, MAX_ADDED_BROKERS + 1, 9_000):
+        named = [{"brokerName": f"b{number}", "perm": "no number"} for number in range(count)]
+        body = json.dumps({"queueDatas": named}).encode()
+        answer = peer.ask(CODES.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest(topic="fresh"), body)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        is_read = "a 64-bit integer" in (answer.remark or "")
+        assert is_read == (count == MAX_ADDED_BROKERS), answer.remark
+        assert is_read or "limit" in (answer.remark or "")
+        assert "fresh" not in listed(peer, CODES.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 
 
 def test_a_topic_with_an_invalid_name_is_not_registered(tmp_path: Path) -> None:
