@@ -317,6 +317,32 @@ def queries(place: Place) -> Counter[str]:
     return _ask(place.broker, *[(RequestCode.QUERY_MESSAGE, fields, b"")] * 1_200)
 
 
+def statistics(place: Place) -> Counter[str]:
+    """A hundred lists of 65,536 queues each at once, of which nobody reads one."""
+    topic, group = {"topic": "wide"}, {"consumerGroup": "attack"}
+    _ask(place.broker, _topic("wide", 65_536))
+    commits = [{**group, **topic, "queueId": number, "commitOffset": 0} for number in range(0, 65_536, 8)]
+    _ask(place.broker, *[(RequestCode.UPDATE_CONSUMER_OFFSET, commit, b"") for commit in commits])
+    for code, fields in (
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder": "false"}),
+        (RequestCode.GET_CONSUME_STATS, {**group, **topic}),
+        (RequestCode.GET_TOPIC_STATS_INFO, topic),
+        (RequestCode.QUERY_CONSUME_TIME_SPAN, {**topic, "group": "attack"}),
+    ):
+        with peers(place.broker) as (peer,):
+            peer.send([(code, fields, b"")] * 100)
+            pause(4)
+    return Counter()
+
+
+def added_topics(place: Place) -> Counter[str]:
+    """Topics that are added for 9,000 brokers that do not exist."""
+    queues = [{"brokerName": f"made-up-{number}", "perm": 6} for number in range(9_000)]
+    counts = {"readQueueNums": 4, "writeQueueNums": 4, "topicSysFlag": 0}
+    body = json.dumps({"queueDatas": [{**queue, **counts} for queue in queues]}).encode()
+    return _ask(place.name_server, *[(RequestCode.REGISTER_TOPIC_IN_NAMESRV, {"topic": "added"}, body)] * 10)
+
+
 def idle(place: Place) -> Counter[str]:
     """Connections that say nothing, and such that begin the largest frame and do not end it."""
     with peers(place.broker, 800) as broker_side, peers(place.name_server, 200):
@@ -472,6 +498,7 @@ def looks(place: Place) -> Counter[str]:
 KINDS: Final[Mapping[str, Kind]] = {
     kind.__name__: kind
     for kind in (
+        *(statistics, added_topics),
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
         *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
         *(lite_changes, large_outcomes, large_commits, transaction_pages, pops, looks),

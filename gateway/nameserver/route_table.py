@@ -268,6 +268,10 @@ class RouteTable:
 
     # What clients ask
 
+    def brokers_of(self, topic: str) -> int:
+        """The number of brokers that serve a topic."""
+        return len(self._serving(topic))
+
     def route(self, topic: str, reached_at: str) -> TopicRouteData | None:
         """Queues and brokers of a topic, or None when no known broker serves it."""
         serving = self._serving(topic)

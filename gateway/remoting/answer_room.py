@@ -43,32 +43,12 @@ LARGE_ANSWERS: Final = frozenset(
         RequestCode.PEEK_MESSAGE,
         RequestCode.QUERY_MESSAGE,
         RequestCode.VIEW_MESSAGE_BY_ID,
-        RequestCode.QUERY_CONSUME_QUEUE,
-        RequestCode.GET_ALL_TOPIC_CONFIG,
-        RequestCode.GET_TOPIC_STATS_INFO,
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-        RequestCode.GET_ALL_CONSUMER_OFFSET,
-        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
-        RequestCode.GET_ALL_PRODUCER_INFO,
-        RequestCode.GET_CONSUMER_CONNECTION_LIST,
-        RequestCode.GET_PRODUCER_CONNECTION_LIST,
-        RequestCode.GET_CONSUME_STATS,
-        RequestCode.GET_BROKER_CONSUME_STATS,
         RequestCode.GET_TIMER_METRICS,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-        RequestCode.GET_TOPICS_BY_CLUSTER,
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-        RequestCode.GET_UNIT_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-        RequestCode.GET_BROKER_CLUSTER_INFO,
         RequestCode.GET_KV_CONFIG,
-        RequestCode.GET_KVLIST_BY_NAMESPACE,
     }
 )
-"""Requests that wait for room before they are carried out: their answers grow with messages or with tables. Pulls are
-not among them: they wait when their offsets are committed."""
+"""Requests that wait for room before they are carried out: their answers are messages, or one long value. Pulls are not
+among them: they wait when their offsets are committed. Nor are lists, of which ``Lists`` makes few at a time."""
 
 
 class Holder(Protocol):

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from twisted.internet.defer import ensureDeferred
+from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
 from gateway.remoting.answer_room import LARGE_ANSWERS
 from gateway.remoting.channel import Channel
 from gateway.remoting.descriptors import NO_DESCRIPTOR
+from gateway.remoting.lists import LISTS, Lists
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
@@ -107,6 +108,7 @@ class Dispatch:
         self._cold: dict[int, tuple[type[Header] | None, Callable[[Request, Any], Outcome]]] = {}
         self._late: dict[int, Callable[[], None]] = {}
         self._failures: set[tuple[int, str, int]] = set()
+        self._lists = Lists(self._list, self._refuse)
 
     @overload
     def answers(self, code: RequestCode, header: type[H], method: Callable[[Request, H], Outcome]) -> None: ...
@@ -127,6 +129,8 @@ class Dispatch:
     def answers_directly(self, code: RequestCode, method: DirectMethod) -> None:
         """``method(request)`` answers this code itself, now or later."""
         self._check_free(code)
+        if code in LISTS:
+            raise ValueError(f"{code.name} asks for a list, which ``answers`` is for")
         self._direct[code] = partial(self._begin, method) if code in LARGE_ANSWERS else method
 
     def loads(self, codes: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
@@ -162,6 +166,8 @@ class Dispatch:
             try:
                 if method is not None:
                     method(request)
+                elif command.code in LISTS:
+                    self._lists.ask(request)
                 elif command.code in LARGE_ANSWERS:
                     self._begin(self._carry_out, request)
                 else:
@@ -182,7 +188,19 @@ class Dispatch:
         except Exception as error:  # noqa: BLE001 - as in ``commands``
             self._refuse(request, error)
 
+    def _list(self, request: Request) -> Deferred[Any] | None:
+        """Begin to answer a request for a list, see ``Lists``."""
+        try:
+            return self._carried_out(request)
+        except Exception as error:  # noqa: BLE001 - as in ``commands``
+            self._refuse(request, error)
+            return None
+
     def _carry_out(self, request: Request) -> None:
+        self._carried_out(request)
+
+    def _carried_out(self, request: Request) -> Deferred[Any] | None:
+        """Carry a request out; the result fires when it is answered, None when it is answered already."""
         code = request.command.code
         if code in self._late:
             self._late[code]()
@@ -195,16 +213,20 @@ class Dispatch:
         if isinstance(outcome, Answer):
             _answer(request, outcome)
         elif outcome is not None:
-            waiting = ensureDeferred(cast(Any, _outcome(outcome)))
+            waiting: Deferred[Any] = ensureDeferred(cast(Any, _outcome(outcome)))
             waiting.addCallback(lambda answer: _answer(request, answer))
             waiting.addErrback(self._failed_later, request)
+            return waiting
+        return None
 
     def _failed_later(self, failure: Failure, request: Request) -> None:
         error = failure.value
         if not isinstance(error, Exception):
             failure.raiseException()
-        else:
+        elif not (request.channel.closed and isinstance(error, CancelledError)):  # a list, dropped with its peer
             self._refuse(request, error)
+        # Its frames lead back to it: a circle, in which the values of all of them would stay.
+        failure.cleanFailure()  # type: ignore[no-untyped-call]
 
     def _refuse(self, request: Request, error: Exception) -> None:
         if isinstance(error, RequestRefused):

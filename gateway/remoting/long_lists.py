@@ -31,7 +31,7 @@ def list_text(what: str, items: Iterable[Any], *, java_form: bool = True, advice
     :param advice: says what the reader can do instead.
     :raises RequestRefused: SYSTEM_ERROR, the text does not fit into a frame.
     """
-    text = yield from _joined(what, (_text(item, java_form) for item in items), advice)
+    text = yield from _joined(what, (item_text(item, java_form=java_form) for item in items), advice)
     return PreparedText(f"[{text}]")
 
 
@@ -39,7 +39,7 @@ def table_text(
     what: str, members: Iterable[tuple[Any, Any]], *, java_form: bool = True, advice: str = ""
 ) -> Work[PreparedText]:
     """Make the text of an object of these keys and values, in the order given; takes and raises as ``list_text``."""
-    text = yield from _joined(what, (_text({key: value}, java_form)[1:-1] for key, value in members), advice)
+    text = yield from _joined(what, (member_text(key, value, java_form=java_form) for key, value in members), advice)
     return PreparedText(f"{{{text}}}")
 
 
@@ -53,7 +53,7 @@ def table_of_texts(
         text = yield from work
         total += len(text)
         if total > MAX_LIST_BYTES:
-            raise _too_long(what, advice)
+            raise too_long(what, advice)
         made.append((key, text))
         entries += 1 + len(text) // BYTES_PER_ENTRY
         if entries >= ENTRIES_PER_TURN:
@@ -62,8 +62,14 @@ def table_of_texts(
     return (yield from table_text(what, made, advice=advice))
 
 
-def _text(value: Any, java_form: bool) -> str:
+def item_text(value: Any, *, java_form: bool = True) -> str:
+    """Make the text of one item of a list."""
     return prepared_text(value, depth=None) if java_form else str(build_json(value, java_form=False), "utf-8")
+
+
+def member_text(key: Any, value: Any, *, java_form: bool = True) -> str:
+    """Make the text of one member of a table."""
+    return item_text({key: value}, java_form=java_form)[1:-1]
 
 
 def _joined(what: str, texts: Iterable[str], advice: str) -> Work[str]:
@@ -77,17 +83,18 @@ def _joined(what: str, texts: Iterable[str], advice: str) -> Work[str]:
             continue
         total += size
         if total > MAX_LIST_BYTES:
-            raise _too_long(what, advice)
+            raise too_long(what, advice)
         pieces.append(",".join(some))
         some, size = [], 0
         yield
     if total + size > MAX_LIST_BYTES:
-        raise _too_long(what, advice)
+        raise too_long(what, advice)
     if some:
         pieces.append(",".join(some))
     return ",".join(pieces)
 
 
-def _too_long(what: str, advice: str) -> RequestRefused:
+def too_long(what: str, advice: str = "") -> RequestRefused:
+    """Make the refusal of a list that is longer than ``MAX_LIST_BYTES``."""
     text = f"{what}: the text is longer than {MAX_LIST_BYTES} bytes and does not fit into one frame"
     return RequestRefused(ResponseCode.SYSTEM_ERROR, f"{text}; {advice}" if advice else text)

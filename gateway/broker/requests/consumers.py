@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gateway.membership.consumers import Consumers
     from gateway.membership.producers import Producers
     from gateway.remoting.dispatch import Dispatch, Request
-    from gateway.remoting.turns import Turns
+    from gateway.remoting.turns import Turns, Work
 
 
 class ConnectedClients:
@@ -60,12 +60,13 @@ class ConnectedClients:
 
     async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
         """The client ids of a group, which its members share the queues out by."""
-        client_ids = self._consumers.client_ids(header.consumer_group)
+        return await self._turns.run(self._consumer_ids(header.consumer_group), request.channel)
+
+    def _consumer_ids(self, group: str) -> Work[Answer]:
+        client_ids = self._consumers.client_ids(group)
         if not client_ids:
-            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {header.consumer_group}")
-        text = await self._turns.run(
-            list_text(f"clients of group {header.consumer_group}", client_ids), request.channel
-        )
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        text = yield from list_text(f"clients of group {group}", client_ids)
         return Answer(body=ConsumerListByGroup(text).build())
 
     async def consumer_connections(self, request: Request, header: GetConsumerConnectionListRequest) -> Answer:

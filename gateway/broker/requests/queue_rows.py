@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
-from gateway.remoting.long_lists import MAX_LIST_BYTES, table_text
+from gateway.remoting.long_lists import MAX_LIST_BYTES, member_text, table_text, too_long
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from wire.bodies.declare import JsonObject
 from wire.bodies.fastjson import object_key
@@ -52,6 +52,34 @@ async def read_rows(cold_reads: ColdReads, keys: Sequence[Key], read: Callable[[
         )
         rows.extend(found)
     return rows
+
+
+async def rows_text(what: str, cold_reads: ColdReads, keys: Sequence[Key], text_of: Callable[[Key], str]) -> str:
+    """Read one row for each key and make its text, both in threads; return all texts, with commas between them.
+
+    Nothing but text is kept: rows of objects take several times as much memory.
+
+    :raises RequestRefused: SYSTEM_BUSY: too many reads wait; SYSTEM_ERROR: the text does not fit into a frame.
+    """
+    pieces: list[str] = []
+    size = 0
+    for first in range(0, len(keys), ENTRIES_PER_TURN):
+        piece = keys[first : first + ENTRIES_PER_TURN]
+        text: str = await cold_reads.result(
+            lambda piece=piece: ",".join(map(text_of, piece)),  # type: ignore[misc]
+            TOOLS,
+            is_long=True,
+        )
+        size += len(text) + 1
+        if size > MAX_LIST_BYTES:
+            raise too_long(what)
+        pieces.append(text)
+    return ",".join(pieces)
+
+
+def row_text(queue: MessageQueue, row: JsonObject) -> str:
+    """Make the text of one row of a table from queues to rows."""
+    return member_text(object_key(queue.to_json()), row.to_json())
 
 
 def queue_table(what: str, rows: Iterable[tuple[MessageQueue, JsonObject | int]]) -> Work[PreparedText]:

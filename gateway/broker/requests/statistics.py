@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.requests.queue_rows import check_rows, queue_table, read_rows
+from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
+from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
 from wire.bodies.topics import TopicList
@@ -66,20 +67,22 @@ class StatisticsRequests:
         dispatch.answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, self.groups_of_topic)
         dispatch.answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, self.topics_of_group)
 
-    async def topic_stats(self, request: Request, header: GetTopicStatsInfoRequest) -> Answer:
+    async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """First and next offset of every queue, and when its last message was stored."""
         config = self._topics.get(header.topic)
         if config is None:
             raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
         topic, queue_ids = header.topic, range(config.write_queue_nums)
-        rows = await read_rows(self._cold_reads, queue_ids, lambda queue_id: self._topic_offset(topic, queue_id))
-        queues = (self._queue(topic, queue_id) for queue_id in queue_ids)
-        table: Any = await self._turns.run(
-            queue_table(f"statistics of topic {topic}", zip(queues, rows, strict=True)), request.channel
+        text = await rows_text(
+            f"statistics of topic {topic}",
+            self._cold_reads,
+            queue_ids,
+            lambda queue_id: row_text(self._queue(topic, queue_id), self._topic_offset(topic, queue_id)),
         )
+        table: Any = PreparedText(f"{{{text}}}")
         return Answer(body=TopicStatsTable(table).build())
 
-    async def consume_stats(self, request: Request, header: GetConsumeStatsRequest) -> Answer:
+    async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
         """How far a group is in each queue of the topics asked for, or of all it consumes."""
         group = header.consumer_group
         connected = self._consumers.group(group)
@@ -94,11 +97,13 @@ class StatisticsRequests:
             check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
             places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
             per_second += self._flows.given_per_second(topic, group)
-        rows = await read_rows(self._cold_reads, places, lambda place: self._progress(group, *place))
-        queues = (self._queue(*place) for place in places)
-        table: Any = await self._turns.run(
-            queue_table(f"progress of group {group}", zip(queues, rows, strict=True)), request.channel
+        text = await rows_text(
+            f"progress of group {group}",
+            self._cold_reads,
+            places,
+            lambda place: row_text(self._queue(*place), self._progress(group, *place)),
         )
+        table: Any = PreparedText(f"{{{text}}}")
         return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
 
     async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:

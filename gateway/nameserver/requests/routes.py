@@ -56,6 +56,13 @@ class RouteRequests:
         """Queues and brokers of a topic."""
         if self._settings.need_wait_for_service and self._clock_ms() < self._ready_at_ms:
             raise RequestRefused(ResponseCode.SYSTEM_ERROR, "name server not ready")
+        if self._routes.brokers_of(header.topic) <= BROKERS_AT_ONCE:
+            route, standard = self._found(request, header)
+            return Answer(body=route.build(standard=standard))
+        return self._turns.run(self._long_route(request, header), request.channel)
+
+    def _found(self, request: Request, header: GetRouteInfoRequest) -> tuple[TopicRouteData, bool]:
+        """The route of a topic, and whether it is written as standard JSON."""
         route = self._routes.route(header.topic, request.channel.local[0])
         if route is None:
             raise RequestRefused(
@@ -64,24 +71,22 @@ class RouteRequests:
             )
         if self._settings.order_message_enable:
             route = replace(route, order_topic_conf=self._kv_config.get(ORDER_NAMESPACE, header.topic))
-        standard = bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
-        if len(route.queue_datas) <= BROKERS_AT_ONCE:
-            return Answer(body=route.build(standard=standard))
-        return self._turns.run(_long_route(header.topic, route, standard), request.channel)
+        return route, bool(header.accept_standard_json_only) or request.command.version >= STANDARD_JSON_VERSION
+
+    def _long_route(self, request: Request, header: GetRouteInfoRequest) -> Work[Answer]:
+        """Find and write a route of so many brokers that it takes several turns."""
+        route, standard = self._found(request, header)
+        what = f"route of topic {header.topic} over {len(route.queue_datas)} brokers"
+        java = not standard
+        queues = yield from list_text(what, (queue.to_json() for queue in route.queue_datas), java_form=java)
+        yield
+        brokers = yield from list_text(what, (broker.to_json() for broker in route.broker_datas), java_form=java)
+        yield
+        return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
     def cluster_info(self, request: Request, _header: None) -> Deferred[Answer]:
         """All brokers, by name and by cluster."""
         return self._turns.run(_long_info(self._routes, request.channel.local[0]), request.channel)
-
-
-def _long_route(topic: str, route: TopicRouteData, standard: bool) -> Work[Answer]:
-    """Write a route of so many brokers that it takes several turns."""
-    what = f"route of topic {topic} over {len(route.queue_datas)} brokers"
-    queues = yield from list_text(what, (queue.to_json() for queue in route.queue_datas), java_form=not standard)
-    yield
-    brokers = yield from list_text(what, (broker.to_json() for broker in route.broker_datas), java_form=not standard)
-    yield
-    return Answer(body=replace(route, queue_datas=queues, broker_datas=brokers).build(standard=standard))
 
 
 def _long_info(routes: RouteTable, reached_at: str) -> Work[Answer]:

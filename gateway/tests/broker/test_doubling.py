@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.remoting.answer_room import LARGE_ANSWERS
+from gateway.remoting.lists import LISTS
 from gateway.tests.broker.popping import popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.doubling import Prepared, check_growth
@@ -407,3 +409,27 @@ def test_every_request_has_a_case_or_a_reason(tmp_path: Path) -> None:
     tried = {code for code, _ in (*LASTING.values(), *ENDING.values()) if code is not None}
     assert answered == tried | set(WITHOUT_A_CASE)
     assert not tried & set(WITHOUT_A_CASE)
+
+
+NO_LIST: dict[str, frozenset[RequestCode]] = {
+    "is waited for by stock clients, and takes turns": frozenset(
+        {CODES.GET_CONSUMER_LIST_BY_GROUP, CODES.QUERY_ASSIGNMENT, CODES.LOCK_BATCH_MQ}
+    ),
+    "is answered with one entry, or with nothing": frozenset(
+        {
+            *(CODES.GET_TOPIC_CONFIG, CODES.UPDATE_AND_CREATE_TOPIC_LIST, CODES.UPDATE_AND_CREATE_TOPIC),
+            *(CODES.GET_SUBSCRIPTIONGROUP_CONFIG, CODES.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST),
+            *(CODES.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, CODES.UPDATE_AND_GET_GROUP_FORBIDDEN, CODES.HEART_BEAT),
+            *(CODES.QUERY_SUBSCRIPTION_BY_CONSUMER, CODES.UNREGISTER_CLIENT, CODES.SET_MESSAGE_REQUEST_MODE),
+            *(CODES.UNLOCK_BATCH_MQ, CODES.NOTIFICATION, CODES.POLLING_INFO, CODES.CLEAN_EXPIRED_CONSUMEQUEUE),
+            *(CODES.CLEAN_UNUSED_TOPIC, CODES.DELETE_TOPIC_IN_BROKER, CODES.DELETE_SUBSCRIPTIONGROUP),
+        }
+    ),
+    "is answered with figures, whose number is fixed": frozenset({CODES.GET_BROKER_RUNTIME_INFO}),
+}
+
+
+def test_every_request_whose_answer_grows_with_tables_is_a_list() -> None:
+    """One that is not could be asked for a hundred times at once, and nobody would have to read the answers."""
+    tried = {code for code, _ in (*LASTING.values(), *ENDING.values()) if code is not None}
+    assert tried - LISTS - LARGE_ANSWERS == frozenset().union(*NO_LIST.values())

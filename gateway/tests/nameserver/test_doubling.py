@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gateway.remoting.lists import LISTS
 from gateway.tests.doubling import Prepared, check_growth
 from gateway.tests.nameserver.registrations import registration, topics
 from gateway.tests.nameserver.running import RunningNameServer, register
@@ -186,3 +187,21 @@ def test_every_request_has_a_case_or_a_reason(tmp_path: Path) -> None:
     table = RunningNameServer(tmp_path).service.dispatch.table()
     answered = {RequestCode(code) for code, _, is_answered in table if is_answered}
     assert answered == {code for code, _ in CASES.values() if code is not None} | set(WITHOUT_A_TABLE)
+
+
+NO_LIST = {
+    CODES.GET_ROUTEINFO_BY_TOPIC: "is waited for by stock clients, and takes turns",
+    **dict.fromkeys(
+        (
+            *(CODES.REGISTER_BROKER, CODES.UNREGISTER_BROKER, CODES.BROKER_HEARTBEAT, CODES.QUERY_DATA_VERSION),
+            *(CODES.GET_BROKER_MEMBER_GROUP, CODES.DELETE_TOPIC_IN_NAMESRV, CODES.REGISTER_TOPIC_IN_NAMESRV),
+            *(CODES.WIPE_WRITE_PERM_OF_BROKER, CODES.ADD_WRITE_PERM_OF_BROKER, CODES.GET_KV_CONFIG),
+            *(CODES.PUT_KV_CONFIG, CODES.DELETE_KV_CONFIG),
+        ),
+        "is answered with one entry, or with nothing",
+    ),
+}
+
+
+def test_every_request_whose_answer_grows_with_tables_is_a_list() -> None:
+    assert {code for code, _ in CASES.values() if code is not None} - LISTS == set(NO_LIST)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gateway.broker.cold_reads import TOOLS
 from gateway.broker.requests.awaiting import saved
-from gateway.broker.requests.queue_rows import check_rows, queue_table, read_rows
+from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
 from gateway.remoting.dispatch import Answer
-from gateway.remoting.long_lists import list_text
+from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from wire.bodies.fastjson import PreparedText
 from wire.bodies.message_queue import MessageQueue
 from wire.bodies.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
@@ -23,7 +25,7 @@ from wire.headers.subscriptions import UpdateGroupForbiddenRequest
 from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator
 
     from gateway.broker.cold_reads import ColdReads
     from gateway.broker.flows import Flows
@@ -35,10 +37,43 @@ if TYPE_CHECKING:
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Turns
     from gateway.store.message_store import MessageStore
-    from wire.bodies.fastjson import PreparedText
     from wire.bodies.topics import TopicConfig
 
 ALL_PROGRESS: Final = "progress of all groups"
+
+
+class _Slice(NamedTuple):
+    """Some queues of a topic that a group consumes; ``pair`` counts groups with their topics."""
+
+    pair: int
+    group: str
+    topic: str
+    queues: range
+
+
+class _Progress:
+    """How far all groups are, as text: one table for each group and topic."""
+
+    def __init__(self) -> None:
+        self.tables: list[str] = []
+        self.behind = self.in_flight = 0
+        self._bytes = 0
+
+    def add(self, told: list[tuple[_Slice, str, int, int]]) -> None:
+        """Keep what was read of some slices, which come in their order.
+
+        :raises RequestRefused: SYSTEM_ERROR: the text does not fit into a frame.
+        """
+        for some, text, behind, in_flight in told:
+            self._bytes += len(text)
+            self.behind += behind
+            self.in_flight += in_flight
+            if some.pair < len(self.tables):
+                self.tables[-1] += f",{text}"
+            else:
+                self.tables.append(text)
+        if self._bytes > MAX_LIST_BYTES:
+            raise too_long(ALL_PROGRESS, "ask for single groups")
 
 
 class Consumption:
@@ -84,34 +119,39 @@ class Consumption:
         )
         dispatch.answers(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden)
 
-    async def time_span(self, request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
+    async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """When the first, the last and the last consumed message of each queue were stored."""
         config = self._existing(header.topic)
         offsets = self._offsets.of_topic(header.group, header.topic)
         topic = header.topic
         check_rows(f"time spans of topic {topic}", config.write_queue_nums)
-        spans = await read_rows(
+        spans = await rows_text(
+            f"time spans of topic {topic}",
             self._cold_reads,
             range(config.write_queue_nums),
-            lambda queue_id: self._span(topic, queue_id, offsets.get(queue_id, -1)),
+            lambda queue_id: item_text(self._span(topic, queue_id, offsets.get(queue_id, -1)).to_json()),
         )
-        text: Any = await self._turns.run(
-            list_text(f"time spans of topic {topic}", (span.to_json() for span in spans)), request.channel
-        )
+        text: Any = PreparedText(f"[{spans}]")
         return Answer(body=ConsumeTimeSpans(text).build())
 
     async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
         """Every group with what it has consumed of each topic; with ``is_order`` of ordered topics only."""
         pairs = self._consumed(header.is_order)
         check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
-        places = [(group, config, number) for group, config in pairs for number in range(config.write_queue_nums)]
-        rows = await read_rows(self._cold_reads, places, lambda place: self._progress(*place))
-        groups: Any = await self._turns.run(self._by_group(pairs, rows), request.channel)
+        progress = _Progress()
+        for some in _batches(pairs):
+            told = await self._cold_reads.result(
+                lambda some=some: [self._slice(one) for one in some],  # type: ignore[misc]
+                TOOLS,
+                is_long=True,
+            )
+            progress.add(told)
+        groups: Any = await self._turns.run(self._by_group(pairs, progress.tables), request.channel)
         body = ConsumeStatsList(
             broker_addr=self._address(request),
             consume_stats_list=groups,
-            total_diff=sum(row.broker_offset - row.consumer_offset for row in rows),
-            total_inflight_diff=sum(row.pull_offset - row.consumer_offset for row in rows),
+            total_diff=progress.behind,
+            total_inflight_diff=progress.in_flight,
         )
         return Answer(body=body.build())
 
@@ -146,28 +186,36 @@ class Consumption:
                 pairs.append((group, config))
         return pairs
 
-    def _by_group(self, pairs: list[tuple[str, TopicConfig]], rows: Sequence[OffsetWrapper]) -> Work[PreparedText]:
-        """The text of all groups with their topics; the rows are in the order of the pairs."""
+    def _by_group(self, pairs: list[tuple[str, TopicConfig]], tables: list[str]) -> Work[PreparedText]:
+        """The text of all groups with their topics; there is a table for each pair."""
         groups: list[Any] = []
-        at = written = 0
+        at = 0
         for group, of_group in groupby(pairs, key=lambda pair: pair[0]):
             stats = []
             for _, config in of_group:
-                topic, count = config.topic_name, config.write_queue_nums
-                queues = (MessageQueue(topic, self._broker_name, number) for number in range(count))
-                table: Any = yield from queue_table(ALL_PROGRESS, zip(queues, rows[at : at + count], strict=True))
-                stats.append(ConsumeStats(table, self._flows.given_per_second(topic, group)).to_json())
-                at += count
-                written += 1 + count
-                if written >= ENTRIES_PER_TURN:
-                    written = 0
+                table: Any = PreparedText(f"{{{tables[at]}}}")
+                tables[at] = ""
+                stats.append(ConsumeStats(table, self._flows.given_per_second(config.topic_name, group)).to_json())
+                at += 1
+                if at % ENTRIES_PER_TURN == 0:
                     yield
             groups.append({group: stats})
         return (yield from list_text(ALL_PROGRESS, groups, advice="ask for single groups"))
 
-    def _progress(self, group: str, config: TopicConfig, queue_id: int) -> OffsetWrapper:
+    def _slice(self, some: _Slice) -> tuple[_Slice, str, int, int]:
+        """The text of some queues of a group's topic, and how far it is behind there; runs in a thread."""
+        texts: list[str] = []
+        behind = in_flight = 0
+        for number in some.queues:
+            row = self._progress(some.group, some.topic, number)
+            behind += row.broker_offset - row.consumer_offset
+            in_flight += row.pull_offset - row.consumer_offset
+            texts.append(row_text(MessageQueue(some.topic, self._broker_name, number), row))
+        return some, ",".join(texts), behind, in_flight
+
+    def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         """How far a group is in a queue; reads a store time, so it runs in a thread."""
-        topic, store = config.topic_name, self._store
+        store = self._store
         consumed = max(self._offsets.query(group, topic, queue_id), 0)
         return OffsetWrapper(
             broker_offset=store.max_offset(topic, queue_id),
@@ -203,6 +251,22 @@ class Consumption:
             max_time_text=_text(last_ms),
             consume_time_text=_text(consumed_ms),
         )
+
+
+def _batches(pairs: list[tuple[str, TopicConfig]]) -> Iterator[list[_Slice]]:
+    """Divide all queues of these groups and topics into works of about ``ENTRIES_PER_TURN`` queues."""
+    some: list[_Slice] = []
+    rows = 0
+    for pair, (group, config) in enumerate(pairs):
+        queues = range(config.write_queue_nums)
+        for first in range(0, max(len(queues), 1), ENTRIES_PER_TURN):
+            some.append(_Slice(pair, group, config.topic_name, queues[first : first + ENTRIES_PER_TURN]))
+            rows += 1 + len(some[-1].queues)
+            if rows >= ENTRIES_PER_TURN:
+                yield some
+                some, rows = [], 0
+    if some:
+        yield some
 
 
 def _text(moment_ms: int) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gateway.broker.requests.queue_rows import MAX_ROWS
+from gateway.remoting.turns import ENTRIES_PER_TURN
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.bodies.statistics import ConsumeStats
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupTable
 from wire.bodies.topics import TopicConfig, TopicConfigTable
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.headers.admin import GetConsumeStatsInBrokerRequest
 from wire.headers.declare import parse_header
 from wire.headers.subscriptions import GetAllSubscriptionGroupRequest, GetAllSubscriptionGroupResponse
@@ -89,3 +93,40 @@ def test_a_topic_that_is_named_many_times_is_looked_at_once(broker: WholeBroker)
     header = GetConsumeStatsRequest(consumer_group="group", topic_list=";".join([topic] * 20_000))
     answer = broker.ask(broker.connect(), RequestCode.GET_CONSUME_STATS, header)
     assert len(ConsumeStats.parse(answer.body).offset_table) == 40
+
+
+STATISTICS = {
+    RequestCode.GET_BROKER_CONSUME_STATS: {"isOrder": "false"},
+    RequestCode.GET_CONSUME_STATS: {"consumerGroup": "group"},
+    RequestCode.GET_TOPIC_STATS_INFO: {"topic": "wide-0"},
+    RequestCode.QUERY_CONSUME_TIME_SPAN: {"topic": "wide-0", "group": "group"},
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: {
+        "topic": "wide-0",
+        "group": "group",
+        "timestamp": "-1",
+        "isForce": "true",
+    },
+}
+
+
+@pytest.mark.parametrize("code", STATISTICS)
+def test_of_a_hundred_statistics_that_nobody_reads_one_is_made(broker: WholeBroker, code: RequestCode) -> None:
+    """They were all begun at once: a gigabyte of rows, and two seconds in which nobody else was answered."""
+    wide_topics(broker, 1, 2 * ENTRIES_PER_TURN)
+    broker.parts.groups.find("group")
+    works: list[tuple[Callable[[], object], Callable[[Any], object]]] = []
+    broker.in_thread = lambda work, done: works.append((work, done))
+    peer = broker.connect()
+    peer.send(*(RemotingCommand(code, opaque=number, ext_fields=STATISTICS[code]) for number in range(100)))
+    peer.transport.full()
+    assert (len(works), broker.parts.cold_reads.count) == (1, 1), "the first piece of the first one"
+    pieces = 0
+    while works:
+        pieces += 1
+        work, done = works.pop()
+        done(work())
+        broker.turn()
+        if pieces == 3:  # of the second one
+            peer.leave()
+    assert pieces <= 6, "two pieces for a list, and a table that is saved"
+    assert broker.parts.turns.count == 0

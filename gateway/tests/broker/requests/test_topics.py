@@ -133,7 +133,8 @@ def test_all_topics_are_listed_whole_or_by_the_page(broker: SmallBroker) -> None
     assert table.data_version == broker.topics.data_version
     pages: dict[str, TopicConfig] = {}
     for first in range(0, 100, 5):
-        answer = peer.ask(RequestCode.GET_ALL_TOPIC_CONFIG, fields={"topicSeq": str(first), "maxTopicNum": "5"})
+        asker = broker.connect()
+        answer = asker.ask(RequestCode.GET_ALL_TOPIC_CONFIG, fields={"topicSeq": str(first), "maxTopicNum": "5"})
         assert answer.ext_fields["totalTopicNum"] == str(len(table.configs))
         pages.update(TopicConfigTable.parse(answer.body).configs)
     assert pages == table.configs

@@ -1,0 +1,213 @@
+"""Lists are made one at a time for a connection and few at a time in all, and only for peers that read."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+from twisted.internet.defer import Deferred
+
+from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.lists import LISTS, LISTS_AT_ONCE, MAX_LISTS, MAX_WAITING_BYTES_PER_CHANNEL, REQUEST_BYTES
+from gateway.tests.remoting.conversation import Conversation, Peer
+from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
+
+CODE = RequestCode.GET_BROKER_CONSUME_STATS
+CHANGE = RequestCode.CLONE_GROUP_OFFSET
+LARGE = b"x" * (2 << 20)
+"""An answer beyond what a peer may leave unread before it has to read."""
+
+
+class Rows:
+    """What a list is made of."""
+
+
+class Server:
+    """A server whose lists end when the test says so."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.rows: list[weakref.ref[Rows]] = []
+        self.ending: list[Deferred[bytes]] = []
+        self.changed: list[int] = []
+        dispatch = Dispatch()
+        dispatch.answers(CODE, None, self.list)
+        dispatch.answers(CHANGE, None, self.change)
+        self.conversation = Conversation(dispatch)
+
+    async def list(self, request: Request, _header: None) -> Answer:
+        """Make a list of what a thread reads."""
+        rows = Rows()
+        self.rows.append(weakref.ref(rows))
+        self.begun.append(request.command.opaque)
+        body = await self._reading()
+        assert rows is not None
+        return Answer(body=body)
+
+    async def change(self, request: Request, _header: None) -> Answer:
+        """Change something, and say what it is now."""
+        body = await self._reading()
+        self.changed.append(request.command.opaque)
+        return Answer(body=body)
+
+    def _reading(self) -> Deferred[bytes]:
+        self.ending.append(Deferred())
+        return self.ending[-1]
+
+    def end(self, body: bytes = b"list") -> None:
+        """End the list that was begun first, and let a turn pass."""
+        self.ending.pop(0).callback(body)
+        self.turn()
+
+    def turn(self) -> None:
+        """Let the reactor do what is due."""
+        self.conversation.reactor.advance(0)
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def ask(peer: Peer, count: int, code: int = CODE, first: int = 1, body: bytes = b"") -> None:
+    """Send this many requests in one read."""
+    peer.send(*(RemotingCommand(code, opaque=first + number, body=body) for number in range(count)))
+
+
+def answers(peer: Peer) -> list[tuple[int, int]]:
+    """Return opaque and code of each answer that came."""
+    return [(answer.opaque, answer.code) for answer in peer.received()]
+
+
+def test_of_a_hundred_lists_that_a_peer_asks_for_one_is_under_way(server: Server) -> None:
+    peer = server.conversation.connect()
+    ask(peer, 100)
+    server.turn()
+    assert server.begun == [1]
+    for number in range(1, 101):
+        assert server.begun == list(range(1, number + 1))
+        server.end()
+    assert answers(peer) == [(number, ResponseCode.SUCCESS) for number in range(1, 101)]
+
+
+def test_few_lists_are_under_way_in_all_and_connections_take_turns(server: Server) -> None:
+    peers = [server.conversation.connect() for _ in range(MAX_LISTS + 2)]
+    for number, peer in enumerate(peers):
+        ask(peer, 3, first=100 * number)
+    server.turn()
+    assert server.begun == [100 * number for number in range(MAX_LISTS)]
+    while server.ending:
+        server.end()
+        assert len(server.ending) <= MAX_LISTS
+    assert sorted(server.begun[: len(peers)]) == [100 * number for number in range(len(peers))]
+    assert [len(answers(peer)) for peer in peers] == [3] * len(peers)
+
+
+def test_no_list_is_begun_while_the_peer_does_not_read(server: Server) -> None:
+    peer, other = server.conversation.connect(), server.conversation.connect()
+    ask(peer, 5)
+    peer.transport.full()
+    server.end(LARGE)
+    server.turn()
+    assert server.begun == [1]
+    ask(other, 1, first=50)
+    assert server.begun == [1, 50], "others do not wait for it"
+    server.end()
+    peer.transport.empty()
+    server.turn()
+    assert server.begun == [1, 50, 2]
+
+
+def test_what_is_under_way_is_dropped_at_once_when_its_peer_leaves(server: Server) -> None:
+    peers = [server.conversation.connect() for _ in range(MAX_LISTS)]
+    honest = server.conversation.connect()
+    for peer in peers:
+        ask(peer, 100)
+    ask(honest, 1, first=1_000)
+    gc.disable()
+    try:
+        for peer in peers:
+            peer.leave()
+        assert [row() for row in server.rows[: len(peers)]] == [None] * len(peers), "without a garbage collection"
+    finally:
+        gc.enable()
+    server.turn()
+    assert server.begun == [*[1] * MAX_LISTS, 1_000], "nothing that waited is begun"
+    for _ in peers:
+        server.end()  # the threads report what nobody waits for
+    assert answers(honest) == []
+    server.end()
+    assert answers(honest) == [(1_000, ResponseCode.SUCCESS)]
+
+
+def test_what_changes_something_goes_on_without_its_peer(server: Server) -> None:
+    peers = [server.conversation.connect() for _ in range(MAX_LISTS + 1)]
+    for number, peer in enumerate(peers):
+        ask(peer, 2, CHANGE, first=10 * number)
+    for peer in peers[:-1]:
+        peer.leave()
+    server.turn()
+    for _ in range(MAX_LISTS + 2):
+        server.end()
+    assert server.changed == [*(10 * number for number in range(MAX_LISTS)), 10 * MAX_LISTS, 10 * MAX_LISTS + 1]
+
+
+def test_requests_that_wait_have_a_limit_in_bytes(server: Server) -> None:
+    peer, other = server.conversation.connect(), server.conversation.connect()
+    body = b"b" * (1 << 20)
+    fitting = MAX_WAITING_BYTES_PER_CHANNEL // (len(body) + REQUEST_BYTES)
+    ask(peer, 1)
+    ask(peer, fitting + 1, first=2, body=body)
+    assert answers(peer) == [(2 + fitting, ResponseCode.SYSTEM_BUSY)]
+    ask(other, 1)
+    assert len(server.begun) == 2
+    peer.leave()
+    third = server.conversation.connect()
+    ask(third, fitting + 2, body=body)
+    assert [code for _, code in answers(third)] == [ResponseCode.SYSTEM_BUSY], "there is room again"
+
+
+def test_a_list_that_fails_makes_room_for_the_next(server: Server) -> None:
+    peer = server.conversation.connect()
+    ask(peer, 2)
+    server.ending.pop(0).errback(ValueError("no"))
+    server.turn()
+    server.end()
+    assert answers(peer) == [(1, ResponseCode.SYSTEM_ERROR), (2, ResponseCode.SUCCESS)]
+
+
+def test_lists_that_are_made_at_once_share_the_turns() -> None:
+    made: list[int] = []
+
+    def at_once(request: Request, _header: None) -> Answer:
+        made.append(request.command.opaque)
+        return Answer()
+
+    dispatch = Dispatch()
+    dispatch.answers(CODE, None, at_once)
+    conversation = Conversation(dispatch)
+    peer = conversation.connect()
+    ask(peer, 2 * LISTS_AT_ONCE)
+    assert len(made) == LISTS_AT_ONCE
+    conversation.reactor.advance(0)
+    assert made == [*range(1, 2 * LISTS_AT_ONCE + 1)]
+
+
+def test_a_list_that_nobody_wants_an_answer_of_is_not_made(server: Server) -> None:
+    peer = server.conversation.connect()
+    peer.ask_all(CODE, oneway=True)
+    assert server.begun == []
+
+
+def test_lists_are_answered_by_methods_that_are_called_for_them() -> None:
+    dispatch = Dispatch()
+    for code in LISTS:
+        with pytest.raises(ValueError, match="list"):
+            dispatch.answers_directly(code, _nothing)
+
+
+def _nothing(_: Any) -> None:
+    """Answer nothing."""
