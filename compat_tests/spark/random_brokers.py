@@ -74,12 +74,12 @@ class Query:
 
     def wait_for_a_batch(self) -> None:
         """Wait for its first one."""
-        self._until(lambda: self.checkpoints(), "the first batch is planned")
+        self._until(lambda: self.look() or self.checkpoints(), "the first batch is planned")
 
     def look(self) -> None:
         """Start it again when it has ended, or has gone on without what was lost."""
         if not self._query.isActive:
-            self._note(str(self._query.exception()))
+            self._note(str(self._query.exception() or ""))
             self.start()
         elif self._goes_on_until is not None and self.batches_done() > self._goes_on_until:
             self.stop()

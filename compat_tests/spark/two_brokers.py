@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from compat_tests.peers import free_ports, gateway_command
 from gateway.client.message_queue import MessageQueue
-from gateway.spark.cluster import STORE_ID, Access, Cluster
+from gateway.spark.cluster import STORE_ID
 from gateway.spark.connection import open_connection, request
 from wire.bodies.kv_table import KVTable
 from wire.codes import RequestCode, ResponseCode
@@ -189,9 +189,11 @@ class World:
 
     def ends(self, topic: str) -> dict[MessageQueue, int]:
         """Where the queues of a topic end."""
-        with closing(Cluster(Access(name_servers=(self.nameserver,), request_timeout_s=TIMEOUT_S))) as cluster:
-            queues = [MessageQueue(topic, broker.name, number) for broker in self.brokers for number in range(QUEUES)]
-            return cluster.ends(queues)
+        return {
+            MessageQueue(topic, broker.name, number): end
+            for broker in self.brokers
+            for number, end in broker.ends.items()
+        }
 
     def _end(self, broker: Broker, how: signal.Signals) -> None:
         broker.process.end(how)

@@ -40,7 +40,7 @@ class ConsumeQueues:
         self._holding: dict[ConsumeQueue, None] = {}
         self._dirty: dict[tuple[ConsumeQueue, int], None] = {}
         self._changed: dict[ConsumeQueue, None] = {}  # in memory only, and not listed yet
-        self._unlisted: dict[ConsumeQueue, None] = {}  # on disk and not listed yet
+        self._unlisted: dict[ConsumeQueue, None] = {}  # on disk, as a whole or in part, and not listed yet
         self._dirty_extensions: dict[Path, None] = {}
         self._new_directories: set[Path] = set()
         self.journal = QueueJournal(files, paths)
@@ -377,18 +377,29 @@ class ConsumeQueues:
         :raises OSError: it could not be written; may be repeated.
         """
         journal = self.journal
+        behind: dict[ConsumeQueue, None] = {}
         if journal.is_current:
             unlisted = list(self._unlisted)
-            journal.add(commit_log_end, lambda: self._known(unlisted, commit_log_end))
+            journal.add(commit_log_end, lambda: self._known(unlisted, commit_log_end, behind))
         else:
-            journal.write_all(commit_log_end, self._shared.file_bytes, lambda: self._known(self, commit_log_end))
-        self._unlisted = {}
+            file_bytes = self._shared.file_bytes
+            journal.write_all(commit_log_end, file_bytes, lambda: self._known(self, commit_log_end, behind))
+        self._unlisted = behind
 
-    def _known(self, queues: Iterable[ConsumeQueue], commit_log_end: int) -> list[KnownTopic]:
+    def _known(
+        self, queues: Iterable[ConsumeQueue], commit_log_end: int, behind: dict[ConsumeQueue, None]
+    ) -> list[KnownTopic]:
+        """How queues are with regard to messages below an end of the log.
+
+        :param behind: gets those that have more. That may be on disk already: only the next list tells of it.
+        """
         by_topic: dict[str, list[tuple[int, ...]]] = {}
         for queue in queues:
             if self.by_name.get((queue.topic, queue.queue_id)) is queue:  # not deleted since
-                by_topic.setdefault(queue.topic, []).append((queue.queue_id, *queue.state(commit_log_end)))
+                state = queue.state(commit_log_end)
+                if state[0] < queue.max_offset:
+                    behind[queue] = None
+                by_topic.setdefault(queue.topic, []).append((queue.queue_id, *state))
         topics_ns = self._files.modified_all(self._directory, list(by_topic))
         files_ns = iter(queue_files_modified(self._files, self._paths, by_topic.items(), self._shared.file_bytes))
         known: list[KnownTopic] = []

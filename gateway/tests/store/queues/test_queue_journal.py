@@ -141,6 +141,30 @@ def test_with_async_flush_a_line_tells_of_units_below_its_end_only(tmp_path: Pat
     assert queue.state(0)[0] == 0
 
 
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "stopped"])
+def test_what_comes_during_a_flush_is_listed_by_the_next_one(tmp_path: Path, is_killed: bool) -> None:
+    disk = Disk()
+    store = opened(tmp_path / "s", ASYNC, disk=disk)
+    put(store, message(b"one", queue_id=0))
+    store.flush()
+
+    def comes(operation: str, path: Path) -> None:
+        if operation == "sync" and path.parent.name == "commitlog":
+            disk.fault = None
+            put(store, message(b"during", queue_id=0))
+
+    put(store, message(b"before", queue_id=1))
+    disk.fault = comes
+    store.flush()
+    put(store, message(b"after", queue_id=1))
+    store.flush()
+    if not is_killed:
+        store.close()
+    again, _ = _restarted(killed(tmp_path / "s") if is_killed else tmp_path / "s")
+    assert again.max_offset("T", 0) == 2
+    assert bodies(again, queue_id=0) == [b"one", b"during"]
+
+
 def test_where_a_queue_begins_is_listed_after_a_deletion(tmp_path: Path) -> None:
     store = _running(tmp_path / "s")
     for _ in range(6):
