@@ -74,7 +74,7 @@ class Query:
 
     def wait_for_a_batch(self) -> None:
         """Wait for its first one."""
-        self._until(lambda: self.look() or self.checkpoints(), "the first batch is planned")
+        self._until(self._has_a_batch, "the first batch is planned")
 
     def look(self) -> None:
         """Start it again when it has ended, or has gone on without what was lost."""
@@ -157,6 +157,10 @@ class Query:
         assert self._world.is_away(JUST_NOW_S), f"all is there, and it fails: {failure[-3000:]}"
         self._world.note(f"{self.topic}: {away[1]}")
         self.failures[away[1]] += 1
+
+    def _has_a_batch(self) -> bool:
+        self.look()
+        return bool(self.checkpoints())
 
     def _is_at(self, ends: dict[MessageQueue, int]) -> bool:
         self.look()
