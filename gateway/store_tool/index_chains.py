@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import itemgetter, mod, setitem
@@ -13,7 +13,6 @@ from gateway.store_tool.hash_runs import hash_runs
 from gateway.store_tool.index_part import (
     ENTRY_WORDS,
     HASH,
-    OFFSET_HIGH,
     PREVIOUS,
     IndexFault,
     IndexPart,
@@ -50,17 +49,16 @@ def check_file(part: IndexPart) -> FileFaults:
     first_offset = last_offset = used_slots = 0
     with reading(part) as file:
         for first, entries in _chunks(part, file):
-            result.faults += _chain_faults(part, first, entries, newest)
-            if len(result.faults) >= MAX_TOLD:
-                return result
             offsets = offsets_of(entries)
             last_offset = offsets[-1]
             if first == FIRST_ENTRY:
-                first_offset = offsets[0]
-            result.highest = max(result.highest, max(offsets))
-            if min(_variants(entries[OFFSET_HIGH::ENTRY_WORDS])) < 0:
-                result.lowest = min(result.lowest, min(offsets))
-            used_slots += entries[PREVIOUS::ENTRY_WORDS].count(NO_ENTRY)
+                first_offset = result.lowest = offsets[0]
+            result.lowest, result.highest = min(result.lowest, min(offsets)), max(result.highest, max(offsets))
+            if len(result.faults) < MAX_TOLD:
+                result.faults += _chain_faults(part, first, entries, newest)
+                used_slots += entries[PREVIOUS::ENTRY_WORDS].count(NO_ENTRY)
+        if len(result.faults) >= MAX_TOLD:
+            return result
         slots = file.slots()
     if result.faults:  # a wrong previous entry says nothing of slots
         used_slots = len(newest) - newest.count(NO_ENTRY)
@@ -91,10 +89,6 @@ def _chunks(part: IndexPart, file: IndexWords) -> Iterator[tuple[int, array[int]
     end = FIRST_ENTRY + part.entry_count
     for first in range(FIRST_ENTRY, end, CHUNK_ENTRIES):
         yield first, file.entries(first, min(CHUNK_ENTRIES, end - first))
-
-
-def _variants(column: array[int]) -> Collection[int]:
-    return column[:1] if column == column[:1] * len(column) else set(column)
 
 
 def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: array[int]) -> list[IndexFault]:

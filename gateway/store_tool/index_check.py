@@ -27,6 +27,7 @@ from gateway.store_tool.index_part import (
     SECONDS,
     IndexFault,
     IndexPart,
+    NearIndex,
     in_entry,
     in_head,
     offsets_of,
@@ -81,40 +82,53 @@ class _Window:
         self.inside = _inside(entries, self.offsets, begin, end)
 
 
-def compare_stretch(parts: Sequence[IndexPart], keys: StretchKeys, begin: int, end: int) -> IndexFaults:
+def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -> IndexFaults:
     """Compare what the log asks for in [begin, end) with what the files have."""
     result = IndexFaults()
-    if not parts:
+    if not index.exists:
         result.unindexed_from = min([*keys.offsets[:1], *keys.tag_offsets[:1]], default=-1)
         return result
-    index_end = max((part.head.end_commit_log_offset for part in parts if part.entry_count), default=-1)
+    parts = [file.part for file in index.files if file.reaches(begin, end)]
+    windows: list[_Window] = []
+    is_right = False
     for margin in (BATCH_ENTRIES, FAR_ENTRIES):
         windows = [window for part in parts if (window := _window(part, begin, end, margin)) is not None]
-        if len(windows) == 1 and (_is_in_order(windows[0], keys) or _is_all(windows[0], keys)):
-            _check_times(windows[0], keys, result)
-            return result
+        is_right = bool(windows) and (_are_in_order(windows, keys) or (len(windows) == 1 and _is_all(windows[0], keys)))
+        if is_right:
+            break
     for window in windows:
         _check_times(window, keys, result)
-    _look_closely(windows, keys, (begin, end), index_end, result)
+    if not is_right:
+        _look_closely(windows, keys, (begin, end), index.end, result)
     return result
 
 
-def _is_in_order(window: _Window, keys: StretchKeys) -> bool:
+def _are_in_order(windows: Sequence[_Window], keys: StretchKeys) -> bool:
     """Whether the entries of keys are those of the log in its order, and those of tags, when there are any, too."""
-    entries, begin_ms = window.inside, window.part.head.begin_ms
+    entries = windows[0].inside if len(windows) == 1 else sum((window.inside for window in windows), array("i"))
     count = len(entries) // ENTRY_WORDS
-    if count == len(keys.offsets):
-        return _are(entries, keys.offsets, keys.hashes, _all_seconds(keys.times, begin_ms))
-    if count != len(keys.offsets) + len(keys.tag_offsets):
-        return False
-    mask = _mask(entries[HASH::ENTRY_WORDS], set(keys.tag_hashes))
-    if mask.count(1) != len(keys.tag_offsets):
-        return False  # a key is hashed as a tag is
-    seconds = _all_seconds(keys.times, begin_ms)
-    tag_seconds = seconds if keys.tag_times == keys.times else _all_seconds(keys.tag_times, begin_ms)
-    return _are(_picked(entries, mask, 0), keys.offsets, keys.hashes, seconds) and _are(
-        _picked(entries, mask, 1), keys.tag_offsets, keys.tag_hashes, tag_seconds
+    mask = bytes(count)
+    if count != len(keys.offsets):
+        if count != len(keys.offsets) + len(keys.tag_offsets):
+            return False
+        mask = _mask(entries[HASH::ENTRY_WORDS], set(keys.tag_hashes))
+        if mask.count(1) != len(keys.tag_offsets):
+            return False  # a key is hashed as a tag is
+    key_ages, tag_ages = _ages(windows, mask, 0), _ages(windows, mask, 1)
+    return _are(_picked(entries, mask, 0), key_ages, (keys.offsets, keys.hashes, keys.times)) and (
+        count == len(keys.offsets)
+        or _are(_picked(entries, mask, 1), tag_ages, (keys.tag_offsets, keys.tag_hashes, keys.tag_times))
     )
+
+
+def _ages(windows: Sequence[_Window], mask: bytes, wanted: int) -> list[tuple[int, int]]:
+    """How many entries of each window have the value wanted in the mask, and from when on their file counts seconds."""
+    found, start = [], 0
+    for window in windows:
+        end = start + len(window.inside) // ENTRY_WORDS
+        found.append((mask.count(wanted, start, end), window.part.head.begin_ms))
+        start = end
+    return found
 
 
 def _mask(hashes: array[int], wanted: set[int]) -> bytes:
@@ -137,15 +151,32 @@ def _may_hold(hashes: array[int], number: int) -> bool:
     return array("i", (number,)).tobytes() in hashes.tobytes()
 
 
-def _are(entries: array[int], offsets: array[int], hashes: array[int], seconds: array[int]) -> bool:
-    """Whether entries are these, in the order of their offsets."""
+def _are(
+    entries: array[int], ages: Sequence[tuple[int, int]], wanted: tuple[array[int], array[int], array[int]]
+) -> bool:
+    """Whether entries are these, in the order of their offsets.
+
+    :param wanted: offsets, hashes and store times.
+    """
+    offsets, hashes, times = wanted
     found = offsets_of(entries)
     if found != offsets:  # unique keys come before the others
         order = sorted(range(len(offsets)), key=offsets.__getitem__)
-        offsets, hashes, seconds = (
-            array(column.typecode, map(column.__getitem__, order)) for column in (offsets, hashes, seconds)
-        )
-    return found == offsets and entries[HASH::ENTRY_WORDS] == hashes and entries[SECONDS::ENTRY_WORDS] == seconds
+        offsets, hashes, times = (array(column.typecode, map(column.__getitem__, order)) for column in wanted)
+    return (
+        found == offsets
+        and entries[HASH::ENTRY_WORDS] == hashes
+        and entries[SECONDS::ENTRY_WORDS] == _seconds_since(times, ages)
+    )
+
+
+def _seconds_since(times: array[int], ages: Sequence[tuple[int, int]]) -> array[int]:
+    """The seconds of entries in one file after the other."""
+    seconds, start = array("i"), 0
+    for many, begin_ms in ages:
+        seconds += _all_seconds(times[start : start + many], begin_ms)
+        start += many
+    return seconds
 
 
 def _picked(entries: array[int], mask: bytes, wanted: int) -> array[int]:

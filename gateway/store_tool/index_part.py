@@ -44,6 +44,32 @@ class IndexPart:
 
 
 @dataclass(frozen=True, slots=True)
+class PlacedPart:
+    """An index file, and the lowest and the highest commit log offset of its entries."""
+
+    part: IndexPart
+    lowest: int
+    highest: int
+
+    def reaches(self, begin: int, end: int) -> bool:
+        """Whether an entry may belong to a message in [begin, end) of the log."""
+        return self.lowest < end and self.highest >= begin
+
+
+@dataclass(frozen=True, slots=True)
+class NearIndex:
+    """The index files with entries near a stretch of the log.
+
+    ``end`` is the highest commit log offset that any file says it has, −1 when none has one. ``exists`` says whether
+    there is a file at all.
+    """
+
+    files: tuple[PlacedPart, ...] = ()
+    end: int = -1
+    exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class IndexFault:
     """Something wrong in an index file; ``position`` is the byte of it, None when that cannot be told."""
 

@@ -16,7 +16,7 @@ from typing import cast
 
 from gateway.store_tool.directory import open_to_read
 from gateway.store_tool.index_check import IndexFaults, compare_stretch
-from gateway.store_tool.index_part import IndexPart
+from gateway.store_tool.index_part import NearIndex
 from gateway.store_tool.queue_runs import QueueRun
 from gateway.store_tool.record_rows import RecordRows
 from gateway.store_tool.sparse_map import sparse_map
@@ -59,7 +59,7 @@ class LogStretch:
     size: int
     begin: int
     end: int
-    index: tuple[IndexPart, ...] = ()
+    index: NearIndex = field(default_factory=NearIndex)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ from wire.message.light_queues import LIGHT_QUEUE_PREFIX
 from wire.message.record import StoredMessage, parse_record
 
 MAX_OPEN_EXTENSION_FILES = 16
+MAX_WAITING_BYTES = 32 << 20
+"""Units of all queues that wait to be compared: those of one queue are compared together, with one look at its file."""
 _CHUNK_UNITS = 50_000
 _UNWRITTEN = (0, 0, 0)
 
@@ -62,6 +64,7 @@ class Row:
     Messages ``first`` … ``end`` without those in ``missing``: (first, end, and between which log offsets).
     ``wrong`` are offsets whose unit differs from what the
     log asks for: (offset, expected, found). ``bare`` are offsets whose unit in the extension cannot be read.
+    ``waiting`` are units that wait to be compared, from the offset ``waiting_first`` on.
     """
 
     topic: str
@@ -75,6 +78,8 @@ class Row:
     bare: list[int] = field(default_factory=list)
     misnamed: list[tuple[int, int]] = field(default_factory=list)
     delays: list[tuple[int, int, Unit]] = field(default_factory=list)
+    waiting: bytearray = field(default_factory=bytearray)
+    waiting_first: int = 0
 
 
 class QueueCheck:
@@ -101,6 +106,8 @@ class QueueCheck:
             findings.note(remark)
         self._extension_files = OpenFiles(ReadOnlyFiles(), MAX_OPEN_EXTENSION_FILES)
         self.rows: dict[tuple[str, int], Row] = {}
+        self._waiting: dict[tuple[str, int], Row] = {}
+        self._waiting_bytes = 0
         self.bad_queues: set[tuple[str, int]] = set()
         """Queues whose files have to be made again."""
         self.misplaced: dict[int, Place] = {}
@@ -139,7 +146,7 @@ class QueueCheck:
                 row = None
         if row is None:
             row = self.rows[name] = Row(run.topic, run.queue_id, first, first, UNIT.unpack_from(run.units)[0])
-        self._compare(row, run)
+        self._wait(name, row, run)
         row.end = run.end
         row.last_log_offset = UNIT.unpack_from(run.units, len(run.units) - UNIT_BYTES)[0]
 
@@ -150,14 +157,38 @@ class QueueCheck:
         expected = UNIT.unpack_from(run.units)
         return self._reader.unit(row.topic, row.queue_id, row.end)[:2] == expected[:2]
 
-    def _compare(self, row: Row, run: QueueRun) -> None:
-        count = len(run.units) // UNIT_BYTES
-        for first in range(0, count, _CHUNK_UNITS):
+    def _wait(self, name: tuple[str, int], row: Row, run: QueueRun) -> None:
+        """Compare a run later, with its neighbours."""
+        before = self._waiting.get(name)
+        if before is None or before is not row:  # what an earlier topic of the name waits for says nothing
+            self._waiting[name] = row
+            self._waiting_bytes -= 0 if before is None else len(before.waiting)
+        elif row.waiting_first + len(row.waiting) // UNIT_BYTES != run.first:
+            self._compare(row)
+        if not row.waiting:
+            row.waiting_first = run.first
+        row.waiting += run.units
+        self._waiting_bytes += len(run.units)
+        if self._waiting_bytes > MAX_WAITING_BYTES:
+            self._compare_all()
+
+    def _compare_all(self) -> None:
+        for row in self._waiting.values():
+            self._compare(row)
+        self._waiting.clear()
+
+    def _compare(self, row: Row) -> None:
+        """Compare what waits of a queue with its files."""
+        first, units = row.waiting_first, row.waiting
+        row.waiting = bytearray()
+        self._waiting_bytes -= len(units)
+        for start in range(0, len(units), _CHUNK_UNITS * UNIT_BYTES):
             # bytes: a memoryview would be compared byte by byte, much slower than both copied and compared
-            expected = bytes(run.units[first * UNIT_BYTES : (first + _CHUNK_UNITS) * UNIT_BYTES])
-            found = self._reader.read(row.topic, row.queue_id, run.first + first, len(expected) // UNIT_BYTES)
+            expected = bytes(units[start : start + _CHUNK_UNITS * UNIT_BYTES])
+            offset = first + start // UNIT_BYTES
+            found = self._reader.read(row.topic, row.queue_id, offset, len(expected) // UNIT_BYTES)
             if expected != found:
-                self._differ(row, run.first + first, expected, found)
+                self._differ(row, offset, expected, found)
 
     def _differ(self, row: Row, offset: int, expected: bytes, found: bytes) -> None:
         delayed = row.topic == SCHEDULE_TOPIC
@@ -181,11 +212,13 @@ class QueueCheck:
 
     # --- judging -------------------------------------------------------------------------------------------------
 
-    def finish(self, log_end: int) -> None:
+    def finish(self, log_end: int, tell: Callable[[int], None]) -> None:
         """Say what is wrong.
 
         :param log_end: where the log ends; units from there on are ahead of it.
+        :param tell: called with the bytes of each queue that is done.
         """
+        self._compare_all()
         for name, row in self.rows.items():
             if not self._was_deleted(name, row):
                 self._judge_row(row)
@@ -193,6 +226,7 @@ class QueueCheck:
         for name, folder in self._directory.queues.items():
             self._judge_files(folder)
             self._judge_others(folder, self.rows.get(name), log_end)
+            tell(sum(file.size for file in folder.files))
 
     def _was_deleted(self, name: QueueName, row: Row) -> bool:
         """Whether a queue has no message in its files because it was deleted."""

@@ -103,17 +103,14 @@ class QueueRuns:
 
     def append_mixed(self, names: Sequence[QueueName], queue_offsets: Sequence[int], units: Sequence[bytes]) -> None:
         """Units of several known queues, in log order."""
-        by_queue: dict[QueueName, tuple[list[int], list[bytes]]] = {name: ([], []) for name in dict.fromkeys(names)}
-        for name, queue_offset, unit in zip(names, queue_offsets, units, strict=True):
-            rows = by_queue[name]
-            rows[0].append(queue_offset)
-            rows[1].append(unit)
-        for name, (found, packed) in by_queue.items():
-            if found == list(range(found[0], found[0] + len(found))):
-                self.append(name, found[0], b"".join(packed), len(packed))
-            else:
-                for queue_offset, unit in zip(found, packed, strict=True):
-                    self.append(name, queue_offset, unit, 1)
+        # One after the other: a batch has mostly one or two messages of a queue when there are thousands of queues.
+        queues = map(self._queues.__getitem__, names)
+        for queue, queue_offset, unit in zip(queues, queue_offsets, units, strict=True):
+            if queue.next_offset != queue_offset:
+                queue.run = QueueRun(queue.topic, queue.queue_id, queue_offset)
+                self.runs.append(queue.run)
+            queue.run.units += unit
+            queue.next_offset = queue_offset + 1
 
 
 class QueueRows:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import compress
+from itertools import chain, compress, repeat
 from typing import Any
 
 from gateway.store.index.index_entries import tag_key
@@ -72,14 +72,24 @@ class StretchKeys:
         # No value holds the byte that ends it.
         words = str(PAIR_END.join(texts), "utf-8", "replace").split("\x02")
         if several and " " in "".join(words):
-            for topic, offset, time, text in zip(*rows, words, strict=True):
-                for word in filter(None, text.split(" ")):
-                    self.add_key(topic, offset, time, word)
+            self._add_split(rows, [text.split(" ") for text in words])
         else:
             self.finish()
             self.hashes.extend(index_key_hashes(rows[0], words))
             self.offsets.extend(rows[1])
             self.times.extend(rows[2])
+
+    def _add_split(self, rows: Sequence[Sequence[Any]], keys: Sequence[Sequence[str]]) -> None:
+        """Add several keys of each message; empty ones are none."""
+        counts, flat = list(map(len, keys)), list(chain.from_iterable(keys))
+        topics, offsets, times = (list(chain.from_iterable(map(repeat, column, counts))) for column in rows)
+        if "" in flat:
+            topics, offsets, times = (list(compress(column, flat)) for column in (topics, offsets, times))
+            flat = list(filter(None, flat))
+        self._topics += topics
+        self._texts += flat
+        self.offsets.extend(offsets)
+        self.times.extend(times)
 
     def add_tag(self, topic: str, offsets: array[int], times: array[int], tag: bytes) -> None:
         """Add one tag of many messages of one topic."""

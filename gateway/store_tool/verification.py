@@ -27,11 +27,11 @@ from gateway.store_tool.errors import CannotRun
 from gateway.store_tool.findings import REPAIR, START, Finding, Findings, Kind
 from gateway.store_tool.index_chains import FileFaults, beyond_log, check_file
 from gateway.store_tool.index_check import IndexCheck, IndexFaults
-from gateway.store_tool.index_part import IndexPart, read_part
+from gateway.store_tool.index_part import IndexPart, NearIndex, PlacedPart, read_part
 from gateway.store_tool.log_walk import Gap, LogStretch, WalkResult, walk
 from gateway.store_tool.progress import Progress
 from gateway.store_tool.queue_check import QueueCheck
-from wire.disk.index_file import IndexShape
+from wire.disk.index_file import ENTRY_BYTES, IndexShape
 
 STRETCH_BYTES = 64 << 20
 """What one process walks through at a time, small enough that all end at nearly the same time; its result takes up to
@@ -102,12 +102,13 @@ class Verification:
             check_configs(directory, findings)
             return findings
         self._check_log_files()
-        stretches = self._stretches()
-        total = sum(stretch.end - stretch.begin for stretch in stretches)
+        places = self._stretch_places()
+        total = sum(end - begin for _, begin, end in places)
         chained = sum(part.entry_count for part in self.parts)
-        self._progress.begin("verifying", total)
+        self._progress.begin("verifying", total + chained * ENTRY_BYTES)
         with _Pool(self._jobs if total + chained * 20 >= POOL_FROM_BYTES else 1, self._progress) as pool:
-            files = pool.start(_check_file, self.parts)  # at first: the last thing to end must not be a large one
+            files = list(pool.map(_check_file, self.parts))
+            stretches = self._stretches(places, files)
             self._take_results(stretches, pool.map(walk, stretches))
             end = max((stretch.start + stretch.end for stretch in stretches), default=0)
             self._judge_gaps()
@@ -119,7 +120,7 @@ class Verification:
         outline = self.outline
         outline.walked_bytes = total
         _, marks = read_checkpoint(directory)
-        self.queues.finish(outline.end)
+        self._finish_queues()
         self.index.finish(marks.index.scanned if marks is not None else None)
         check_checkpoint(directory, findings, outline.end, outline.last_stored_at_ms)
         check_configs(directory, findings)
@@ -127,6 +128,20 @@ class Verification:
         if directory.killed:
             findings.note("the file abort is there: a server was killed, or its machine; the next start recovers")
         return findings
+
+    def _finish_queues(self) -> None:
+        self._progress.begin(
+            "comparing queues", sum(file.size for queue in self.directory.queues.values() for file in queue.files)
+        )
+        done = 0
+
+        def tell(count: int) -> None:
+            nonlocal done
+            done += count
+            self._progress.at(done)
+
+        self.queues.finish(self.outline.end, tell)
+        self._progress.end()
 
     def _check_kinds(self) -> None:
         for misfit in misfits(RealFiles(), self.directory.root):
@@ -167,14 +182,28 @@ class Verification:
         remedy = f"restore it from a copy, or accept the loss: {REPAIR} {directory.root}"
         self.findings.add(Finding(kind=Kind.LOG_FILE, path=path, what=what, remedy=remedy))
 
-    def _stretches(self) -> list[LogStretch]:
-        found: list[LogStretch] = []
+    def _stretch_places(self) -> list[tuple[DiskFile, int, int]]:
+        """The stretches of the log files: begin and end in each file."""
+        found: list[tuple[DiskFile, int, int]] = []
         for file in self.directory.log_files:
-            size = self._size(file)
-            end = data_end(file.path, size)
+            end = data_end(file.path, self._size(file))
             for begin in range(0, end, STRETCH_BYTES):
-                last = min(begin + STRETCH_BYTES, end)
-                found.append(LogStretch(file.path, file.start, size, begin, last, tuple(self.parts)))
+                found.append((file, begin, min(begin + STRETCH_BYTES, end)))
+        return found
+
+    def _stretches(self, places: Sequence[tuple[DiskFile, int, int]], files: Sequence[FileFaults]) -> list[LogStretch]:
+        """The stretches with the index files near each. A walk goes on to the end of the log file at most."""
+        index_end = max((part.head.end_commit_log_offset for part in self.parts if part.entry_count), default=-1)
+        placed = [PlacedPart(file.part, file.lowest, file.highest) for file in files]
+        found: list[LogStretch] = []
+        near: list[PlacedPart] = []
+        of: DiskFile | None = None
+        for file, begin, end in places:
+            size = self._size(file)
+            if file != of:
+                of, near = file, [part for part in placed if part.reaches(file.start, file.start + size)]
+            index = NearIndex(tuple(near), index_end, bool(placed))
+            found.append(LogStretch(file.path, file.start, size, begin, end, index))
         return found
 
     def _size(self, file: DiskFile) -> int:
@@ -307,8 +336,10 @@ def _joined(gaps: list[LogGap], log_end: int) -> list[LogGap]:
     return joined
 
 
-def _check_file(part: IndexPart, _tell: Callable[[int], None]) -> FileFaults:
-    return check_file(part)
+def _check_file(part: IndexPart, tell: Callable[[int], None]) -> FileFaults:
+    found = check_file(part)
+    tell(part.entry_count * ENTRY_BYTES)
+    return found
 
 
 # --- processes -------------------------------------------------------------------------------------------------------
@@ -352,13 +383,6 @@ class _Pool:
     def __exit__(self, *exception: object) -> None:
         if self._executor is not None:
             self._executor.shutdown(cancel_futures=True)
-
-    def start(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[Any]:
-        """``function(item, tell)`` for each; all begin before what is asked for later, and are waited for when used."""
-        if self._executor is None:
-            return (function(item, self._tell) for item in items)
-        futures = [self._executor.submit(partial(_in_pool, function), item) for item in items]
-        return map(self._wait, futures)
 
     def map(self, function: Callable[..., Any], items: Sequence[Any]) -> Iterator[Any]:
         """``function(item, tell)`` for each; no more results are held than twice the processes."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gateway.store_tool import index_check
 from gateway.store_tool.directory import disk_file
 from gateway.store_tool.index_check import _all_seconds, compare_stretch
-from gateway.store_tool.index_part import IndexPart, read_part
+from gateway.store_tool.index_part import IndexPart, NearIndex, PlacedPart, read_part
 from gateway.store_tool.stretch_keys import StretchKeys
 from wire.disk.index_file import ENTRY, HEAD_BYTES, IndexHead, IndexShape
 
@@ -41,10 +44,16 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
+def _near(*parts: IndexPart) -> NearIndex:
+    return NearIndex(
+        tuple(PlacedPart(part, OFFSETS[0] - 1, OFFSETS[-1] + 1) for part in parts), OFFSETS[-1], exists=True
+    )
+
+
 def _faults(path: Path) -> list[str]:
     part = read_part(disk_file(path, 0), SHAPE)
     assert isinstance(part, IndexPart), part
-    return [fault.what for fault in compare_stretch((part,), _keys(), 100, 100 * COUNT + 100).faults]
+    return [fault.what for fault in compare_stretch(_near(part), _keys(), 100, 100 * COUNT + 100).faults]
 
 
 def test_what_agrees_has_no_fault(path: Path) -> None:
@@ -67,6 +76,53 @@ def test_two_entries_whose_hashes_changed_places_are_found(path: Path) -> None:
     content[one], content[other] = content[other], content[one]
     path.write_bytes(content)
     assert _faults(path)
+
+
+def _file(directory: Path, name: str, numbers: range, begin_ms: int) -> PlacedPart:
+    """An index file with a key and then a tag of each of these messages."""
+    content = bytearray(SHAPE.file_bytes)
+    entry = 0
+    for number in numbers:
+        for key_hash in (HASHES[number], TAG_HASH):
+            entry += 1
+            seconds = (TIMES[number] - begin_ms) // 1000
+            ENTRY.pack_into(content, SHAPE.entry_position(entry), key_hash, OFFSETS[number], seconds, 0)
+    first, last = numbers[0], numbers[-1]
+    head = IndexHead(begin_ms, TIMES[last], OFFSETS[first], OFFSETS[last], 0, entry + 1)
+    content[:HEAD_BYTES] = head.build()
+    path = directory / name
+    path.write_bytes(content)
+    part = read_part(disk_file(path, 0), SHAPE)
+    assert isinstance(part, IndexPart), part
+    return PlacedPart(part, OFFSETS[first], OFFSETS[last])
+
+
+def test_a_stretch_with_entries_in_several_files_is_compared_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = (
+        _file(tmp_path, "20260101000000000", range(100), TIMES[0]),
+        _file(tmp_path, "20260101000000001", range(100, 250), TIMES[100]),
+        _file(tmp_path, "20260101000000002", range(250, COUNT), TIMES[250]),
+    )
+    elsewhere = PlacedPart(replace(files[0].part, path=tmp_path / "never read"), 10**9, 2 * 10**9)
+    index = NearIndex((*files, elsewhere), OFFSETS[-1], exists=True)
+    looked: list[object] = []
+    look_closely = index_check._look_closely
+
+    def closely(*given: Any) -> None:
+        looked.append(given)
+        look_closely(*given)
+
+    monkeypatch.setattr(index_check, "_look_closely", closely)
+    assert compare_stretch(index, _keys(), 100, 100 * COUNT + 100).faults == []
+    assert looked == []
+    for file in files:
+        content = bytearray(file.part.path.read_bytes())
+        content[SHAPE.entry_position(20) + ENTRY.offset("seconds") + 3] ^= 1
+        file.part.path.write_bytes(content)
+    faults = compare_stretch(index, _keys(), 100, 100 * COUNT + 100).faults
+    assert [fault.path for fault in faults] == [file.part.path for file in files]
 
 
 @pytest.mark.parametrize("times", [TIMES, TIMES[::-1], array("q", [BEGIN_MS] * 100 + [BEGIN_MS + 5000, BEGIN_MS - 1])])

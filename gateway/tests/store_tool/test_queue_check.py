@@ -29,7 +29,7 @@ def test_as_many_as_a_lost_log_file_can_have_had_are_looked_for(
         check = QueueCheck(directory, Findings(), None, lambda level: None)
         check.add(QueueRun("T", 0, 0, bytearray(UNIT.pack(0, sizes[0], 0))))
         check.add(QueueRun("T", 0, 1 + count, bytearray(UNIT.pack(GIB, sizes[0], 0))))
-        check.finish(GIB + sizes[0])
+        check.finish(GIB + sizes[0], lambda _: None)
     assert sum(orphan.count for orphan in check.orphans) == (count - 2 if is_plausible else 0)
     assert [(orphan.place, orphan.count) for orphan in check.orphans if not orphan.size] == (
         [(("T", 0, 3), count - 2)] if is_plausible else []

@@ -6,7 +6,7 @@ from contextlib import suppress
 from http import HTTPStatus
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gateway.broker.pages.head import MAX_HEADER_LINES, PageRefused, PageRequest, parse_head
@@ -54,6 +54,7 @@ def test_what_is_refused(head: bytes, status: HTTPStatus) -> None:
     assert refused.value.status is status
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from([b"GET", b" ", b"/", b"HTTP/1.1", b"\r\n", b":", b"a", b"\xff", b"\x00", b"\n"])))
 def test_any_bytes_are_read_or_refused(parts: list[bytes]) -> None:
     with suppress(PageRefused):
