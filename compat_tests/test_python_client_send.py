@@ -36,8 +36,8 @@ from gateway.client import (
     TlsSettings,
     aio,
 )
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.settings import ClientSettings
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.pull import PullMessageRequest
 from wire.headers.topics import CreateTopicRequest

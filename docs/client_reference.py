@@ -84,7 +84,7 @@ SECTIONS = {
         "admin_results.ConsumeTimeSpan",
         "offset_reset.OffsetReset",
         "offset_reset.OffsetChange",
-        "routes.TopicRoute",
+        "connect.routes.TopicRoute",
     ),
     "Errors": tuple(
         name
@@ -185,7 +185,7 @@ class _Source:
 
 def _client(source: _Source, name: str) -> str:
     blocking = source.found(f"{gateway.client._MODULES[name]}.{name}")
-    asyncio = source.found(f"aio.{aio._MODULES[name]}.{name}")
+    asyncio = source.found(f"{aio._MODULES[name]}.{name}")
     text = f"\n### {name}\n\n`{PACKAGE}.{name}`, `{PACKAGE}.aio.{name}`\n\n"
     text += _code([_signature(asyncio["__init__"], name)]) + _text(asyncio) + CLIENTS_ARE
     text += _pairs(source, blocking, asyncio, name, inherited=name != "TransactionProducer")

@@ -25,8 +25,8 @@ from gateway.client import (
     ReceivedMessage,
     RocketMQError,
 )
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.settings import ClientSettings
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 from wire.bodies.pop import POP, MessageRequestMode
 from wire.codes import RequestCode
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from gateway.client.blocking.push_consumer import PushConsumer
     from gateway.client.blocking.simple_consumer import SimpleConsumer
     from gateway.client.blocking.transaction_producer import TransactionProducer
+    from gateway.client.connect.producer_settings import ProducerSettings
+    from gateway.client.connect.settings import ClientSettings, TlsSettings
     from gateway.client.consume_positions import ConsumeFrom
     from gateway.client.consumer_settings import MessageModel
     from gateway.client.errors import (
@@ -52,11 +54,9 @@ if TYPE_CHECKING:
     from gateway.client.message import Message, ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
-    from gateway.client.producer_settings import ProducerSettings
     from gateway.client.push_settings import PushSettings
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
-    from gateway.client.settings import ClientSettings, TlsSettings
     from gateway.client.simple_settings import SimpleSettings
     from gateway.client.subscriptions import Sql
     from gateway.client.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
@@ -89,7 +89,7 @@ _ERRORS: Final = (
 _MODULES: Final = {
     "AdminClient": "blocking.admin",
     "AlreadyDecided": "transaction_result",
-    "ClientSettings": "settings",
+    "ClientSettings": "connect.settings",
     "ConsumeFrom": "consume_positions",
     "HalfNotSafe": "transaction_result",
     "LitePullConsumer": "blocking.lite_pull_consumer",
@@ -101,7 +101,7 @@ _MODULES: Final = {
     "NothingConsumed": "admin_results",
     "PoppedMessage": "popped",
     "Producer": "blocking.producer",
-    "ProducerSettings": "producer_settings",
+    "ProducerSettings": "connect.producer_settings",
     "PushConsumer": "blocking.push_consumer",
     "PushSettings": "push_settings",
     "ReceivedMessage": "message",
@@ -111,7 +111,7 @@ _MODULES: Final = {
     "SimpleConsumer": "blocking.simple_consumer",
     "SimpleSettings": "simple_settings",
     "Sql": "subscriptions",
-    "TlsSettings": "settings",
+    "TlsSettings": "connect.settings",
     "TransactionChecker": "transaction_state",
     "TransactionListener": "transaction_state",
     "TransactionProducer": "blocking.transaction_producer",

@@ -8,10 +8,10 @@ from enum import StrEnum
 from typing import Final
 
 from gateway.client.allocation import AllocationStrategy, Averagely
+from gateway.client.connect.settings import ClientSettings, TracedSettings, limited
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
 from gateway.client.process_queue import CacheLimits
-from gateway.client.settings import ClientSettings, TracedSettings, limited
 from wire.bodies.consume_kinds import MessageModel as _WireModel
 
 DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.errors import ClientClosed, RequestTimeout
-from gateway.client.worker_threads import WorkerThreads
 
 T = TypeVar("T")
 

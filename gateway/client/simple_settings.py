@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gateway.client.connect.settings import ClientSettings, limited
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
-from gateway.client.settings import ClientSettings, limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

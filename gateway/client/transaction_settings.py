@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.client.producer_settings import ProducerSettings
-from gateway.client.settings import limited
+from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.settings import limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

@@ -14,7 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
+from gateway.client.connect.routes import TopicRoute, topic_route
+from gateway.client.connect.settings import TlsSettings
+from gateway.client.connect.signing import RequestSigner
+from gateway.client.connect.tls import tls_context
 from gateway.client.errors import (
     BrokerNotFound,
     ConfigurationError,
@@ -25,10 +29,6 @@ from gateway.client.errors import (
     broker_error,
 )
 from gateway.client.message_queue import MessageQueue
-from gateway.client.routes import TopicRoute, topic_route
-from gateway.client.settings import TlsSettings
-from gateway.client.signing import RequestSigner
-from gateway.client.tls import tls_context
 from gateway.spark.connection import BlockingConnection, open_connection, request
 from gateway.spark.pull_request import pull_request
 from gateway.spark.records import record_starts

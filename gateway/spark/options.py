@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from gateway.client.connect.settings import ClientSettings, TlsSettings
 from gateway.client.errors import ConfigurationError
 from gateway.client.message_queue import MessageQueue
-from gateway.client.settings import ClientSettings, TlsSettings
 from gateway.spark.cluster import Access
 from gateway.spark.errors import OptionRefused
 from gateway.spark.offsets import EARLIEST, LATEST, QueueNumbers, parse_assignment, parse_offsets

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
 from gateway.client.errors import BrokerError, BrokerNotFound, ConnectError, RequestTimeout, RocketMQError, broker_error
 from gateway.spark.cluster import Cluster
 from gateway.spark.connection import BlockingConnection

@@ -19,8 +19,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from gateway.client.answers import header_of
 from gateway.client.clock import wall_clock_ms
+from gateway.client.connect.answers import header_of
+from gateway.client.connect.local_address import local_address
 from gateway.client.errors import (
     BrokerError,
     BrokerNotFound,
@@ -32,7 +33,6 @@ from gateway.client.errors import (
     RouteNotFound,
     broker_error,
 )
-from gateway.client.local_address import local_address
 from gateway.client.message_queue import MessageQueue
 from gateway.client.outgoing import full_properties
 from gateway.client.queue_choice import QueueTurns, queue_by_key

@@ -20,9 +20,9 @@ from gateway.client.aio.admin_groups import AdminGroups
 from gateway.client.aio.admin_messages import AdminMessages
 from gateway.client.aio.admin_offsets import AdminOffsets
 from gateway.client.aio.admin_topics import AdminTopics
-from gateway.client.aio.client import Client
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.settings import ClientSettings
+from gateway.client.connect.client import Client
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 
 
 class AdminClient(Client):

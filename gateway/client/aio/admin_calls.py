@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gateway.client.answers import body_of
+from gateway.client.connect.answers import body_of
 from gateway.client.errors import ConfigurationError, ProtocolError, RouteNotFound, broker_error
 from gateway.client.namespaces import with_namespace, without_namespace
 from wire.bodies.declare import JsonObject
@@ -19,7 +19,7 @@ from wire.errors import RemoteError
 from wire.headers.declare import Header
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from wire.command import RemotingCommand
 
 J = TypeVar("J", bound=JsonObject)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.client.aio.admin_calls import AdminCalls, json_of
-from gateway.client.answers import body_of
+from gateway.client.connect.answers import body_of
 from gateway.client.errors import ProtocolError
 from wire.bodies.kv_table import KVTable
 from wire.bodies.route import ClusterInfo

@@ -9,8 +9,8 @@ from typing import Final
 from gateway.client.admin_defaults import MAX_FOUND
 from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls
-from gateway.client.answers import header_of
 from gateway.client.compression import Hold
+from gateway.client.connect.answers import header_of
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
 from gateway.client.inner_batch import inner_messages
 from gateway.client.message import ReceivedMessage

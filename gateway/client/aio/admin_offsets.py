@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, NothingConsumed, QueueProgress
 from gateway.client.aio.admin_calls import AdminCalls, json_of
-from gateway.client.answers import body_of, header_of
+from gateway.client.connect.answers import body_of, header_of
 from gateway.client.errors import ConfigurationError, ProtocolError
 from gateway.client.message_queue import MessageQueue
 from gateway.client.offset_reset import OffsetChange, OffsetReset

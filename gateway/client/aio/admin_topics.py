@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from gateway.client.admin_defaults import DEFAULT_QUEUES
 from gateway.client.admin_results import QueueStats
 from gateway.client.aio.admin_calls import AdminCalls
-from gateway.client.answers import body_of
+from gateway.client.connect.answers import body_of
+from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.errors import ConfigurationError, RequestTimeout, RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_topic
-from gateway.client.routes import TopicRoute, topic_route
 from wire.bodies.statistics import TopicStatsTable
 from wire.bodies.topics import SINGLE_TAG, TopicConfig, TopicList
 from wire.codes import RequestCode

@@ -21,7 +21,7 @@ from gateway.client.offset_table import OffsetTable
 from gateway.client.process_queue import CacheLimits, ProcessQueue
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.subscriptions import Subscription

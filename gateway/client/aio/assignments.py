@@ -9,15 +9,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from gateway.client.answers import body_of
+from gateway.client.connect.answers import body_of
 from gateway.client.errors import BrokerError
 from gateway.client.message_queue import MessageQueue
 from wire.bodies.pop import POP, QueryAssignmentRequest, QueryAssignmentResponse
 from wire.codes import RequestCode, ResponseCode
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
-    from gateway.client.routes import TopicRoute
+    from gateway.client.connect.instance import ClientInstance
+    from gateway.client.connect.routes import TopicRoute
 
 _log = logging.getLogger(__name__)
 

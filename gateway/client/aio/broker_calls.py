@@ -27,8 +27,8 @@ from wire.message.record import parse_record
 
 if TYPE_CHECKING:
     from gateway.client.aio.assigned_queues import AssignedQueues
-    from gateway.client.aio.instance import ClientInstance
-    from gateway.client.aio.member import Answer
+    from gateway.client.connect.instance import ClientInstance
+    from gateway.client.connect.member import Answer
     from gateway.client.pop_queue import PopQueue
     from gateway.client.subscriptions import Subscription
     from wire.command import RemotingCommand

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
+from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.errors import RocketMQError
 from gateway.client.transaction_state import TransactionState, Verdict, state_of
-from gateway.client.worker_threads import WorkerThreads
 
 log = logging.getLogger(__name__)
 

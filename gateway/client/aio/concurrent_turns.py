@@ -19,7 +19,7 @@ from gateway.client.listeners import ListenerCall
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.process_queue import Turn

@@ -11,10 +11,10 @@ from gateway.client.errors import BrokerError, ConnectError, ProtocolError, Rout
 from gateway.client.namespaces import with_namespace
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
-    from gateway.client.producer_settings import ProducerSettings
+    from gateway.client.connect.instance import ClientInstance
+    from gateway.client.connect.producer_settings import ProducerSettings
+    from gateway.client.connect.routes import TopicRoute
     from gateway.client.queue_choice import BrokerFaults
-    from gateway.client.routes import TopicRoute
 
 _log = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.queue_consumer import QueueConsumer
 from gateway.client.aio.read_queues import ReadQueues
+from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume_positions import timestamp_ms_of
 from gateway.client.errors import ConfigurationError
 from gateway.client.lite_pull_settings import LitePullSettings

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
 from gateway.client.errors import BrokerError, RocketMQError
 from gateway.client.local_offsets import build_offsets, parse_offsets
 from wire.codes import RequestCode, ResponseCode
@@ -22,7 +22,7 @@ from wire.headers.offsets import (
 )
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message_queue import MessageQueue
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ from gateway.client.errors import BrokerNotFound, RocketMQError
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
     from gateway.client.aio.pops import Pops
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.pop_queue import PopQueue
     from gateway.client.popped import PoppedMessage
     from gateway.client.subscriptions import Subscription

@@ -14,8 +14,8 @@ from gateway.client.aio.pops import Pops
 from gateway.client.pop_queue import PopQueue
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
     from gateway.client.aio.send_back import SendBack
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.listeners import ListenerCall
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage

@@ -15,8 +15,8 @@ from gateway.client.errors import RocketMQError
 from gateway.client.pop_queue import PopQueue
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
     from gateway.client.aio.pops import Pops
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
     from gateway.client.subscriptions import Subscription

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from gateway.client.pop_handles import (
@@ -38,7 +38,7 @@ from wire.message.properties import PropertyName
 from wire.message.record import parse_records
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message_queue import MessageQueue
     from wire.command import RemotingCommand
 

@@ -14,12 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gateway.client import process
-from gateway.client.aio.client import Client
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import Selector, SendOptions
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
+from gateway.client.connect.client import Client
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer, ProducerData
+from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -32,11 +34,9 @@ from gateway.client.message import Message, ReceivedMessage, check_is_message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_group, check_topic
 from gateway.client.namespaces import with_namespace, without_namespace
-from gateway.client.producer_settings import ProducerSettings
 from gateway.client.recall_handle import parse_recall_handle
 from gateway.client.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.results import SendResult, SendStatus
-from gateway.client.routes import TopicRoute
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse

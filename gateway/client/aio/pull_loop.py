@@ -22,7 +22,7 @@ from wire.headers.pull import PullMessageRequest, PullMessageResponse
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message import ReceivedMessage
     from gateway.client.process_queue import ProcessQueue
     from gateway.client.subscriptions import Subscription

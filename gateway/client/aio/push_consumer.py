@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pushed_queues import PushedQueues
 from gateway.client.aio.queue_consumer import QueueConsumer
 from gateway.client.aio.rebalancing import member_topics
+from gateway.client.connect.instance import ClientInstance
 from gateway.client.consumer_settings import MessageModel
 from gateway.client.listeners import BatchListener, Listener, ListenerCall
 from gateway.client.message_queue import MessageQueue

@@ -20,7 +20,7 @@ from wire.codes import RequestCode
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.process_queue import ProcessQueue
 
 _log = logging.getLogger(__name__)

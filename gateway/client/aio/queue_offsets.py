@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.client.answers import header_of
+from gateway.client.connect.answers import header_of
 from gateway.client.consume_positions import AtEnd, AtOffset, Position
 from wire.codes import RequestCode
 from wire.headers.declare import Header
@@ -16,7 +16,7 @@ from wire.headers.offsets import (
 )
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message_queue import MessageQueue
 
 

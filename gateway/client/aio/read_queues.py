@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from gateway.client.aio.assigned_queues import AssignedQueues
 from gateway.client.aio.broker_calls import BrokerCalls, Introspection
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
+from gateway.client.connect.instance import ClientInstance
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.listener_outcome import CONSUMED
 from gateway.client.lite_pull_settings import LitePullSettings

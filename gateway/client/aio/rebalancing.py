@@ -25,10 +25,10 @@ from wire.headers.groups import GetConsumerListByGroupRequest
 
 if TYPE_CHECKING:
     from gateway.client.aio.assignments import BrokerAssignments
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
+    from gateway.client.connect.routes import TopicRoute
     from gateway.client.message_queue import MessageQueue
     from gateway.client.process_queue import ProcessQueue
-    from gateway.client.routes import TopicRoute
 
 _log = logging.getLogger(__name__)
 

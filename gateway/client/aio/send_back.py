@@ -20,7 +20,7 @@ from wire.message.properties import PropertyName, build_properties
 from wire.message.record import once_more
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)

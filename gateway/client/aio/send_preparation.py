@@ -25,9 +25,9 @@ from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
+    from gateway.client.connect.producer_settings import ProducerSettings
     from gateway.client.message import Message
-    from gateway.client.producer_settings import ProducerSettings
     from gateway.client.spans import SendSpans
     from gateway.client.unique_ids import UniqueIds
 

@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.client.aio.connection import BrokerConnection
 from gateway.client.aio.in_flight import InFlight
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.known_topics import KnownTopics
-from gateway.client.aio.member import Answer, ProducerData
 from gateway.client.aio.send_preparation import SendPreparation
 from gateway.client.aio.sending import NOBODY, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.connect.connection import BrokerConnection
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer, ProducerData
+from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -37,10 +39,8 @@ from gateway.client.outgoing import (
     compressed_body,
     is_plain,
 )
-from gateway.client.producer_settings import ProducerSettings
 from gateway.client.queue_choice import BrokerFaults
 from gateway.client.results import SendResult, SendStatus, single_results
-from gateway.client.routes import TopicRoute
 from gateway.client.spans import SendSpans
 from gateway.client.unique_ids import UniqueIds
 from wire.codes import RequestCode, ResponseCode

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, TypeAlias
 
 import msgspec
 
-from gateway.client.aio.connection import BrokerConnection
+from gateway.client.connect.connection import BrokerConnection
 from gateway.client.errors import ProtocolError, RocketMQError, broker_error
 from gateway.client.message import Message
 from gateway.client.message_queue import MessageQueue

@@ -16,13 +16,13 @@ import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from gateway.client.aio.group_consumer import GroupConsumer
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.aio.member import Answer
 from gateway.client.aio.pops import ANY_QUEUE, MAX_MESSAGES, Pops
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer
+from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.client.popped import PoppedMessage
-from gateway.client.routes import TopicRoute
 from gateway.client.simple_settings import SimpleSettings
 from gateway.client.subscriptions import Sql
 from wire.bodies.consume_kinds import ConsumeType

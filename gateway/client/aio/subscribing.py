@@ -11,7 +11,7 @@ from wire.bodies.consumers import CheckClientRequest
 from wire.codes import RequestCode
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.subscriptions import Subscription
 
 

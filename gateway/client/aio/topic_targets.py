@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from gateway.client.aio.sending import SendOptions, SendTarget
+from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import ConfigurationError, RouteNotFound
 from gateway.client.message import Message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.queue_choice import QueueTurns, queue_by_key
-from gateway.client.routes import TopicRoute
 
 
 class TopicTargets:

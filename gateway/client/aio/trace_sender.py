@@ -23,7 +23,7 @@ from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
-    from gateway.client.aio.instance import ClientInstance
+    from gateway.client.connect.instance import ClientInstance
     from gateway.client.message import Message
     from gateway.client.transaction_outcome import Outcome
 

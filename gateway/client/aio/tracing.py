@@ -9,14 +9,14 @@ import math
 import os
 from typing import Final
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.trace_sender import TraceSender
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.settings import ClientSettings, TracedSettings
 from gateway.client.consume_trace import ConsumeTrace
 from gateway.client.names import MAX_GROUP_CHARS
 from gateway.client.namespaces import without_namespace
-from gateway.client.producer_settings import ProducerSettings
-from gateway.client.settings import ClientSettings, TracedSettings
 from gateway.client.unique_ids import UniqueIds
 
 PRODUCER: Final = "PRODUCE"

@@ -18,13 +18,13 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.aio.member import Answer
 from gateway.client.aio.producer import Producer
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.transaction import BegunTransaction, Transaction
 from gateway.client.aio.transaction_sender import TransactionSender
 from gateway.client.aio.transactions import Transactions
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer
 from gateway.client.errors import ClientClosed, ConfigurationError, RocketMQError, RouteNotFound
 from gateway.client.message import Message
 from gateway.client.names import check_topic

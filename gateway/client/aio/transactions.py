@@ -10,11 +10,11 @@ from functools import partial
 from typing import NamedTuple
 
 from gateway.client.aio.check_calls import CheckCalls
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.outcome_sender import OutcomeSender
-from gateway.client.aio.remoting import request_command
 from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.aio.transaction import Transaction
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.remoting import request_command
 from gateway.client.errors import ProtocolError
 from gateway.client.message import ReceivedMessage
 from gateway.client.namespaces import with_namespace, without_namespace

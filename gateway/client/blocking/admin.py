@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from gateway.client import aio
 from gateway.client.admin_defaults import DEFAULT_QUEUES, MAX_FOUND
 from gateway.client.blocking.face import Face
-from gateway.client.settings import ClientSettings
+from gateway.client.connect.settings import ClientSettings
 from wire.message.flags import Permission
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from gateway.client.aio.admin_messages import AdminMessages
     from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
     from gateway.client.aio.admin_topics import AdminTopics
+    from gateway.client.connect.routes import TopicRoute
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.offset_reset import OffsetReset
-    from gateway.client.routes import TopicRoute
     from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
     from wire.bodies.route import ClusterInfo
     from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList

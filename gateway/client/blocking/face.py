@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
 
 from gateway.client import process
-from gateway.client.lifetime import Lifetime
-from gateway.client.settings import ClientSettings
+from gateway.client.connect.lifetime import Lifetime
+from gateway.client.connect.settings import ClientSettings
 
 T = TypeVar("T")
 

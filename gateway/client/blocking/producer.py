@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 from gateway.client import aio, process
 from gateway.client.blocking.face import GRACE, GroupFace
 from gateway.client.blocking.hand_over import HandOver
+from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import ClientClosed
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.message_queue import MessageQueue
-from gateway.client.producer_settings import ProducerSettings
 from gateway.client.results import SendResult, SendStatus
 
 if TYPE_CHECKING:

@@ -36,8 +36,8 @@ from gateway.client import (
     TransactionState,
 )
 from gateway.client.aio import pops
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError
-from gateway.client.settings import ClientSettings
 from gateway.client.tests.blocking.broker_thread import BrokerThread, broker_thread
 from gateway.client.tests.scripted_broker import Reply, stored_at
 from gateway.client.transaction_settings import TransactionSettings

@@ -31,7 +31,7 @@ def own(modules: set[str]) -> set[str]:
     return {module for module in modules if module.startswith(("gateway", "wire"))}
 
 
-FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
+FIRST_USE = ("gateway.client.connect.signing", "wire.bodies.topics")
 """What even an asyncio client loads only when it signs, or has connected."""
 
 
@@ -49,7 +49,7 @@ FIRST_USE = ("gateway.client.signing", "wire.bodies.topics")
 )
 def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(name: str, most: int) -> None:
     modules = loaded_with(name)
-    assert not modules.intersection((*SELDOM, "asyncio", "ssl", "gateway.client.aio.client", *FIRST_USE))
+    assert not modules.intersection((*SELDOM, "asyncio", "ssl", "gateway.client.connect.client", *FIRST_USE))
     assert len(own(modules)) <= most, sorted(own(modules))
 
 
@@ -72,7 +72,7 @@ def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most:
 def test_who_only_consumes_loads_neither_messages_nor_what_other_clients_are_set_by(name: str) -> None:
     modules = loaded_with(name)
     assert not modules.intersection(
-        ("msgspec", "hashlib", "gateway.client.message", "gateway.client.producer_settings")
+        ("msgspec", "hashlib", "gateway.client.message", "gateway.client.connect.producer_settings")
     )
     assert len({module for module in modules if module.endswith("_settings")}) <= 2  # its own and the consumers'
 

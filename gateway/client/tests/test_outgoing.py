@@ -1,6 +1,7 @@
 import msgspec
 import pytest
 
+from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import MessageRefused, MessageTooLarge
 from gateway.client.message import Message
 from gateway.client.outgoing import (
@@ -11,7 +12,6 @@ from gateway.client.outgoing import (
     plain_properties,
     split_batch,
 )
-from gateway.client.producer_settings import ProducerSettings
 from wire.message.batch import build_batch
 from wire.message.properties import parse_properties
 

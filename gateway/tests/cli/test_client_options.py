@@ -57,5 +57,5 @@ def test_what_a_client_warns_of_is_a_line_without_advice_to_programmers(
         unset.setattr(logging.getLogger(), "handlers", [])
         with client_errors():
             for _ in range(2):
-                logging.getLogger("gateway.client.aio.instance").warning("no route for topic orders")
+                logging.getLogger("gateway.client.connect.instance").warning("no route for topic orders")
     assert capsys.readouterr().err == "WARNING: no route for topic orders\n"

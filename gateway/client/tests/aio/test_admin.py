@@ -11,6 +11,7 @@ import pytest
 from gateway.client import process
 from gateway.client.admin_results import MessageNotFound, NothingConsumed
 from gateway.client.aio.admin import AdminClient
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -22,7 +23,6 @@ from gateway.client.errors import (
     UsedAfterFork,
 )
 from gateway.client.message import MessageQueue
-from gateway.client.settings import ClientSettings
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.consumers import Connection, ConsumerConnection
 from wire.bodies.route import BrokerData, ClusterInfo

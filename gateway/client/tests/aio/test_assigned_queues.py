@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullTerms
+from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.message import ReceivedMessage

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError
-from gateway.client.settings import ClientSettings
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode

@@ -9,7 +9,7 @@ from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError
 from gateway.client.pop_handles import Receipt
 from gateway.client.popped import PoppedMessage
-from gateway.client.tests.aio.test_instance import instance_at
+from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from gateway.client.tests.test_message import received_with
 from wire.bodies.pop import BatchAckMessage

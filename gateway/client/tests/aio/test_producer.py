@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from gateway.client.connect.signing import signature
 from gateway.client.errors import (
     BrokerError,
     ConfigurationError,
@@ -13,7 +14,6 @@ from gateway.client.errors import (
 )
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendStatus
-from gateway.client.signing import signature
 from gateway.client.tests.aio.producing import MESSAGE, SEND, producer_at, sent
 from gateway.client.tests.consuming_broker import until
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.pull_loop import PullLoop, PullTerms
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.process_queue import ProcessQueue
-from gateway.client.settings import ClientSettings
 from gateway.client.subscriptions import Sql, subscription_of
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run

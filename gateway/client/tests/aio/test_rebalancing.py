@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from gateway.client.aio import rebalancing
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.aio.member import Answer
 from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer
+from gateway.client.connect.routes import TopicRoute
 from gateway.client.consumer_settings import ConsumerSettings
 from gateway.client.message import MessageQueue
 from gateway.client.process_queue import ProcessQueue
-from gateway.client.routes import TopicRoute
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.bodies.heartbeat import ConsumerData

@@ -5,9 +5,9 @@ from contextlib import asynccontextmanager
 
 from gateway.client.aio.sender import Sender
 from gateway.client.aio.sending import SendOptions
+from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.message import Message
-from gateway.client.producer_settings import ProducerSettings
-from gateway.client.tests.aio.test_instance import instance_at
+from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.heartbeat import HeartbeatData
 from wire.codes import RequestCode

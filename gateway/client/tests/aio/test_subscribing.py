@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.aio.instance import ClientInstance
 from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.aio.subscribing import check_subscription, first_routes
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, ConfigurationError
 from gateway.client.push_settings import PushSettings
-from gateway.client.settings import ClientSettings
 from gateway.client.subscriptions import Sql, subscription_of
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run

@@ -9,7 +9,7 @@ from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import BrokerError
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult, SendStatus
-from gateway.client.tests.aio.test_instance import instance_at
+from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from gateway.client.trace import TraceRecord
 

@@ -13,8 +13,8 @@ import pytest
 
 from gateway.client import process
 from gateway.client.blocking.face import GroupFace
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import ClientClosed, UsedAfterFork
-from gateway.client.settings import ClientSettings
 
 
 class Core:

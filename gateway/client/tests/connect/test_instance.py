@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from gateway.client.aio.instance import ClientInstance
-from gateway.client.aio.member import Answer
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.member import Answer
+from gateway.client.connect.routes import TopicRoute
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, BrokerNotFound, ClientClosed, RouteNotFound
-from gateway.client.routes import TopicRoute
-from gateway.client.settings import ClientSettings
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData
 from wire.codes import RequestCode, ResponseCode

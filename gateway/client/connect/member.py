@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from wire.command import RemotingCommand
 
 if TYPE_CHECKING:
-    from gateway.client.routes import TopicRoute
+    from gateway.client.connect.routes import TopicRoute
     from wire.bodies.heartbeat import ConsumerData
 
 ProducerData: TypeAlias = str

@@ -16,21 +16,21 @@ import random as randomness
 from collections.abc import Collection, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from gateway.client.aio.member import Member
-from gateway.client.aio.name_servers import NameServers
-from gateway.client.aio.remoting import Remoting
 from gateway.client.clock import Milliseconds, wall_clock_ms
+from gateway.client.connect.local_address import local_address
+from gateway.client.connect.member import Member
+from gateway.client.connect.name_servers import NameServers
+from gateway.client.connect.remoting import Remoting
+from gateway.client.connect.routes import TopicRoute, topic_route
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerNotFound, ClientClosed, RocketMQError, RouteNotFound, broker_error
-from gateway.client.local_address import local_address
-from gateway.client.routes import TopicRoute, topic_route
-from gateway.client.settings import ClientSettings
 from wire.codes import MASTER_ID, RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import Header
 from wire.headers.groups import UnregisterClientRequest
 
 if TYPE_CHECKING:
-    from gateway.client.signing import RequestSigner
+    from gateway.client.connect.signing import RequestSigner
 
 _log = logging.getLogger(__name__)
 
@@ -390,6 +390,6 @@ def _client_id(settings: ClientSettings, ip: str) -> str:
 def _signer(settings: ClientSettings) -> RequestSigner | None:
     if settings.access_key is None or settings.secret_key is None:
         return None
-    from gateway.client.signing import RequestSigner  # few sign, and all would load hashes
+    from gateway.client.connect.signing import RequestSigner  # few sign, and all would load hashes
 
     return RequestSigner(settings.access_key, settings.secret_key, settings.security_token)

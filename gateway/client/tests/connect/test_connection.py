@@ -3,7 +3,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.client.aio.connection import MAX_OPAQUE, BrokerConnection, FutureWaiting
+from gateway.client.connect.connection import MAX_OPAQUE, BrokerConnection, FutureWaiting
 from gateway.client.errors import ClientClosed, ConnectionLost, ProtocolError, RequestTimeout, TooManyRequests
 from gateway.client.tests.jumping_time import run_jumping
 from wire.codes import RequestCode

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.answers import body_of, header_of
+from gateway.client.connect.answers import body_of, header_of
 from gateway.client.errors import ProtocolError
 from wire.bodies.topics import TopicList
 from wire.command import RemotingCommand

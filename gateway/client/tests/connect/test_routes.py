@@ -1,5 +1,5 @@
+from gateway.client.connect.routes import topic_route
 from gateway.client.message import MessageQueue
-from gateway.client.routes import topic_route
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 
 MASTER = BrokerData("c", "a", {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"})

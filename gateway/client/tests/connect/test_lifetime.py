@@ -7,9 +7,10 @@ import warnings
 
 import pytest
 
-from gateway.client import lifetime, process
+from gateway.client import process
+from gateway.client.connect import lifetime
+from gateway.client.connect.lifetime import Lifetime
 from gateway.client.errors import ClientClosed, UsedAfterFork
-from gateway.client.lifetime import Lifetime
 
 
 class Held(Lifetime):

@@ -2,11 +2,11 @@ import random
 
 import pytest
 
-from gateway.client.aio.name_servers import NameServers
-from gateway.client.aio.remoting import Remoting
+from gateway.client.connect.name_servers import NameServers
+from gateway.client.connect.remoting import Remoting
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, NotANameServer
-from gateway.client.settings import ClientSettings
-from gateway.client.tests.aio.test_remoting import remoting_with
+from gateway.client.tests.connect.test_remoting import remoting_with
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import RequestCode, ResponseCode
 

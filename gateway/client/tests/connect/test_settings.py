@@ -1,8 +1,8 @@
 import pytest
 
+from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import ConfigurationError
-from gateway.client.producer_settings import ProducerSettings
-from gateway.client.settings import ClientSettings
 
 
 def test_defaults_are_those_of_the_java_client() -> None:

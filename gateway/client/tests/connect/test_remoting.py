@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.aio.remoting import Remoting
+from gateway.client.connect.remoting import Remoting
+from gateway.client.connect.settings import ClientSettings, TlsSettings
+from gateway.client.connect.signing import RequestSigner, signature
 from gateway.client.errors import ClientClosed, ConfigurationError, ConnectError, ConnectionLost, RequestTimeout
-from gateway.client.settings import ClientSettings, TlsSettings
-from gateway.client.signing import RequestSigner, signature
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import LanguageCode, RequestCode, ResponseCode
 from wire.command import RemotingCommand

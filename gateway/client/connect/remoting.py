@@ -16,11 +16,11 @@ import ssl
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from gateway.client.aio.connection import BrokerConnection, FutureWaiting
-from gateway.client.aio.member import Answer
+from gateway.client.connect.connection import BrokerConnection, FutureWaiting
+from gateway.client.connect.member import Answer
+from gateway.client.connect.settings import ClientSettings
+from gateway.client.connect.tls import tls_context
 from gateway.client.errors import ClientClosed, ConnectError, RequestTimeout, RocketMQError
-from gateway.client.settings import ClientSettings
-from gateway.client.tls import tls_context
 from wire.codes import SERVER_VERSION, LanguageCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RemotingCommand
 from wire.errors import LocalError, WireError

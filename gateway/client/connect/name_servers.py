@@ -9,7 +9,8 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.aio.remoting import Remoting
+from gateway.client.connect.remoting import Remoting
+from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import (
     ConfigurationError,
     ConnectError,
@@ -19,7 +20,6 @@ from gateway.client.errors import (
     RocketMQError,
     broker_error,
 )
-from gateway.client.settings import ClientSettings
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.errors import BodyError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ssl
 
+from gateway.client.connect.settings import TlsSettings
 from gateway.client.errors import ConfigurationError
-from gateway.client.settings import TlsSettings
 
 
 def tls_context(tls: bool | TlsSettings | ssl.SSLContext) -> ssl.SSLContext | None:

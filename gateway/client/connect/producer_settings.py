@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.client.settings import TracedSettings, limited
+from gateway.client.connect.settings import TracedSettings, limited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

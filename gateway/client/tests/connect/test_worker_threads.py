@@ -5,7 +5,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from gateway.client.worker_threads import WorkerThreads
+from gateway.client.connect.worker_threads import WorkerThreads
 
 _tenant: ContextVar[str] = ContextVar("_tenant")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.client.local_address import local_address
+from gateway.client.connect.local_address import local_address
 
 
 def test_it_is_an_address() -> None:

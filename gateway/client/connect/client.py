@@ -7,9 +7,9 @@ import asyncio
 from types import TracebackType
 from typing import ClassVar, Self
 
-from gateway.client.aio.instance import ClientInstance
+from gateway.client.connect.instance import ClientInstance
+from gateway.client.connect.lifetime import Lifetime
 from gateway.client.errors import ClientClosed, UsedOnOtherLoop
-from gateway.client.lifetime import Lifetime
 
 
 class Client(Lifetime, abc.ABC):

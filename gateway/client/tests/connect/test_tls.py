@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.client.connect.settings import TlsSettings
+from gateway.client.connect.tls import tls_context
 from gateway.client.errors import ConfigurationError
-from gateway.client.settings import TlsSettings
-from gateway.client.tls import tls_context
 
 
 def test_plain_connections_have_no_context() -> None:

@@ -2,7 +2,7 @@ import base64
 import hashlib
 import hmac
 
-from gateway.client.signing import RequestSigner, signature
+from gateway.client.connect.signing import RequestSigner, signature
 from wire.command import RemotingCommand
 
 
