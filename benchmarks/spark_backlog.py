@@ -8,9 +8,9 @@ import time
 from typing import Any
 
 from benchmarks.java_tools import BenchmarkError
+from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message_queue import MessageQueue
 from gateway.client.testing.server import GatewayServer
-from gateway.client.unique_ids import UniqueIds
 from gateway.spark.cluster import Access, Cluster
 from gateway.spark.connection import request
 from wire.codes import RequestCode, ResponseCode

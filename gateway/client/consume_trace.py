@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from gateway.client import trace
+from gateway.client.formats import trace
 from gateway.client.retry_later import RetryLater
 from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
     from gateway.client.clock import Milliseconds
+    from gateway.client.formats.trace import TraceRecord
+    from gateway.client.formats.unique_ids import UniqueIds
     from gateway.client.listener_outcome import ListenerOutcome
     from gateway.client.message import ReceivedMessage
-    from gateway.client.trace import TraceRecord
-    from gateway.client.unique_ids import UniqueIds
 
 
 class ConsumeReturn(IntEnum):

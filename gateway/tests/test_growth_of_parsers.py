@@ -278,7 +278,7 @@ COVERED: Covered = {
             "list": as_bytes(numbered("{{" + QUEUE + ',"offset":1}}', '{"offsetTable":[', "]}")),
         },
     ),
-    "gateway.client.recall_handle.parse_recall_handle": (parse_recall_handle, TEXTS),
+    "gateway.client.formats.recall_handle.parse_recall_handle": (parse_recall_handle, TEXTS),
     "gateway.delivery.pop.receipts.parse_receipt": (lambda text: parse_receipt(text, "b", 0, 0), TEXTS),
     "gateway.metadata.attributes.changed_attributes": (
         lambda text: changed_attributes({}, text, is_new=True),
@@ -306,7 +306,7 @@ COVERED: Covered = {
 
 OWN = {
     "gateway.client.local_offsets.parse_offsets": "a file of the client's own",
-    "gateway.client.outgoing.split_batch": "the client's own messages",
+    "gateway.client.formats.outgoing.split_batch": "the client's own messages",
     "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
     "gateway.settings.load.read_assignments": "the command line",
     "gateway.settings.load.read_environment": "the environment",

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final
 
 from gateway.client.errors import RocketMQError
-from gateway.client.transaction_outcome import Outcome
+from gateway.client.formats.transaction_outcome import Outcome
 from gateway.client.transaction_state import TransactionState
 
 log = logging.getLogger(__name__)

@@ -30,12 +30,12 @@ from gateway.client.errors import (
     RocketMQError,
     broker_error,
 )
+from gateway.client.formats.recall_handle import parse_recall_handle
+from gateway.client.formats.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.message import Message, ReceivedMessage, check_is_message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_group, check_topic
 from gateway.client.namespaces import with_namespace, without_namespace
-from gateway.client.recall_handle import parse_recall_handle
-from gateway.client.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.results import SendResult, SendStatus
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand

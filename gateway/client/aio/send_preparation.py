@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from gateway.client.aio.sending import NO_PROPERTIES, Outcomes, SendFuture, Sending, SendOptions, SendTarget
 from gateway.client.errors import RocketMQError
-from gateway.client.outgoing import (
+from gateway.client.formats.outgoing import (
     check_batch,
     compressed_body,
     full_properties,
@@ -19,7 +19,7 @@ from gateway.client.outgoing import (
     plain_properties,
     split_batch,
 )
-from gateway.client.send_form import SendForm
+from gateway.client.formats.send_form import SendForm
 from wire.codes import RequestCode
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName
@@ -27,9 +27,9 @@ from wire.message.properties import PropertyName
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.producer_settings import ProducerSettings
+    from gateway.client.formats.unique_ids import UniqueIds
     from gateway.client.message import Message
     from gateway.client.spans import SendSpans
-    from gateway.client.unique_ids import UniqueIds
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)

@@ -33,16 +33,16 @@ from gateway.client.errors import (
     RequestTimeout,
     RocketMQError,
 )
-from gateway.client.message import Message, check_is_message
-from gateway.client.namespaces import with_namespace
-from gateway.client.outgoing import (
+from gateway.client.formats.outgoing import (
     compressed_body,
     is_plain,
 )
+from gateway.client.formats.unique_ids import UniqueIds
+from gateway.client.message import Message, check_is_message
+from gateway.client.namespaces import with_namespace
 from gateway.client.queue_choice import BrokerFaults
 from gateway.client.results import SendResult, SendStatus, single_results
 from gateway.client.spans import SendSpans
-from gateway.client.unique_ids import UniqueIds
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG
 from wire.headers.send import SendMessageResponse

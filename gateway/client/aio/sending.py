@@ -11,10 +11,10 @@ import msgspec
 
 from gateway.client.connect.connection import BrokerConnection
 from gateway.client.errors import ProtocolError, RocketMQError, broker_error
+from gateway.client.formats.send_form import SendForm
 from gateway.client.message import Message
 from gateway.client.message_queue import MessageQueue
 from gateway.client.results import SEND_STATUS_BY_CODE, SendResult, SendStatus
-from gateway.client.send_form import SendForm
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
 from wire.errors import FieldError

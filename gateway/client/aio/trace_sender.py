@@ -12,11 +12,11 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client import trace
 from gateway.client.aio.sending import Sending, SendOptions
 from gateway.client.errors import RocketMQError
+from gateway.client.formats import trace
+from gateway.client.formats.trace import TraceMessageType, TraceRecord
 from gateway.client.results import SendResult
-from gateway.client.trace import TraceMessageType, TraceRecord
 from gateway.client.transaction_state import TransactionState
 from wire.headers.send import SendMessageResponse
 from wire.message.flags import SysFlag
@@ -24,8 +24,8 @@ from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.formats.transaction_outcome import Outcome
     from gateway.client.message import Message
-    from gateway.client.transaction_outcome import Outcome
 
 _log = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.connect.settings import ClientSettings, TracedSettings
 from gateway.client.consume_trace import ConsumeTrace
+from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.names import MAX_GROUP_CHARS
 from gateway.client.namespaces import without_namespace
-from gateway.client.unique_ids import UniqueIds
 
 PRODUCER: Final = "PRODUCE"
 CONSUMER: Final = "CONSUME"

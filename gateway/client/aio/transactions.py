@@ -16,10 +16,10 @@ from gateway.client.aio.transaction import Transaction
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.remoting import request_command
 from gateway.client.errors import ProtocolError
+from gateway.client.formats.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
 from gateway.client.message import ReceivedMessage
 from gateway.client.namespaces import with_namespace, without_namespace
 from gateway.client.transaction_checks import Asked, TransactionChecks
-from gateway.client.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
 from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState
 from wire.codes import RequestCode

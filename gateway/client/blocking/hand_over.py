@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from gateway.client.blocking.direct_sends import DirectSends
 from gateway.client.errors import ClientClosed, RequestTimeout, RocketMQError
+from gateway.client.formats.outgoing import compressed_body
 from gateway.client.message import Message, check_is_message
-from gateway.client.outgoing import compressed_body
 from gateway.client.results import SendResult
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from gateway.client.errors import (
     RequestTimeout,
 )
 from gateway.client.tests.aio.producing import MESSAGE, SEND, producer_at, sent
+from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
 from gateway.client.tests.test_message import received
-from gateway.client.tests.test_recall_handle import handle
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.declare import build_header

@@ -11,11 +11,11 @@ from gateway.client.aio.send_preparation import SendPreparation
 from gateway.client.aio.sending import NOBODY, Sending, SendOptions, SendTarget
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import MessageRefused, RocketMQError
+from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
-from gateway.client.unique_ids import UniqueIds
 from wire.codes import RequestCode
 from wire.frame import parse_frame
 from wire.headers.send import SendMessageResponse

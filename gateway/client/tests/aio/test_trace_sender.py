@@ -3,15 +3,15 @@ import logging
 
 import pytest
 
-from gateway.client import trace
 from gateway.client.aio.sending import SendOptions
 from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import BrokerError
+from gateway.client.formats import trace
+from gateway.client.formats.trace import TraceRecord
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
-from gateway.client.trace import TraceRecord
 
 RECORD = TraceRecord(("Pub", "x"), ("id",))
 

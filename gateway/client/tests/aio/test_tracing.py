@@ -19,8 +19,8 @@ from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.push_settings import PushSettings
 from gateway.client.tests.consuming_broker import ConsumingBroker
+from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
-from gateway.client.tests.test_recall_handle import handle
 from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 from wire.codes import RequestCode

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from gateway.client.unique_ids import UniqueIds, month_of
+from gateway.client.formats.unique_ids import UniqueIds, month_of
 from wire.message.message_id import UniqueKeys
 
 

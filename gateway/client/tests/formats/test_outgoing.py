@@ -3,8 +3,7 @@ import pytest
 
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import MessageRefused, MessageTooLarge
-from gateway.client.message import Message
-from gateway.client.outgoing import (
+from gateway.client.formats.outgoing import (
     check_batch,
     compressed_body,
     full_properties,
@@ -12,6 +11,7 @@ from gateway.client.outgoing import (
     plain_properties,
     split_batch,
 )
+from gateway.client.message import Message
 from wire.message.batch import build_batch
 from wire.message.properties import parse_properties
 

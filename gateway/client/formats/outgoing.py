@@ -11,8 +11,8 @@ from typing import Final
 from gateway.client.compression import FLAGS, compress
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import MessageRefused, MessageTooLarge
+from gateway.client.formats.send_form import json_text
 from gateway.client.message import Message, check_is_message, check_size, message_properties
-from gateway.client.send_form import json_text
 from wire.message.batch import MAX_BATCH_PARTS, MIN_PART_BYTES, BatchPart
 from wire.message.properties import MAX_PROPERTIES_BYTES, PropertyName, build_properties
 

@@ -1,6 +1,6 @@
-from gateway.client import trace
+from gateway.client.formats import trace
+from gateway.client.formats.trace import TraceMessageType, TraceRecord, trace_messages
 from gateway.client.message import Message
-from gateway.client.trace import TraceMessageType, TraceRecord, trace_messages
 
 
 def test_a_sent_message_is_told_as_java_tells_it() -> None:

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.client.formats.transaction_outcome import MAX_REMARK_CHARS, Outcome, outcome_of_check, outcome_of_half
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult, SendStatus
 from gateway.client.tests.test_message import received
-from gateway.client.transaction_outcome import MAX_REMARK_CHARS, Outcome, outcome_of_check, outcome_of_half
 from gateway.client.transaction_state import TransactionState
 from wire.errors import RemoteError
 from wire.headers.declare import build_header

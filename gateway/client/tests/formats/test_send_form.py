@@ -1,8 +1,8 @@
 import pytest
 
+from gateway.client.formats.outgoing import plain_properties
+from gateway.client.formats.send_form import SendForm, json_text
 from gateway.client.message import Message, MessageQueue
-from gateway.client.outgoing import plain_properties
-from gateway.client.send_form import SendForm, json_text
 from wire.codes import SERVER_VERSION, LanguageCode, RequestCode
 from wire.connection import Connection
 from wire.headers.declare import parse_header

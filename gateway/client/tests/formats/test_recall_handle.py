@@ -3,7 +3,7 @@ import base64
 import pytest
 
 from gateway.client.errors import ConfigurationError
-from gateway.client.recall_handle import RecallHandle, parse_recall_handle
+from gateway.client.formats.recall_handle import RecallHandle, parse_recall_handle
 
 
 def handle(text: str) -> str:

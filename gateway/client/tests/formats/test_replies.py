@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.errors import MessageRefused
-from gateway.client.replies import pushed_reply, reply_properties, reply_topic, request_properties
+from gateway.client.formats.replies import pushed_reply, reply_properties, reply_topic, request_properties
 from gateway.client.tests.test_message import received
 from wire.codes import RequestCode
 from wire.command import RemotingCommand
