@@ -17,8 +17,8 @@ from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
-    from gateway.client.consume_trace import ConsumeTrace
     from gateway.client.message import ReceivedMessage
+    from gateway.client.send.consume_trace import ConsumeTrace
 
 Listener: TypeAlias = "Callable[[ReceivedMessage], Any]"
 """Gets one message; a plain function (called in a thread) or an ``async def``. It returns nothing."""

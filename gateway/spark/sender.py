@@ -36,7 +36,7 @@ from gateway.client.errors import (
 from gateway.client.formats.outgoing import full_properties
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message_queue import MessageQueue
-from gateway.client.queue_choice import QueueTurns, queue_by_key
+from gateway.client.send.queue_choice import QueueTurns, queue_by_key
 from gateway.spark.cluster import Cluster
 from gateway.spark.connection import BlockingConnection, request
 from gateway.spark.decisions import Half, Halves

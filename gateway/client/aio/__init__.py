@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from gateway.client.aio.admin import AdminClient
     from gateway.client.aio.lite_pull_consumer import LitePullConsumer
-    from gateway.client.aio.producer import Producer
     from gateway.client.aio.push_consumer import PushConsumer
     from gateway.client.aio.simple_consumer import SimpleConsumer
     from gateway.client.aio.transaction_producer import TransactionProducer
+    from gateway.client.send.producer import Producer
 
 _MODULES: Final = {
     "AdminClient": "admin",
     "LitePullConsumer": "lite_pull_consumer",
-    "Producer": "producer",
+    "Producer": "send.producer",
     "PushConsumer": "push_consumer",
     "SimpleConsumer": "simple_consumer",
     "TransactionProducer": "transaction_producer",

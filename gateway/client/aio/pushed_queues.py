@@ -35,7 +35,7 @@ from wire.message.flags import PullFlag
 if TYPE_CHECKING:
     from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.aio.pop_work import PopWork
-    from gateway.client.aio.tracing import ConsumerTracing
+    from gateway.client.send.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class PushedQueues:
         self._is_shared = settings.message_model is MessageModel.CLUSTERING
         self._tracing: ConsumerTracing | None = None
         if settings.enable_trace:
-            from gateway.client.aio.tracing import ConsumerTracing  # few need it, and all would load it
+            from gateway.client.send.tracing import ConsumerTracing  # few need it, and all would load it
 
             self._tracing = ConsumerTracing(instance, settings, consumer.group, timeout=settings.consume_timeout)
             call.trace = self._tracing.trace

@@ -24,7 +24,7 @@ from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
-    from gateway.client.aio.tracing import ConsumerTracing
+    from gateway.client.send.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class ReadQueues:
         self._tasks: list[asyncio.Task[None]] = []
         self._tracing: ConsumerTracing | None = None
         if settings.enable_trace:
-            from gateway.client.aio.tracing import ConsumerTracing  # few need it, and all would load it
+            from gateway.client.send.tracing import ConsumerTracing  # few need it, and all would load it
 
             self._tracing = ConsumerTracing(instance, settings, consumer.group)
         terms = PullTerms(

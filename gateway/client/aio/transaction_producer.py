@@ -18,8 +18,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
-from gateway.client.aio.producer import Producer
-from gateway.client.aio.sender import Sender
 from gateway.client.aio.transaction import BegunTransaction, Transaction
 from gateway.client.aio.transaction_sender import TransactionSender
 from gateway.client.aio.transactions import Transactions
@@ -30,6 +28,8 @@ from gateway.client.message import Message
 from gateway.client.names import check_topic
 from gateway.client.namespaces import with_namespace
 from gateway.client.results import SendStatus
+from gateway.client.send.producer import Producer
+from gateway.client.send.sender import Sender
 from gateway.client.transaction_result import HalfNotSafe, TransactionSendResult
 from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of

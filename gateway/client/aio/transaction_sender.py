@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.sending import Sending, SendOptions
 from gateway.client.errors import MessageRefused, RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult, SendStatus
+from gateway.client.send.sender import Sender
+from gateway.client.send.sending import Sending, SendOptions
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 

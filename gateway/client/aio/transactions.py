@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from gateway.client.aio.check_calls import CheckCalls
 from gateway.client.aio.outcome_sender import OutcomeSender
-from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.aio.transaction import Transaction
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.remoting import request_command
@@ -19,6 +18,7 @@ from gateway.client.errors import ProtocolError
 from gateway.client.formats.transaction_outcome import Outcome, outcome_of_check, outcome_of_half
 from gateway.client.message import ReceivedMessage
 from gateway.client.namespaces import with_namespace, without_namespace
+from gateway.client.send.trace_sender import TraceSender
 from gateway.client.transaction_checks import Asked, TransactionChecks
 from gateway.client.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState

@@ -28,8 +28,8 @@ from wire.connection import Connection
 from wire.errors import RemoteError
 
 if TYPE_CHECKING:
-    from gateway.client.aio.sender import Sender
-    from gateway.client.aio.sending import Sending, SendOptions
+    from gateway.client.send.sender import Sender
+    from gateway.client.send.sending import Sending, SendOptions
 
 _log = logging.getLogger(__name__)
 

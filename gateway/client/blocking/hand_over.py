@@ -19,9 +19,9 @@ from gateway.client.message import Message, check_is_message
 from gateway.client.results import SendResult
 
 if TYPE_CHECKING:
-    from gateway.client.aio.sender import Sender
-    from gateway.client.aio.sending import SendOptions
     from gateway.client.loop_thread import LoopThread
+    from gateway.client.send.sender import Sender
+    from gateway.client.send.sending import SendOptions
 
 _GRACE: Final = 5.0
 """Seconds beyond its own timeout after which a call gives up on the loop's thread."""

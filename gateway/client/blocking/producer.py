@@ -24,7 +24,7 @@ from gateway.client.message_queue import MessageQueue
 from gateway.client.results import SendResult, SendStatus
 
 if TYPE_CHECKING:
-    from gateway.client.aio.sending import Selector
+    from gateway.client.send.sending import Selector
 
 
 class Producer(GroupFace):

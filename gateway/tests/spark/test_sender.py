@@ -11,7 +11,7 @@ import pytest
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import BrokerError, ConnectionLost, MessageRefused, RequestTimeout, RouteNotFound
 from gateway.client.message import Message
-from gateway.client.queue_choice import queue_by_key
+from gateway.client.send.queue_choice import queue_by_key
 from gateway.spark import sender as sender_module
 from gateway.spark.options import write_options
 from gateway.spark.plain_parts import PlainRows

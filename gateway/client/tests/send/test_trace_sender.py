@@ -3,13 +3,13 @@ import logging
 
 import pytest
 
-from gateway.client.aio.sending import SendOptions
-from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.errors import BrokerError
 from gateway.client.formats import trace
 from gateway.client.formats.trace import TraceRecord
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult, SendStatus
+from gateway.client.send.sending import SendOptions
+from gateway.client.send.trace_sender import TraceSender
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 

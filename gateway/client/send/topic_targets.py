@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from gateway.client.aio.sending import SendOptions, SendTarget
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.errors import ConfigurationError, RouteNotFound
 from gateway.client.message import Message
 from gateway.client.message_queue import MessageQueue
-from gateway.client.queue_choice import QueueTurns, queue_by_key
+from gateway.client.send.queue_choice import QueueTurns, queue_by_key
+from gateway.client.send.sending import SendOptions, SendTarget
 
 
 class TopicTargets:

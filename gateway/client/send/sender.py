@@ -15,10 +15,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, overload
 
-from gateway.client.aio.in_flight import InFlight
-from gateway.client.aio.known_topics import KnownTopics
-from gateway.client.aio.send_preparation import SendPreparation
-from gateway.client.aio.sending import NOBODY, SendFuture, Sending, SendOptions, SendTarget
 from gateway.client.connect.connection import BrokerConnection
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer, ProducerData
@@ -40,9 +36,13 @@ from gateway.client.formats.outgoing import (
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message import Message, check_is_message
 from gateway.client.namespaces import with_namespace
-from gateway.client.queue_choice import BrokerFaults
 from gateway.client.results import SendResult, SendStatus, single_results
-from gateway.client.spans import SendSpans
+from gateway.client.send.in_flight import InFlight
+from gateway.client.send.known_topics import KnownTopics
+from gateway.client.send.queue_choice import BrokerFaults
+from gateway.client.send.send_preparation import SendPreparation
+from gateway.client.send.sending import NOBODY, SendFuture, Sending, SendOptions, SendTarget
+from gateway.client.send.spans import SendSpans
 from wire.codes import RequestCode, ResponseCode
 from wire.command import ONEWAY_FLAG
 from wire.headers.send import SendMessageResponse
@@ -50,7 +50,7 @@ from wire.headers.send import SendMessageResponse
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
-    from gateway.client.aio.trace_sender import TraceSender
+    from gateway.client.send.trace_sender import TraceSender
     from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
-from gateway.client.aio.producer import Producer
 from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.aio.transaction_producer import TransactionProducer
 from gateway.client.connect.producer_settings import ProducerSettings
@@ -18,6 +17,7 @@ from gateway.client.errors import BrokerError
 from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import Message, ReceivedMessage
 from gateway.client.push_settings import PushSettings
+from gateway.client.send.producer import Producer
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.scripted_broker import ScriptedBroker, run

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from gateway.client.aio.in_flight import InFlight
+from gateway.client.send.in_flight import InFlight
 from gateway.client.tests.jumping_time import run_jumping
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from gateway.client.message import MessageQueue
-from gateway.client.queue_choice import BrokerFaults, QueueTurns, queue_by_key
+from gateway.client.send.queue_choice import BrokerFaults, QueueTurns, queue_by_key
 
 QUEUES = [MessageQueue("t", broker, number) for broker in ("a", "b") for number in range(2)]
 

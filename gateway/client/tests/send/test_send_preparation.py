@@ -7,13 +7,13 @@ from random import Random
 
 import pytest
 
-from gateway.client.aio.send_preparation import SendPreparation
-from gateway.client.aio.sending import NOBODY, Sending, SendOptions, SendTarget
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import MessageRefused, RocketMQError
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult
+from gateway.client.send.send_preparation import SendPreparation
+from gateway.client.send.sending import NOBODY, Sending, SendOptions, SendTarget
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import RequestCode

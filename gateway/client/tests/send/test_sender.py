@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.sending import SendOptions
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.message import Message
+from gateway.client.send.sender import Sender
+from gateway.client.send.sending import SendOptions
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.bodies.heartbeat import HeartbeatData

@@ -14,8 +14,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gateway.client import process
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.sending import Selector, SendOptions
 from gateway.client.connect.answers import header_of
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
@@ -37,12 +35,14 @@ from gateway.client.message_queue import MessageQueue
 from gateway.client.names import check_group, check_topic
 from gateway.client.namespaces import with_namespace, without_namespace
 from gateway.client.results import SendResult, SendStatus
+from gateway.client.send.sender import Sender
+from gateway.client.send.sending import Selector, SendOptions
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.headers.send import RecallMessageRequest, RecallMessageResponse
 
 if TYPE_CHECKING:
-    from gateway.client.aio.trace_sender import TraceSender
+    from gateway.client.send.trace_sender import TraceSender
     from wire.bodies.heartbeat import ConsumerData
 
 _log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class Producer(Client):
         instance.join(self._sender)
         instance.join(self)
         if self.settings.enable_trace:
-            from gateway.client.aio.tracing import PRODUCER, start_tracing  # few need it, and all would load it
+            from gateway.client.send.tracing import PRODUCER, start_tracing  # few need it, and all would load it
 
             self._trace = self._sender.trace = start_tracing(instance, self.settings, self._group, PRODUCER)
 

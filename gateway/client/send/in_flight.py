@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from gateway.client.aio.sending import Sending
+    from gateway.client.send.sending import Sending
 
 
 class InFlight:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from gateway.client.aio.producer import Producer
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.message import Message
+from gateway.client.send.producer import Producer
 from gateway.client.tests.scripted_broker import ScriptedBroker, stored_at
 from wire.codes import RequestCode
 from wire.command import RemotingCommand

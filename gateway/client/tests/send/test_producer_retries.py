@@ -17,8 +17,8 @@ from gateway.client.errors import (
 )
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendStatus
-from gateway.client.tests.aio.producing import MESSAGE, SEND, in_turn, producer_at, sent
 from gateway.client.tests.scripted_broker import ScriptedBroker, run, stored_at
+from gateway.client.tests.send.producing import MESSAGE, SEND, in_turn, producer_at, sent
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
 from wire.message.properties import parse_properties

@@ -2,10 +2,10 @@ import asyncio
 
 import pytest
 
-from gateway.client.aio.sending import Sending, SendOptions, SendTarget
 from gateway.client.errors import BrokerError, ProtocolError, RequestTimeout, RocketMQError
 from gateway.client.message import Message, MessageQueue
 from gateway.client.results import SendResult, SendStatus
+from gateway.client.send.sending import Sending, SendOptions, SendTarget
 from gateway.client.tests.scripted_broker import run, stored_at
 from wire.command import RemotingCommand
 from wire.headers.send import SendMessageResponse

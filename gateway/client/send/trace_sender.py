@@ -12,11 +12,11 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client.aio.sending import Sending, SendOptions
 from gateway.client.errors import RocketMQError
 from gateway.client.formats import trace
 from gateway.client.formats.trace import TraceMessageType, TraceRecord
 from gateway.client.results import SendResult
+from gateway.client.send.sending import Sending, SendOptions
 from gateway.client.transaction_state import TransactionState
 from wire.headers.send import SendMessageResponse
 from wire.message.flags import SysFlag

@@ -7,11 +7,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from gateway.client.aio.producer import Producer
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import BrokerError, ClientClosed, ConfigurationError, MessageTooLarge, RouteNotFound
 from gateway.client.message import Message
-from gateway.client.spans import SendSpans
+from gateway.client.send.producer import Producer
+from gateway.client.send.spans import SendSpans
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import RequestCode, ResponseCode
 from wire.message.properties import parse_properties

@@ -9,15 +9,15 @@ import math
 import os
 from typing import Final
 
-from gateway.client.aio.sender import Sender
-from gateway.client.aio.trace_sender import TraceSender
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.connect.settings import ClientSettings, TracedSettings
-from gateway.client.consume_trace import ConsumeTrace
 from gateway.client.formats.unique_ids import UniqueIds
 from gateway.client.names import MAX_GROUP_CHARS
 from gateway.client.namespaces import without_namespace
+from gateway.client.send.consume_trace import ConsumeTrace
+from gateway.client.send.sender import Sender
+from gateway.client.send.trace_sender import TraceSender
 
 PRODUCER: Final = "PRODUCE"
 CONSUMER: Final = "CONSUME"

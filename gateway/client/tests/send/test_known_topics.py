@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from gateway.client.aio import known_topics
-from gateway.client.aio.known_topics import KnownTopics
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.errors import RouteNotFound
+from gateway.client.send import known_topics
+from gateway.client.send.known_topics import KnownTopics
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from wire.codes import RequestCode

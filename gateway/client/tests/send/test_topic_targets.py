@@ -1,11 +1,11 @@
 import pytest
 
-from gateway.client.aio.sending import SendOptions
-from gateway.client.aio.topic_targets import TopicTargets
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.errors import ConfigurationError, RouteNotFound
 from gateway.client.message import Message, MessageQueue
-from gateway.client.queue_choice import queue_by_key
+from gateway.client.send.queue_choice import queue_by_key
+from gateway.client.send.sending import SendOptions
+from gateway.client.send.topic_targets import TopicTargets
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 
 PLAIN = SendOptions(timeout=3.0, retries=0)

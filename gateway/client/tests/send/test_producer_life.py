@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from gateway.client import process
-from gateway.client.aio.producer import Producer
 from gateway.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -19,8 +18,9 @@ from gateway.client.errors import (
     UsedOnOtherLoop,
 )
 from gateway.client.message import Message
-from gateway.client.tests.aio.producing import MESSAGE, SEND, producer_at
+from gateway.client.send.producer import Producer
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
+from gateway.client.tests.send.producing import MESSAGE, SEND, producer_at
 from wire.codes import RequestCode
 
 

@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from gateway.client.aio.sending import NO_PROPERTIES, Outcomes, SendFuture, Sending, SendOptions, SendTarget
 from gateway.client.errors import RocketMQError
 from gateway.client.formats.outgoing import (
     check_batch,
@@ -20,6 +19,7 @@ from gateway.client.formats.outgoing import (
     split_batch,
 )
 from gateway.client.formats.send_form import SendForm
+from gateway.client.send.sending import NO_PROPERTIES, Outcomes, SendFuture, Sending, SendOptions, SendTarget
 from wire.codes import RequestCode
 from wire.message.batch import BatchPart, build_batch
 from wire.message.properties import PropertyName
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from gateway.client.connect.producer_settings import ProducerSettings
     from gateway.client.formats.unique_ids import UniqueIds
     from gateway.client.message import Message
-    from gateway.client.spans import SendSpans
+    from gateway.client.send.spans import SendSpans
 
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SEND: Final = int(RequestCode.SEND_MESSAGE_V2)

@@ -6,15 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.aio.topic_targets import TopicTargets
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError, RouteNotFound
 from gateway.client.namespaces import with_namespace
+from gateway.client.send.topic_targets import TopicTargets
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.producer_settings import ProducerSettings
     from gateway.client.connect.routes import TopicRoute
-    from gateway.client.queue_choice import BrokerFaults
+    from gateway.client.send.queue_choice import BrokerFaults
 
 _log = logging.getLogger(__name__)
 
