@@ -33,7 +33,7 @@ from gateway.client import (
     aio,
 )
 from gateway.client.testing.server import GatewayServer
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState.COMMIT, TransactionState.ROLLBACK, TransactionState.UNKNOWN

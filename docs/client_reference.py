@@ -38,7 +38,7 @@ PARTS = {
     "AdminClient.offsets": ("blocking.admin.Offsets", "aio.admin_offsets.AdminOffsets"),
     "AdminClient.messages": ("blocking.admin.Messages", "aio.admin_messages.AdminMessages"),
     "AdminClient.cluster": ("blocking.admin.Cluster", "aio.admin_cluster.AdminCluster"),
-    "Transaction": ("blocking.transaction_producer.Transaction", "aio.transaction.Transaction"),
+    "Transaction": ("blocking.transaction_producer.Transaction", "transact.transaction.Transaction"),
 }
 # Section → its names; those with a dot are not in ``gateway.client`` itself.
 SECTIONS = {

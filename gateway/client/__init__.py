@@ -59,8 +59,8 @@ if TYPE_CHECKING:
     from gateway.client.retry_later import RetryLater
     from gateway.client.simple_settings import SimpleSettings
     from gateway.client.subscriptions import Sql
-    from gateway.client.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
-    from gateway.client.transaction_settings import TransactionSettings
+    from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
+    from gateway.client.transact.transaction_settings import TransactionSettings
     from gateway.client.transaction_state import TransactionChecker, TransactionListener, TransactionState
 
 _ERRORS: Final = (
@@ -88,10 +88,10 @@ _ERRORS: Final = (
 # Public name → the module below this package that has it.
 _MODULES: Final = {
     "AdminClient": "blocking.admin",
-    "AlreadyDecided": "transaction_result",
+    "AlreadyDecided": "transact.transaction_result",
     "ClientSettings": "connect.settings",
     "ConsumeFrom": "consume_positions",
-    "HalfNotSafe": "transaction_result",
+    "HalfNotSafe": "transact.transaction_result",
     "LitePullConsumer": "blocking.lite_pull_consumer",
     "LitePullSettings": "lite_pull_settings",
     "Message": "message",
@@ -115,8 +115,8 @@ _MODULES: Final = {
     "TransactionChecker": "transaction_state",
     "TransactionListener": "transaction_state",
     "TransactionProducer": "blocking.transaction_producer",
-    "TransactionSendResult": "transaction_result",
-    "TransactionSettings": "transaction_settings",
+    "TransactionSendResult": "transact.transaction_result",
+    "TransactionSettings": "transact.transaction_settings",
     "TransactionState": "transaction_state",
     **dict.fromkeys(_ERRORS, "errors"),
 }

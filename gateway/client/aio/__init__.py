@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from gateway.client.aio.lite_pull_consumer import LitePullConsumer
     from gateway.client.aio.push_consumer import PushConsumer
     from gateway.client.aio.simple_consumer import SimpleConsumer
-    from gateway.client.aio.transaction_producer import TransactionProducer
     from gateway.client.send.producer import Producer
+    from gateway.client.transact.transaction_producer import TransactionProducer
 
 _MODULES: Final = {
     "AdminClient": "admin",
@@ -25,7 +25,7 @@ _MODULES: Final = {
     "Producer": "send.producer",
     "PushConsumer": "push_consumer",
     "SimpleConsumer": "simple_consumer",
-    "TransactionProducer": "transaction_producer",
+    "TransactionProducer": "transact.transaction_producer",
 }
 
 __all__ = ["AdminClient", "LitePullConsumer", "Producer", "PushConsumer", "SimpleConsumer", "TransactionProducer"]

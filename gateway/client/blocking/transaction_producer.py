@@ -23,13 +23,13 @@ from gateway.client.blocking.producer import Producer
 from gateway.client.errors import RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult
-from gateway.client.transaction_result import TransactionSendResult
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction_result import TransactionSendResult
+from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 
 if TYPE_CHECKING:
-    from gateway.client.aio.transaction import Transaction as AioTransaction
     from gateway.client.loop_thread import LoopThread
+    from gateway.client.transact.transaction import Transaction as AioTransaction
 
 log = logging.getLogger(__name__)
 

@@ -40,7 +40,7 @@ from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError
 from gateway.client.tests.blocking.broker_thread import BrokerThread, broker_thread
 from gateway.client.tests.scripted_broker import Reply, stored_at
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction_settings import TransactionSettings
 from wire.bodies.route import BrokerData, QueueData, TopicRouteData
 from wire.codes import RequestCode
 from wire.command import RemotingCommand

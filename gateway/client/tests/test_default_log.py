@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.aio.check_calls import CheckCalls
 from gateway.client.default_log import MOST_KINDS, OncePerKind
 from gateway.client.errors import BrokerError, RocketMQError
 from gateway.client.tests.scripted_broker import run
+from gateway.client.transact.check_calls import CheckCalls
 from gateway.client.transaction_state import TransactionState
 
 PACKAGE = "gateway.client"

@@ -41,7 +41,7 @@ from gateway.client.connect.settings import ClientSettings
 from gateway.client.loop_thread import LoopThread
 from gateway.client.tests.hostile_server import HostileServer
 from gateway.client.tests.scripted_broker import Reply
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction_settings import TransactionSettings
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.bodies.locks import LockBatchResponse
 from wire.codes import RequestCode, ResponseCode

@@ -10,7 +10,6 @@ import pytest
 
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.aio.push_consumer import PushConsumer
-from gateway.client.aio.transaction_producer import TransactionProducer
 from gateway.client.connect.producer_settings import ProducerSettings
 from gateway.client.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError
@@ -21,7 +20,8 @@ from gateway.client.send.producer import Producer
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.formats.test_recall_handle import handle
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction_producer import TransactionProducer
+from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionState
 from wire.codes import RequestCode
 from wire.headers.declare import build_header, parse_header

@@ -9,9 +9,6 @@ import logging
 from functools import partial
 from typing import NamedTuple
 
-from gateway.client.aio.check_calls import CheckCalls
-from gateway.client.aio.outcome_sender import OutcomeSender
-from gateway.client.aio.transaction import Transaction
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.remoting import request_command
 from gateway.client.errors import ProtocolError
@@ -19,8 +16,11 @@ from gateway.client.formats.transaction_outcome import Outcome, outcome_of_check
 from gateway.client.message import ReceivedMessage
 from gateway.client.namespaces import with_namespace, without_namespace
 from gateway.client.send.trace_sender import TraceSender
-from gateway.client.transaction_checks import Asked, TransactionChecks
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.check_calls import CheckCalls
+from gateway.client.transact.outcome_sender import OutcomeSender
+from gateway.client.transact.transaction import Transaction
+from gateway.client.transact.transaction_checks import Asked, TransactionChecks
+from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from gateway.client.errors import RocketMQError
 from gateway.client.message import Message
 from gateway.client.results import SendResult
-from gateway.client.transaction_result import AlreadyDecided
+from gateway.client.transact.transaction_result import AlreadyDecided
 from gateway.client.transaction_state import TransactionState
 
 log = logging.getLogger(__name__)

@@ -18,9 +18,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
-from gateway.client.aio.transaction import BegunTransaction, Transaction
-from gateway.client.aio.transaction_sender import TransactionSender
-from gateway.client.aio.transactions import Transactions
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.errors import ClientClosed, ConfigurationError, RocketMQError, RouteNotFound
@@ -30,8 +27,11 @@ from gateway.client.namespaces import with_namespace
 from gateway.client.results import SendStatus
 from gateway.client.send.producer import Producer
 from gateway.client.send.sender import Sender
-from gateway.client.transaction_result import HalfNotSafe, TransactionSendResult
-from gateway.client.transaction_settings import TransactionSettings
+from gateway.client.transact.transaction import BegunTransaction, Transaction
+from gateway.client.transact.transaction_result import HalfNotSafe, TransactionSendResult
+from gateway.client.transact.transaction_sender import TransactionSender
+from gateway.client.transact.transaction_settings import TransactionSettings
+from gateway.client.transact.transactions import Transactions
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 from wire.codes import RequestCode
 from wire.command import RemotingCommand

@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 
-from gateway.client.aio.outcome_sender import OutcomeSender
 from gateway.client.errors import ConnectError, ConnectionLost, RocketMQError
 from gateway.client.formats.transaction_outcome import Outcome
 from gateway.client.message import Message
 from gateway.client.tests.scripted_broker import run
+from gateway.client.transact.outcome_sender import OutcomeSender
 from gateway.client.transaction_state import TransactionState
 from wire.headers.transaction import EndTransactionRequest
 

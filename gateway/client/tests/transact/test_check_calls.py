@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from gateway.client.aio.check_calls import CheckCalls, CheckTooSlow
 from gateway.client.tests.scripted_broker import run
+from gateway.client.transact.check_calls import CheckCalls, CheckTooSlow
 from gateway.client.transaction_state import TransactionState
 
 
