@@ -46,7 +46,7 @@ SECTIONS = {
         "ClientSettings",
         "ProducerSettings",
         "TransactionSettings",
-        "consumer_settings.ConsumerSettings",
+        "consume.settings.consumer_settings.ConsumerSettings",
         "PushSettings",
         "LitePullSettings",
         "SimpleSettings",

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from gateway.client.blocking.transaction_producer import TransactionProducer
     from gateway.client.connect.producer_settings import ProducerSettings
     from gateway.client.connect.settings import ClientSettings, TlsSettings
-    from gateway.client.consume_positions import ConsumeFrom
-    from gateway.client.consumer_settings import MessageModel
+    from gateway.client.consume.settings.consume_positions import ConsumeFrom
+    from gateway.client.consume.settings.consumer_settings import MessageModel
+    from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+    from gateway.client.consume.settings.push_settings import PushSettings
+    from gateway.client.consume.settings.simple_settings import SimpleSettings
     from gateway.client.errors import (
         AclError,
         BrokerError,
@@ -50,14 +53,11 @@ if TYPE_CHECKING:
         UsedAfterFork,
         UsedOnOtherLoop,
     )
-    from gateway.client.lite_pull_settings import LitePullSettings
     from gateway.client.message import Message, ReceivedMessage
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
-    from gateway.client.push_settings import PushSettings
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
-    from gateway.client.simple_settings import SimpleSettings
     from gateway.client.subscriptions import Sql
     from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
     from gateway.client.transact.transaction_settings import TransactionSettings
@@ -90,12 +90,12 @@ _MODULES: Final = {
     "AdminClient": "blocking.admin",
     "AlreadyDecided": "transact.transaction_result",
     "ClientSettings": "connect.settings",
-    "ConsumeFrom": "consume_positions",
+    "ConsumeFrom": "consume.settings.consume_positions",
     "HalfNotSafe": "transact.transaction_result",
     "LitePullConsumer": "blocking.lite_pull_consumer",
-    "LitePullSettings": "lite_pull_settings",
+    "LitePullSettings": "consume.settings.lite_pull_settings",
     "Message": "message",
-    "MessageModel": "consumer_settings",
+    "MessageModel": "consume.settings.consumer_settings",
     "MessageNotFound": "admin_results",
     "MessageQueue": "message_queue",
     "NothingConsumed": "admin_results",
@@ -103,13 +103,13 @@ _MODULES: Final = {
     "Producer": "blocking.producer",
     "ProducerSettings": "connect.producer_settings",
     "PushConsumer": "blocking.push_consumer",
-    "PushSettings": "push_settings",
+    "PushSettings": "consume.settings.push_settings",
     "ReceivedMessage": "message",
     "RetryLater": "retry_later",
     "SendResult": "results",
     "SendStatus": "results",
     "SimpleConsumer": "blocking.simple_consumer",
-    "SimpleSettings": "simple_settings",
+    "SimpleSettings": "consume.settings.simple_settings",
     "Sql": "subscriptions",
     "TlsSettings": "connect.settings",
     "TransactionChecker": "transaction_state",

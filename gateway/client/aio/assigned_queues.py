@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
 from gateway.client.aio.pull_loop import PullLoop, PullTerms
 from gateway.client.aio.queue_offsets import QueueOffsets
-from gateway.client.consume_positions import AtOffset, first_position, timestamp_ms_of
-from gateway.client.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.settings.consume_positions import AtOffset, first_position, timestamp_ms_of
+from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError
 from gateway.client.local_offsets import offsets_path
 from gateway.client.offset_table import OffsetTable

@@ -17,9 +17,9 @@ from typing import Self
 from gateway.client.aio.queue_consumer import QueueConsumer
 from gateway.client.aio.read_queues import ReadQueues
 from gateway.client.connect.instance import ClientInstance
-from gateway.client.consume_positions import timestamp_ms_of
+from gateway.client.consume.settings.consume_positions import timestamp_ms_of
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError
-from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.namespaces import with_namespace

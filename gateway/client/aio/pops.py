@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.connect.answers import header_of
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from gateway.client.pop_handles import (
     NORMAL,

@@ -20,14 +20,14 @@ from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
-from gateway.client.consumer_settings import MessageModel
+from gateway.client.consume.settings.consumer_settings import MessageModel
+from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.pop_queue import PopQueue
 from gateway.client.process_queue import ProcessQueue
-from gateway.client.push_settings import PushSettings
 from gateway.client.subscriptions import Subscription
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag

@@ -12,7 +12,7 @@ from gateway.client.aio.group_consumer import GroupConsumer
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
-from gateway.client.consumer_settings import ConsumerSettings
+from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.errors import ClientClosed
 from gateway.client.namespaces import with_namespace
 from gateway.client.subscriptions import Sql, Subscription, subscription_of

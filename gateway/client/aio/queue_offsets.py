@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.client.connect.answers import header_of
-from gateway.client.consume_positions import AtEnd, AtOffset, Position
+from gateway.client.consume.settings.consume_positions import AtEnd, AtOffset, Position
 from wire.codes import RequestCode
 from wire.headers.declare import Header
 from wire.headers.offsets import (

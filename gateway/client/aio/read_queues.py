@@ -13,9 +13,9 @@ from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.listener_outcome import CONSUMED
-from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.process_queue import ProcessQueue, Turn

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
-from gateway.client.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError, RouteNotFound
 from gateway.client.namespaces import RETRY_PREFIX
 from gateway.client.pop_queue import PopQueue

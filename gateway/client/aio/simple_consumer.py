@@ -20,10 +20,10 @@ from gateway.client.aio.pops import ANY_QUEUE, MAX_MESSAGES, Pops
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
+from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
 from gateway.client.message_queue import MessageQueue
 from gateway.client.popped import PoppedMessage
-from gateway.client.simple_settings import SimpleSettings
 from gateway.client.subscriptions import Sql
 from wire.bodies.consume_kinds import ConsumeType
 from wire.codes import RequestCode

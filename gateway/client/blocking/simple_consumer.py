@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
-from gateway.client.simple_settings import SimpleSettings
+from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.subscriptions import Sql
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ import pytest
 from gateway.client.aio.broker_calls import parse_reset
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.aio.push_consumer import PushConsumer
-from gateway.client.consume_positions import ConsumeFrom
-from gateway.client.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.message import MessageQueue, ReceivedMessage
-from gateway.client.push_settings import PushSettings
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run

@@ -10,9 +10,9 @@ import pytest
 
 from gateway.client import process
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
 from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork, UsedOnOtherLoop
-from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run

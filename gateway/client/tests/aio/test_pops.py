@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from gateway.client.aio.pops import Pops, batch_acks
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError
 from gateway.client.pop_handles import Receipt
 from gateway.client.popped import PoppedMessage

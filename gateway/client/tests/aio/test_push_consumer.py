@@ -14,8 +14,9 @@ import pytest
 
 from gateway.client import process
 from gateway.client.aio.push_consumer import PushConsumer
-from gateway.client.consume_positions import ConsumeFrom
-from gateway.client.consumer_settings import MessageModel
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consumer_settings import MessageModel
+from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -25,7 +26,6 @@ from gateway.client.errors import (
     UsedAfterFork,
 )
 from gateway.client.message import ReceivedMessage
-from gateway.client.push_settings import PushSettings
 from gateway.client.retry_later import RetryLater
 from gateway.client.subscriptions import Sql
 from gateway.client.tests.consuming_broker import ConsumingBroker, until

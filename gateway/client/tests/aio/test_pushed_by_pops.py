@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gateway.client.aio.push_consumer import PushConsumer
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.message import ReceivedMessage
-from gateway.client.push_settings import PushSettings
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.consuming_broker import until
 from gateway.client.tests.popping_broker import PoppingBroker

@@ -9,9 +9,9 @@ import pytest
 
 from gateway.client import process
 from gateway.client.aio.simple_consumer import SimpleConsumer
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.errors import BrokerError, ClientClosed, ConfigurationError, RouteNotFound, UsedAfterFork
-from gateway.client.simple_settings import SimpleSettings
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import Reply, run
 from wire.bodies.heartbeat import HeartbeatData

@@ -11,11 +11,11 @@ import pytest
 from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.connect.producer_settings import ProducerSettings
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.errors import BrokerError
-from gateway.client.lite_pull_settings import LitePullSettings
 from gateway.client.message import Message, ReceivedMessage
-from gateway.client.push_settings import PushSettings
 from gateway.client.send.producer import Producer
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.formats.test_recall_handle import handle

@@ -12,8 +12,8 @@ from gateway.client.testing.plugin import GatewayForTest
 TESTS = """
 import pytest
 from gateway.client import AdminClient, LitePullConsumer, Message, Producer
-from gateway.client.lite_pull_settings import LitePullSettings
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
 
 names = []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.client.connect.settings import limited
-from gateway.client.consumer_settings import ConsumerSettings
+from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)

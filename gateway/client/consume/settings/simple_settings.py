@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.client.connect.settings import ClientSettings, limited
-from gateway.client.consume_positions import ConsumeFrom
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
 
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gateway.client.consume_positions import (
+from gateway.client.consume.settings.consume_positions import (
     AtEnd,
     AtOffset,
     AtTime,
