@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
     from gateway.client.consume.settings.push_settings import PushSettings
     from gateway.client.consume.settings.simple_settings import SimpleSettings
+    from gateway.client.consume.subscriptions import Sql
     from gateway.client.errors import (
         AclError,
         BrokerError,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from gateway.client.popped import PoppedMessage
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
-    from gateway.client.subscriptions import Sql
     from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
     from gateway.client.transact.transaction_settings import TransactionSettings
     from gateway.client.transaction_state import TransactionChecker, TransactionListener, TransactionState
@@ -110,7 +110,7 @@ _MODULES: Final = {
     "SendStatus": "results",
     "SimpleConsumer": "blocking.simple_consumer",
     "SimpleSettings": "consume.settings.simple_settings",
-    "Sql": "subscriptions",
+    "Sql": "consume.subscriptions",
     "TlsSettings": "connect.settings",
     "TransactionChecker": "transaction_state",
     "TransactionListener": "transaction_state",

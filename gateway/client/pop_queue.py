@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from gateway.client.process_queue import Turn
+from gateway.client.consume.process_queue import Turn
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage

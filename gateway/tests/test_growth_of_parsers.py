@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from gateway.client import compression
-from gateway.client.aio import broker_calls
+from gateway.client.consume import broker_calls
 from gateway.client.pop_handles import parse_receipt as parse_client_receipt
 from gateway.delivery.pop.receipts import parse_receipt
 from gateway.metadata.attributes import changed_attributes
@@ -271,7 +271,7 @@ COVERED: Covered = {
         {"zeros": lambda size: zlib.compress(bytes(64 * size)), "noise": bytes},
     ),
     "gateway.client.pop_handles.parse_receipt": (parse_client_receipt, TEXTS),
-    "gateway.client.aio.broker_calls.parse_reset": (
+    "gateway.client.consume.broker_calls.parse_reset": (
         broker_calls.parse_reset,
         {
             "map": as_bytes(numbered("{{" + QUEUE + "}}:1", '{"offsetTable":{', "}}")),
@@ -305,7 +305,7 @@ COVERED: Covered = {
 }
 
 OWN = {
-    "gateway.client.local_offsets.parse_offsets": "a file of the client's own",
+    "gateway.client.consume.local_offsets.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
     "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
     "gateway.settings.load.read_assignments": "the command line",

@@ -11,8 +11,8 @@ from gateway.client.admin_results import MessageNotFound
 from gateway.client.aio.admin_calls import AdminCalls
 from gateway.client.compression import Hold
 from gateway.client.connect.answers import header_of
+from gateway.client.consume.inner_batch import inner_messages
 from gateway.client.errors import BrokerError, ConfigurationError, ConnectError, ProtocolError, RequestTimeout
-from gateway.client.inner_batch import inner_messages
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode, ResponseCode

@@ -10,21 +10,21 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
-from gateway.client.aio.pull_loop import PullLoop, PullTerms
-from gateway.client.aio.queue_offsets import QueueOffsets
+from gateway.client.consume.local_offsets import offsets_path
+from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets, OffsetStore
+from gateway.client.consume.offset_table import OffsetTable
+from gateway.client.consume.process_queue import CacheLimits, ProcessQueue
+from gateway.client.consume.pull_loop import PullLoop, PullTerms
+from gateway.client.consume.queue_offsets import QueueOffsets
 from gateway.client.consume.settings.consume_positions import AtOffset, first_position, timestamp_ms_of
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.errors import RocketMQError
-from gateway.client.local_offsets import offsets_path
-from gateway.client.offset_table import OffsetTable
-from gateway.client.process_queue import CacheLimits, ProcessQueue
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.subscriptions import Subscription
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.subscriptions import Subscription
 
 _log = logging.getLogger(__name__)
 

@@ -20,9 +20,9 @@ from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.process_queue import Turn
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.process_queue import Turn
 
 _log = logging.getLogger(__name__)
 

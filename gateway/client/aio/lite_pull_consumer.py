@@ -14,17 +14,17 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from gateway.client.aio.queue_consumer import QueueConsumer
 from gateway.client.aio.read_queues import ReadQueues
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.consume.queue_arguments import check_offset, check_queues
+from gateway.client.consume.queue_consumer import QueueConsumer
 from gateway.client.consume.settings.consume_positions import timestamp_ms_of
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.namespaces import with_namespace
-from gateway.client.queue_arguments import check_offset, check_queues
-from gateway.client.subscriptions import Sql
 from wire.bodies.consume_kinds import ConsumeType
 
 

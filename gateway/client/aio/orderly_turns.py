@@ -13,17 +13,17 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.connect.worker_threads import WorkerThreads
+from gateway.client.consume.pulled import PulledMessage
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
-from gateway.client.pulled import PulledMessage
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
     from gateway.client.aio.queue_locks import QueueLocks
     from gateway.client.aio.send_back import SendBack
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.process_queue import ProcessQueue, Turn
     from gateway.client.message import ReceivedMessage
-    from gateway.client.process_queue import ProcessQueue, Turn
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,9 @@ from wire.errors import WireError
 if TYPE_CHECKING:
     from gateway.client.aio.pops import Pops
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.subscriptions import Subscription
     from gateway.client.pop_queue import PopQueue
     from gateway.client.popped import PoppedMessage
-    from gateway.client.subscriptions import Subscription
 
 _log = logging.getLogger(__name__)
 

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from gateway.client.aio.send_back import SendBack
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.settings.push_settings import PushSettings
+    from gateway.client.consume.subscriptions import Subscription
     from gateway.client.listeners import ListenerCall
     from gateway.client.message_queue import MessageQueue
     from gateway.client.popped import PoppedMessage
-    from gateway.client.subscriptions import Subscription
 
 
 class PopWork:

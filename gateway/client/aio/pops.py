@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.connect.answers import header_of
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.subscriptions import Subscription, retry_topic
 from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from gateway.client.pop_handles import (
     NORMAL,
@@ -22,7 +23,6 @@ from gateway.client.pop_handles import (
     parse_receipt,
 )
 from gateway.client.popped import PoppedMessage
-from gateway.client.subscriptions import Subscription, retry_topic
 from wire.bodies.pop import MAX_BATCH_BITS, BatchAck, BatchAckMessage, build_bit_set
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError

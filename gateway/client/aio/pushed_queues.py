@@ -11,24 +11,24 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.broker_calls import BrokerCalls, Introspection
 from gateway.client.aio.concurrent_turns import ConcurrentTurns
 from gateway.client.aio.orderly_turns import OrderlyTurns
-from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.aio.queue_locks import QueueLocks
 from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
+from gateway.client.consume.broker_calls import BrokerCalls, Introspection
+from gateway.client.consume.process_queue import ProcessQueue
+from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.subscriptions import Subscription
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.pop_queue import PopQueue
-from gateway.client.process_queue import ProcessQueue
-from gateway.client.subscriptions import Subscription
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 

@@ -21,7 +21,7 @@ from wire.errors import WireError
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
-    from gateway.client.process_queue import ProcessQueue
+    from gateway.client.consume.process_queue import ProcessQueue
 
 _log = logging.getLogger(__name__)
 

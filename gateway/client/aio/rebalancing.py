@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.routes import TopicRoute
+    from gateway.client.consume.process_queue import ProcessQueue
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.process_queue import ProcessQueue
 
 _log = logging.getLogger(__name__)
 

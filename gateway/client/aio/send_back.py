@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from gateway.client.consume.subscriptions import retry_topic
 from gateway.client.errors import BrokerNotFound, RocketMQError
 from gateway.client.namespaces import with_namespace
-from gateway.client.subscriptions import retry_topic
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.send import ConsumerSendMsgBackRequest, ShortSendMessageRequest

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ClientClosed
 from gateway.client.message_queue import MessageQueue
-from gateway.client.subscriptions import Sql
 
 if TYPE_CHECKING:
     from gateway.client.message import ReceivedMessage

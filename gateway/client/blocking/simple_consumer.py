@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
 from gateway.client.consume.settings.simple_settings import SimpleSettings
-from gateway.client.subscriptions import Sql
+from gateway.client.consume.subscriptions import Sql
 
 if TYPE_CHECKING:
     from gateway.client.popped import PoppedMessage

@@ -9,11 +9,11 @@ import pytest
 
 from gateway.client import compression
 from gateway.client.compression import FLAGS, ROOM, Hold, Room, compress, decompress
+from gateway.client.consume.pulled import pulled_messages
 from gateway.client.errors import ConfigurationError, MessageRefused
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
-from gateway.client.pulled import pulled_messages
-from gateway.client.tests.test_pulled import record
+from gateway.client.tests.consume.test_pulled import record
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
 from wire.message.inner_batch import INNER_BATCH

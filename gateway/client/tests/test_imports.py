@@ -58,8 +58,8 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
     [
         ("Producer", 70, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
         ("PushConsumer", 106, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
-        ("SimpleConsumer", 81, ("gateway.client.aio.pull_loop", "gateway.client.aio.admin")),
-        ("AdminClient", 86, ("gateway.client.aio.pull_loop", "gateway.client.send.producer")),
+        ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.aio.admin")),
+        ("AdminClient", 86, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
     ],
 )
 def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """Where a group without a stored offset begins to read a queue (upstream ``computePullFromWhere``).
 
-Only the decision is here; asking a broker for an offset is ``aio/offset_store.py``'s. A broker of 5.x answers
+Only the decision is here; asking a broker for an offset is ``consume/offset_store.py``'s. A broker of 5.x answers
 "0" instead of "not stored" for a queue whose first message is still in memory, so a new group on a young topic begins
 at its first message whatever is said here; Java clients do the same.
 """

@@ -9,9 +9,9 @@ from typing import Final
 
 from gateway.client.allocation import AllocationStrategy, Averagely
 from gateway.client.connect.settings import ClientSettings, TracedSettings, limited
+from gateway.client.consume.process_queue import CacheLimits
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import ConfigurationError
-from gateway.client.process_queue import CacheLimits
 from wire.bodies.consume_kinds import MessageModel as _WireModel
 
 DEFAULT_DIRECTORY: Final = "~/.rocketmq_offsets"

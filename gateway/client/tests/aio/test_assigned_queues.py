@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.pull_loop import PullTerms
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.consume.process_queue import ProcessQueue
+from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.subscriptions import tags_of
 from gateway.client.message import ReceivedMessage
-from gateway.client.process_queue import ProcessQueue
-from gateway.client.subscriptions import tags_of
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode, ResponseCode

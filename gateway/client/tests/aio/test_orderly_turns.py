@@ -11,10 +11,10 @@ import pytest
 from gateway.client.aio.orderly_turns import OrderlyTurns
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.process_queue import ProcessQueue
+from gateway.client.consume.pulled import pulled_messages
 from gateway.client.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
-from gateway.client.process_queue import ProcessQueue
-from gateway.client.pulled import pulled_messages
 from gateway.client.retry_later import RetryLater
 from gateway.client.tests.aio.test_concurrent_turns import QUEUE
 from gateway.client.tests.consuming_broker import ConsumingBroker, until

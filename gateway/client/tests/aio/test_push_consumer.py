@@ -17,6 +17,7 @@ from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -27,7 +28,6 @@ from gateway.client.errors import (
 )
 from gateway.client.message import ReceivedMessage
 from gateway.client.retry_later import RetryLater
-from gateway.client.subscriptions import Sql
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.bodies.heartbeat import HeartbeatData
@@ -274,7 +274,7 @@ def test_topics_may_be_added_and_given_up_while_running() -> None:
 
 
 def test_a_suspended_consumer_pulls_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "gateway.client.aio.pull_loop")
+    caplog.set_level(logging.DEBUG, "gateway.client.consume.pull_loop")
 
     async def scenario() -> None:
         got: list[bytes] = []

@@ -13,9 +13,9 @@ from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebala
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
+from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.message import MessageQueue
-from gateway.client.process_queue import ProcessQueue
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.bodies.heartbeat import ConsumerData

@@ -6,17 +6,17 @@ import abc
 from collections.abc import Collection, Mapping
 from typing import ClassVar
 
-from gateway.client.aio.subscribing import check_subscription, first_routes
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
 from gateway.client.consume.settings.simple_settings import SimpleSettings
+from gateway.client.consume.subscribing import check_subscription, first_routes
+from gateway.client.consume.subscriptions import Sql, Subscription, subscription_of
 from gateway.client.errors import ConfigurationError
 from gateway.client.names import check_group
 from gateway.client.namespaces import with_namespace
-from gateway.client.subscriptions import Sql, Subscription, subscription_of
 from wire.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 
 

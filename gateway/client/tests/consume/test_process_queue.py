@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.client.consume.process_queue import MIB, CacheLimits, ProcessQueue
+from gateway.client.consume.pulled import PulledMessage
 from gateway.client.message import MessageQueue, ReceivedMessage
-from gateway.client.process_queue import MIB, CacheLimits, ProcessQueue
-from gateway.client.pulled import PulledMessage
 
 QUEUE = MessageQueue("t", "a", 0)
 

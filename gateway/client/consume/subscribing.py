@@ -12,7 +12,7 @@ from wire.codes import RequestCode
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
-    from gateway.client.subscriptions import Subscription
+    from gateway.client.consume.subscriptions import Subscription
 
 
 async def first_routes(instance: ClientInstance, topics: Sequence[str]) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gateway.client.aio.queue_offsets import QueueOffsets
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.queue_offsets import QueueOffsets
 from gateway.client.consume.settings.consume_positions import AtEnd, AtOffset, AtTime
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from gateway.client.consume.pulled import pulled_messages
 from gateway.client.errors import BrokerNotFound, RocketMQError, broker_error
-from gateway.client.pulled import pulled_messages
 from wire.bodies.consume_kinds import EXPRESSION_TYPE_TAG
 from wire.codes import MASTER_ID, RequestCode, ResponseCode
 from wire.errors import WireError
@@ -23,9 +23,9 @@ from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.process_queue import ProcessQueue
+    from gateway.client.consume.subscriptions import Subscription
     from gateway.client.message import ReceivedMessage
-    from gateway.client.process_queue import ProcessQueue
-    from gateway.client.subscriptions import Subscription
     from wire.command import RemotingCommand
 
 _log = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """How far a group has consumed each queue of this client, in memory, and which of it nobody was told yet.
 
-Storing is the business of ``aio/offset_store.py``: at a broker, or in a file when every member reads everything.
+Storing is the business of ``consume/offset_store.py``: at a broker, or in a file when every member reads everything.
 """
 
 from __future__ import annotations

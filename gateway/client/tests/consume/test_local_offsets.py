@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.local_offsets import build_offsets, offsets_path, parse_offsets
+from gateway.client.consume.local_offsets import build_offsets, offsets_path, parse_offsets
 from gateway.client.message import MessageQueue
 from wire.errors import BodyError
 

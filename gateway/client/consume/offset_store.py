@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.connect.answers import header_of
+from gateway.client.consume.local_offsets import build_offsets, parse_offsets
 from gateway.client.errors import BrokerError, RocketMQError
-from gateway.client.local_offsets import build_offsets, parse_offsets
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import BodyError
 from wire.headers.offsets import (

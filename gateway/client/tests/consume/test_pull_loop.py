@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.client.aio.pull_loop import PullLoop, PullTerms
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.process_queue import ProcessQueue
+from gateway.client.consume.pull_loop import PullLoop, PullTerms
+from gateway.client.consume.subscriptions import Sql, subscription_of
 from gateway.client.message import ReceivedMessage
-from gateway.client.process_queue import ProcessQueue
-from gateway.client.subscriptions import Sql, subscription_of
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode, ResponseCode

@@ -6,8 +6,8 @@ import zlib
 
 import pytest
 
+from gateway.client.consume.pulled import PulledMessage, pulled_messages
 from gateway.client.message import MessageQueue
-from gateway.client.pulled import PulledMessage, pulled_messages
 from wire.errors import RecordError
 from wire.message.flags import SysFlag
 from wire.message.message_id import pack_host

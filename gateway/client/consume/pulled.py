@@ -10,8 +10,8 @@ import logging
 from typing import Final
 
 from gateway.client.compression import Hold
+from gateway.client.consume.inner_batch import inner_messages
 from gateway.client.errors import MessageRefused
-from gateway.client.inner_batch import inner_messages
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.errors import BodyError, RecordError

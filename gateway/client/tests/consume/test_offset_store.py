@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gateway.client.aio.offset_store import BrokerOffsets, LocalOffsets
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.offset_store import BrokerOffsets, LocalOffsets
 from gateway.client.errors import BrokerError
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run

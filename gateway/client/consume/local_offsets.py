@@ -3,7 +3,7 @@
     <directory>/<client ip>@<instance>/<group>/offsets.json        {"offsetTable":{{"brokerName":…}:5}}
 
 The text is that of upstream's ``LocalFileOffsetStore``: a Java consumer reads ours and the reverse. Names, text and
-values only; reading and writing files is ``aio/offset_store.py``'s.
+values only; reading and writing files is ``consume/offset_store.py``'s.
 """
 
 from __future__ import annotations

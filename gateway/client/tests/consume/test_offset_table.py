@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.client.consume.offset_table import OffsetTable
 from gateway.client.message import MessageQueue
-from gateway.client.offset_table import OffsetTable
 
 A, B = MessageQueue("a", "x", 0), MessageQueue("b", "x", 0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.client.consume.subscriptions import Sql, retry_topic, subscription_of, tags_of
 from gateway.client.errors import ConfigurationError, MessageRefused
-from gateway.client.subscriptions import Sql, retry_topic, subscription_of, tags_of
 
 
 @pytest.mark.parametrize("expression", ["*", "", None])

@@ -10,11 +10,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gateway.client.consume.running_info import build_direct_result, build_running_info, thread_stacks
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from gateway.client.retry_later import RetryLater
-from gateway.client.running_info import build_direct_result, build_running_info, thread_stacks
 from wire.bodies.consumers import GetConsumerStatusBody
 from wire.bodies.declare import JsonObject
 from wire.bodies.message_queue import MessageQueue as WireQueue
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from gateway.client.aio.assigned_queues import AssignedQueues
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.member import Answer
+    from gateway.client.consume.subscriptions import Subscription
     from gateway.client.pop_queue import PopQueue
-    from gateway.client.subscriptions import Subscription
     from wire.command import RemotingCommand
 
 _log = logging.getLogger(__name__)

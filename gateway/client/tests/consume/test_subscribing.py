@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from gateway.client.aio.push_consumer import PushConsumer
-from gateway.client.aio.subscribing import check_subscription, first_routes
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.subscribing import check_subscription, first_routes
+from gateway.client.consume.subscriptions import Sql, subscription_of
 from gateway.client.errors import BrokerError, ConfigurationError
-from gateway.client.subscriptions import Sql, subscription_of
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode, ResponseCode

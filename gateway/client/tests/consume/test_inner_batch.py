@@ -6,10 +6,10 @@ import zlib
 
 import pytest
 
+from gateway.client.consume.inner_batch import inner_messages
+from gateway.client.consume.pulled import pulled_messages
 from gateway.client.errors import MessageRefused
-from gateway.client.inner_batch import inner_messages
 from gateway.client.message import MessageQueue
-from gateway.client.pulled import pulled_messages
 from wire.errors import BodyError
 from wire.message.batch import BatchPart, build_batch
 from wire.message.flags import SysFlag
