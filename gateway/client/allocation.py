@@ -3,7 +3,8 @@
 Each member computes its own share from the same sorted lists, nobody hands queues out; so members agree only while
 all of them, in whatever language, use one strategy. Results are equal to those of upstream's
 ``AllocateMessageQueueAveragely``, ``…AveragelyByCircle``, ``…ConsistentHash``, ``…ByMachineRoom``, ``…ByConfig`` and
-``AllocateMachineRoomNearby`` queue by queue. Not here: finding the members and the queues (``aio/rebalancing.py``).
+``AllocateMachineRoomNearby`` queue by queue.
+Not here: finding the members and the queues (``consume/sharing/rebalancing.py``).
 """
 
 from __future__ import annotations

@@ -19,10 +19,10 @@ from gateway.client.listeners import ListenerCall
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
-    from gateway.client.aio.queue_locks import QueueLocks
     from gateway.client.aio.send_back import SendBack
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.process_queue import ProcessQueue, Turn
+    from gateway.client.consume.sharing.queue_locks import QueueLocks
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)

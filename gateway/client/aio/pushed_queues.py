@@ -10,11 +10,8 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.aio.assigned_queues import AssignedQueues
 from gateway.client.aio.concurrent_turns import ConcurrentTurns
 from gateway.client.aio.orderly_turns import OrderlyTurns
-from gateway.client.aio.queue_locks import QueueLocks
-from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
@@ -23,6 +20,9 @@ from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues
+from gateway.client.consume.sharing.queue_locks import QueueLocks
+from gateway.client.consume.sharing.rebalancing import QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription
 from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
@@ -33,8 +33,8 @@ from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
-    from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.aio.pop_work import PopWork
+    from gateway.client.consume.sharing.assignments import BrokerAssignments
     from gateway.client.send.tracing import ConsumerTracing
 
 _log = logging.getLogger(__name__)
@@ -104,7 +104,7 @@ class PushedQueues:
         settings = self._settings
         if not self._is_shared or self._orderly or settings.client_rebalance:
             return None
-        from gateway.client.aio.assignments import BrokerAssignments  # few need it, and all would load it
+        from gateway.client.consume.sharing.assignments import BrokerAssignments  # few need it, and all would load it
 
         return BrokerAssignments(self.instance, self.consumer.group, settings.allocation.name)
 

@@ -8,13 +8,13 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from gateway.client.aio.assigned_queues import AssignedQueues
-from gateway.client.aio.rebalancing import QueueState, Rebalancing
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.consume.broker_calls import BrokerCalls, Introspection
 from gateway.client.consume.process_queue import ProcessQueue, Turn
 from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues
+from gateway.client.consume.sharing.rebalancing import QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription, tags_of
 from gateway.client.errors import ConfigurationError, NotCommitted
 from gateway.client.listener_outcome import CONSUMED

@@ -26,9 +26,9 @@ from wire.headers.offsets import GetConsumerStatusRequest, ResetOffsetRequest
 from wire.message.record import parse_record
 
 if TYPE_CHECKING:
-    from gateway.client.aio.assigned_queues import AssignedQueues
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.member import Answer
+    from gateway.client.consume.sharing.assigned_queues import AssignedQueues
     from gateway.client.consume.subscriptions import Subscription
     from gateway.client.pop_queue import PopQueue
     from wire.command import RemotingCommand

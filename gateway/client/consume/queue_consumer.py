@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
-from gateway.client.aio.assigned_queues import AssignedQueues
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.broker_calls import BrokerCalls
 from gateway.client.consume.group_consumer import GroupConsumer
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
+from gateway.client.consume.sharing.assigned_queues import AssignedQueues
 from gateway.client.consume.subscriptions import Sql, Subscription, subscription_of
 from gateway.client.errors import ClientClosed
 from gateway.client.namespaces import with_namespace

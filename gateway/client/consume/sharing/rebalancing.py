@@ -14,20 +14,20 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
+from gateway.client.consume.sharing.rebalance import changes, share_of
 from gateway.client.errors import RocketMQError, RouteNotFound
 from gateway.client.namespaces import RETRY_PREFIX
 from gateway.client.pop_queue import PopQueue
-from gateway.client.rebalance import changes, share_of
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError
 from wire.headers.groups import GetConsumerListByGroupRequest
 
 if TYPE_CHECKING:
-    from gateway.client.aio.assignments import BrokerAssignments
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.routes import TopicRoute
     from gateway.client.consume.process_queue import ProcessQueue
+    from gateway.client.consume.sharing.assignments import BrokerAssignments
     from gateway.client.message_queue import MessageQueue
 
 _log = logging.getLogger(__name__)

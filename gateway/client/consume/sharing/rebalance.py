@@ -1,7 +1,7 @@
 """What a member of a group has to change when members or queues have changed: values in, values out.
 
 Follows upstream's ``RebalanceImpl.rebalanceByTopic``: queues and client ids are sorted, the strategy picks, the
-difference to what one has is acted upon (``aio/rebalancing.py``). Every member sorts alike, so all agree.
+difference to what one has is acted upon (``consume/sharing/rebalancing.py``). Every member sorts alike, so all agree.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from gateway.client.aio import queue_locks
-from gateway.client.aio.queue_locks import QueueLocks
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
+from gateway.client.consume.sharing import queue_locks
+from gateway.client.consume.sharing.queue_locks import QueueLocks
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 from wire.codes import RequestCode

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import pytest
 
 from gateway.client.allocation import Averagely
+from gateway.client.consume.sharing.rebalance import Changes, changes, share_of
 from gateway.client.errors import ConfigurationError
 from gateway.client.message import MessageQueue
-from gateway.client.rebalance import Changes, changes, share_of
 
 QUEUES = [MessageQueue("t", "a", number) for number in range(4)]
 

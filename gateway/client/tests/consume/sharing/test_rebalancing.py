@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gateway.client.aio import rebalancing
-from gateway.client.aio.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings
+from gateway.client.consume.sharing import rebalancing
+from gateway.client.consume.sharing.rebalancing import RETRY_TOPIC_LOOKS, QueueState, Rebalancing, member_topics
 from gateway.client.message import MessageQueue
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
