@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from gateway.client.blocking.transaction_producer import TransactionProducer
     from gateway.client.connect.producer_settings import ProducerSettings
     from gateway.client.connect.settings import ClientSettings, TlsSettings
+    from gateway.client.consume.pop.popped import PoppedMessage
     from gateway.client.consume.settings.consume_positions import ConsumeFrom
     from gateway.client.consume.settings.consumer_settings import MessageModel
     from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     )
     from gateway.client.message import Message, ReceivedMessage
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.popped import PoppedMessage
     from gateway.client.results import SendResult, SendStatus
     from gateway.client.retry_later import RetryLater
     from gateway.client.transact.transaction_result import AlreadyDecided, HalfNotSafe, TransactionSendResult
@@ -99,7 +99,7 @@ _MODULES: Final = {
     "MessageNotFound": "admin_results",
     "MessageQueue": "message_queue",
     "NothingConsumed": "admin_results",
-    "PoppedMessage": "popped",
+    "PoppedMessage": "consume.pop.popped",
     "Producer": "blocking.producer",
     "ProducerSettings": "connect.producer_settings",
     "PushConsumer": "blocking.push_consumer",

@@ -17,7 +17,7 @@ import pytest
 
 from gateway.client import compression
 from gateway.client.consume import broker_calls
-from gateway.client.pop_handles import parse_receipt as parse_client_receipt
+from gateway.client.consume.pop.pop_handles import parse_receipt as parse_client_receipt
 from gateway.delivery.pop.receipts import parse_receipt
 from gateway.metadata.attributes import changed_attributes
 from gateway.settings.addresses import parse_address, parse_addresses, parse_advertised
@@ -270,7 +270,7 @@ COVERED: Covered = {
         lambda body: compression.decompress(body, 0),
         {"zeros": lambda size: zlib.compress(bytes(64 * size)), "noise": bytes},
     ),
-    "gateway.client.pop_handles.parse_receipt": (parse_client_receipt, TEXTS),
+    "gateway.client.consume.pop.pop_handles.parse_receipt": (parse_client_receipt, TEXTS),
     "gateway.client.consume.broker_calls.parse_reset": (
         broker_calls.parse_reset,
         {

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gateway.client.aio.admin import AdminClient
     from gateway.client.aio.lite_pull_consumer import LitePullConsumer
     from gateway.client.aio.push_consumer import PushConsumer
-    from gateway.client.aio.simple_consumer import SimpleConsumer
+    from gateway.client.consume.pop.simple_consumer import SimpleConsumer
     from gateway.client.send.producer import Producer
     from gateway.client.transact.transaction_producer import TransactionProducer
 
@@ -24,7 +24,7 @@ _MODULES: Final = {
     "LitePullConsumer": "lite_pull_consumer",
     "Producer": "send.producer",
     "PushConsumer": "push_consumer",
-    "SimpleConsumer": "simple_consumer",
+    "SimpleConsumer": "consume.pop.simple_consumer",
     "TransactionProducer": "transact.transaction_producer",
 }
 

@@ -10,13 +10,13 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from gateway.client.consume.pop.pop_delays import pop_delay
+from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.errors import RocketMQError
-from gateway.client.pop_delays import pop_delay
-from gateway.client.popped import PoppedMessage
 
 if TYPE_CHECKING:
-    from gateway.client.aio.pops import Pops
     from gateway.client.aio.send_back import SendBack
+    from gateway.client.consume.pop.pops import Pops
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)

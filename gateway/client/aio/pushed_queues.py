@@ -16,6 +16,7 @@ from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.consume.broker_calls import BrokerCalls, Introspection
+from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
 from gateway.client.consume.settings.consumer_settings import MessageModel
@@ -28,7 +29,6 @@ from gateway.client.listener_outcome import ListenerOutcome
 from gateway.client.listeners import ListenerCall
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
-from gateway.client.pop_queue import PopQueue
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 

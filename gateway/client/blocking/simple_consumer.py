@@ -19,7 +19,7 @@ from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.consume.subscriptions import Sql
 
 if TYPE_CHECKING:
-    from gateway.client.popped import PoppedMessage
+    from gateway.client.consume.pop.popped import PoppedMessage
 
 
 class SimpleConsumer(GroupFace):

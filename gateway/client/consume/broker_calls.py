@@ -28,9 +28,9 @@ from wire.message.record import parse_record
 if TYPE_CHECKING:
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.connect.member import Answer
+    from gateway.client.consume.pop.pop_queue import PopQueue
     from gateway.client.consume.sharing.assigned_queues import AssignedQueues
     from gateway.client.consume.subscriptions import Subscription
-    from gateway.client.pop_queue import PopQueue
     from wire.command import RemotingCommand
 
 _log = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from wire.bodies.fastjson import build_json, object_key
 from wire.bodies.message_queue import MessageQueue as WireQueue
 
 if TYPE_CHECKING:
+    from gateway.client.consume.pop.pop_queue import PopQueue
     from gateway.client.consume.process_queue import ProcessQueue
     from gateway.client.consume.subscriptions import Subscription
     from gateway.client.listener_outcome import ListenerOutcome
-    from gateway.client.pop_queue import PopQueue
 
 CONSUMED_NOW: Final = "CR_SUCCESS"
 LATER: Final = "CR_LATER"

@@ -35,8 +35,8 @@ from gateway.client import (
     TransactionProducer,
     TransactionState,
 )
-from gateway.client.aio import pops
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.pop import pops
 from gateway.client.errors import BrokerError, ConnectError, ProtocolError
 from gateway.client.tests.blocking.broker_thread import BrokerThread, broker_thread
 from gateway.client.tests.scripted_broker import Reply, stored_at

@@ -203,7 +203,7 @@ def test_a_client_beside_a_hostile_server(
 ) -> None:
     failed: list[object] = []
     monkeypatch.setattr(threading, "excepthook", failed.append)
-    monkeypatch.setattr("gateway.client.aio.pops.BEYOND_HOLD", 0.1)
+    monkeypatch.setattr("gateway.client.consume.pop.pops.BEYOND_HOLD", 0.1)
     with hostile(SEED, badly=0.5) as (server, thread):
 
         async def put(number: int) -> None:

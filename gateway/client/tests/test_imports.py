@@ -57,7 +57,7 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
     ("name", "most", "others"),
     [
         ("Producer", 70, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
-        ("PushConsumer", 106, ("gateway.client.aio.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
+        ("PushConsumer", 106, ("gateway.client.consume.pop.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.aio.admin")),
         ("AdminClient", 86, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
     ],

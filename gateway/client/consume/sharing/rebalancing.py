@@ -13,11 +13,11 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
+from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.settings.consumer_settings import ConsumerSettings, MessageModel
 from gateway.client.consume.sharing.rebalance import changes, share_of
 from gateway.client.errors import RocketMQError, RouteNotFound
 from gateway.client.namespaces import RETRY_PREFIX
-from gateway.client.pop_queue import PopQueue
 from wire.bodies.consumers import ConsumerListByGroup
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import WireError

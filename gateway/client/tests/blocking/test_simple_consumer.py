@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gateway.client import SimpleConsumer, SimpleSettings
-from gateway.client.tests.aio.test_simple_consumer import once, popped, record
 from gateway.client.tests.blocking.broker_thread import broker_thread
+from gateway.client.tests.consume.pop.test_simple_consumer import once, popped, record
 from wire.codes import RequestCode
 from wire.headers.declare import build_header
 from wire.headers.pop import ChangeInvisibleTimeResponse

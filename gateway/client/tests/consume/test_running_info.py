@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import PulledMessage
 from gateway.client.consume.running_info import build_direct_result, build_running_info, thread_stacks
 from gateway.client.consume.subscriptions import tags_of
 from gateway.client.listener_outcome import CONSUMED, ListenerOutcome
 from gateway.client.message import MessageQueue
-from gateway.client.pop_queue import PopQueue
 from gateway.client.retry_later import RetryLater
 from wire.bodies.fastjson import parse_json
 

@@ -11,10 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from gateway.client.connect.answers import header_of
-from gateway.client.consume.settings.consume_positions import ConsumeFrom
-from gateway.client.consume.subscriptions import Subscription, retry_topic
-from gateway.client.errors import BrokerError, ProtocolError, broker_error
-from gateway.client.pop_handles import (
+from gateway.client.consume.pop.pop_handles import (
     NORMAL,
     RETRY_V1,
     RETRY_V2,
@@ -22,7 +19,10 @@ from gateway.client.pop_handles import (
     Receipt,
     parse_receipt,
 )
-from gateway.client.popped import PoppedMessage
+from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.settings.consume_positions import ConsumeFrom
+from gateway.client.consume.subscriptions import Subscription, retry_topic
+from gateway.client.errors import BrokerError, ProtocolError, broker_error
 from wire.bodies.pop import MAX_BATCH_BITS, BatchAck, BatchAckMessage, build_bit_set
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import RemoteError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gateway.client.consume.pop.pop_handles import parse_receipt
+from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.message import ReceivedMessage
-from gateway.client.pop_handles import parse_receipt
-from gateway.client.popped import PoppedMessage
 from gateway.client.tests.test_message import received_with
 
 RECEIPT = parse_receipt("10 1700000000000 60000 3 0 broker-a 2 11")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, cast
 from gateway.client.consume.process_queue import Turn
 
 if TYPE_CHECKING:
+    from gateway.client.consume.pop.popped import PoppedMessage
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.popped import PoppedMessage
 
 POP_EXPIRES_S: Final = 120.0
 """A queue that was not popped for so long is given up and taken anew, as one that is pulled."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.aio.pops import Pops, batch_acks
+from gateway.client.consume.pop.pop_handles import Receipt
+from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.pop.pops import Pops, batch_acks
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.errors import BrokerError
-from gateway.client.pop_handles import Receipt
-from gateway.client.popped import PoppedMessage
 from gateway.client.tests.connect.test_instance import instance_at
 from gateway.client.tests.scripted_broker import ScriptedBroker, run
 from gateway.client.tests.test_message import received_with

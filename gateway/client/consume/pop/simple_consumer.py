@@ -15,16 +15,16 @@ import asyncio
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from gateway.client.aio.pops import ANY_QUEUE, MAX_MESSAGES, Pops
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.member import Answer
 from gateway.client.connect.routes import TopicRoute
 from gateway.client.consume.group_consumer import GroupConsumer
+from gateway.client.consume.pop.popped import PoppedMessage
+from gateway.client.consume.pop.pops import ANY_QUEUE, MAX_MESSAGES, Pops
 from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.consume.subscriptions import Sql
 from gateway.client.errors import ClientClosed, ConfigurationError, RouteNotFound
 from gateway.client.message_queue import MessageQueue
-from gateway.client.popped import PoppedMessage
 from wire.bodies.consume_kinds import ConsumeType
 from wire.codes import RequestCode
 from wire.command import RemotingCommand

@@ -10,16 +10,16 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from gateway.client.aio.pop_loop import PopLoop, PopTerms
+from gateway.client.consume.pop.pop_loop import PopLoop, PopTerms
+from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.errors import RocketMQError
-from gateway.client.pop_queue import PopQueue
 
 if TYPE_CHECKING:
-    from gateway.client.aio.pops import Pops
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.pop.pops import Pops
     from gateway.client.consume.subscriptions import Subscription
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.popped import PoppedMessage
 
 _log = logging.getLogger(__name__)
 

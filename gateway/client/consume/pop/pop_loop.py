@@ -15,11 +15,11 @@ from gateway.client.errors import BrokerNotFound, RocketMQError
 from wire.errors import WireError
 
 if TYPE_CHECKING:
-    from gateway.client.aio.pops import Pops
     from gateway.client.connect.instance import ClientInstance
+    from gateway.client.consume.pop.pop_queue import PopQueue
+    from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.pop.pops import Pops
     from gateway.client.consume.subscriptions import Subscription
-    from gateway.client.pop_queue import PopQueue
-    from gateway.client.popped import PoppedMessage
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.pop_handles import NORMAL, RETRY_V1, PopReceipts, Receipt, parse_receipt
+from gateway.client.consume.pop.pop_handles import NORMAL, RETRY_V1, PopReceipts, Receipt, parse_receipt
 from wire.errors import BodyError
 from wire.headers.pop import PopMessageResponse
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gateway.client import process
-from gateway.client.aio.simple_consumer import SimpleConsumer
+from gateway.client.consume.pop.simple_consumer import SimpleConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.simple_settings import SimpleSettings
 from gateway.client.errors import BrokerError, ClientClosed, ConfigurationError, RouteNotFound, UsedAfterFork
@@ -157,7 +157,7 @@ def test_what_came_from_several_sources_is_given_in_turn_while_it_is_hidden() ->
 
 
 def test_a_busy_broker_and_an_empty_one_bring_nothing_and_a_refusal_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.client.aio.pops.FULL_PAUSE", 0.01)
+    monkeypatch.setattr("gateway.client.consume.pop.pops.FULL_PAUSE", 0.01)
 
     async def scenario() -> None:
         async with ConsumingBroker() as broker:

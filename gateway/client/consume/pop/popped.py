@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from gateway.client.consume.pop.pop_handles import Receipt
 from gateway.client.message import ReceivedMessage
-from gateway.client.pop_handles import Receipt
 from wire.message.record import StoredMessage
 
 
