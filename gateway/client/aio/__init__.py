@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from gateway.client.aio.admin import AdminClient
     from gateway.client.aio.lite_pull_consumer import LitePullConsumer
-    from gateway.client.aio.push_consumer import PushConsumer
     from gateway.client.consume.pop.simple_consumer import SimpleConsumer
+    from gateway.client.consume.push.push_consumer import PushConsumer
     from gateway.client.send.producer import Producer
     from gateway.client.transact.transaction_producer import TransactionProducer
 
@@ -23,7 +23,7 @@ _MODULES: Final = {
     "AdminClient": "admin",
     "LitePullConsumer": "lite_pull_consumer",
     "Producer": "send.producer",
-    "PushConsumer": "push_consumer",
+    "PushConsumer": "consume.push.push_consumer",
     "SimpleConsumer": "consume.pop.simple_consumer",
     "TransactionProducer": "transact.transaction_producer",
 }

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 
 from gateway.client import aio
 from gateway.client.blocking.face import GroupFace
+from gateway.client.consume.push.listeners import BatchListener, Listener
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.consume.subscriptions import Sql
-from gateway.client.listeners import BatchListener, Listener
 from gateway.client.message_queue import MessageQueue
 
 

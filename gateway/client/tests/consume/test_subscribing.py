@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.aio.push_consumer import PushConsumer
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
+from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.consume.subscribing import check_subscription, first_routes
 from gateway.client.consume.subscriptions import Sql, subscription_of

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.consume.pulled import PulledMessage
+from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.listener_outcome import ListenerOutcome
-from gateway.client.listeners import ListenerCall
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:
-    from gateway.client.aio.send_back import SendBack
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.process_queue import ProcessQueue, Turn
+    from gateway.client.consume.push.send_back import SendBack
     from gateway.client.consume.sharing.queue_locks import QueueLocks
     from gateway.client.message import ReceivedMessage
 

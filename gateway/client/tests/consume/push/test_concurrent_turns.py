@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gateway.client.aio import concurrent_turns
-from gateway.client.aio.concurrent_turns import TIMED_OUT_LEVEL, ConcurrentTurns
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import PulledMessage
-from gateway.client.listeners import ListenerCall
+from gateway.client.consume.push import concurrent_turns
+from gateway.client.consume.push.concurrent_turns import TIMED_OUT_LEVEL, ConcurrentTurns
+from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.tests.consuming_broker import until
 from gateway.client.tests.scripted_broker import run

@@ -10,15 +10,16 @@ import logging
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
-from gateway.client.aio.concurrent_turns import ConcurrentTurns
-from gateway.client.aio.orderly_turns import OrderlyTurns
-from gateway.client.aio.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.worker_threads import WorkerThreads
 from gateway.client.consume.broker_calls import BrokerCalls, Introspection
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pull_loop import PullTerms
+from gateway.client.consume.push.concurrent_turns import ConcurrentTurns
+from gateway.client.consume.push.listeners import ListenerCall
+from gateway.client.consume.push.orderly_turns import OrderlyTurns
+from gateway.client.consume.push.send_back import DEFAULT_MAX_RECONSUME_TIMES, SendBack
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.consume.sharing.assigned_queues import AssignedQueues
@@ -26,14 +27,13 @@ from gateway.client.consume.sharing.queue_locks import QueueLocks
 from gateway.client.consume.sharing.rebalancing import QueueState, Rebalancing
 from gateway.client.consume.subscriptions import Subscription
 from gateway.client.listener_outcome import ListenerOutcome
-from gateway.client.listeners import ListenerCall
 from gateway.client.message import ReceivedMessage
 from gateway.client.message_queue import MessageQueue
 from wire.codes import RequestCode
 from wire.message.flags import PullFlag
 
 if TYPE_CHECKING:
-    from gateway.client.aio.pop_work import PopWork
+    from gateway.client.consume.push.pop_work import PopWork
     from gateway.client.consume.sharing.assignments import BrokerAssignments
     from gateway.client.send.tracing import ConsumerTracing
 
@@ -158,7 +158,7 @@ class PushedQueues:
         )
 
     def _make_popping(self, bury: SendBack) -> PopWork:
-        from gateway.client.aio.pop_work import PopWork  # as above
+        from gateway.client.consume.push.pop_work import PopWork  # as above
 
         return PopWork(
             self.instance,

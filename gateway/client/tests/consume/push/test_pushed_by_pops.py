@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway.client.aio.push_consumer import PushConsumer
+from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.message import ReceivedMessage

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gateway.client.aio.send_back import SendBack
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.pulled import pulled_messages
+from gateway.client.consume.push.send_back import SendBack
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.tests.consuming_broker import ConsumingBroker
 from gateway.client.tests.scripted_broker import run

@@ -9,9 +9,9 @@ from enum import Enum, IntEnum
 import pytest
 
 from gateway.client.consume.pulled import PulledMessage
+from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.errors import ConfigurationError
 from gateway.client.listener_outcome import CONSUMED
-from gateway.client.listeners import ListenerCall
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.retry_later import RetryLater
 

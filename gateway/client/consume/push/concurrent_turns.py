@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
+from gateway.client.consume.push.listeners import ListenerCall
 from gateway.client.listener_outcome import CONSUMED, LAPSED, ListenerOutcome
-from gateway.client.listeners import ListenerCall
 from gateway.client.retry_later import RetryLater
 
 if TYPE_CHECKING:

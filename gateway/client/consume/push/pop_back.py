@@ -15,8 +15,8 @@ from gateway.client.consume.pop.popped import PoppedMessage
 from gateway.client.errors import RocketMQError
 
 if TYPE_CHECKING:
-    from gateway.client.aio.send_back import SendBack
     from gateway.client.consume.pop.pops import Pops
+    from gateway.client.consume.push.send_back import SendBack
     from gateway.client.message import ReceivedMessage
 
 _log = logging.getLogger(__name__)

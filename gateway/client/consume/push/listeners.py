@@ -2,7 +2,7 @@
 
 Returning is acknowledging; an exception, ``RetryLater`` above all, means again later, and so does returning one or a
 status of other clients that says so. What is made of that, a message sent back or a queue suspended, is decided by
-``aio/concurrent_turns.py`` and ``aio/orderly_turns.py``.
+``consume/push/concurrent_turns.py`` and ``consume/push/orderly_turns.py``.
 """
 
 from __future__ import annotations

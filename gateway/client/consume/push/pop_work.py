@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from gateway.client.aio.concurrent_turns import ConcurrentTurns
-from gateway.client.aio.pop_back import PopBack
 from gateway.client.consume.pop.pop_loop import PopTerms
 from gateway.client.consume.pop.pop_queue import PopQueue
 from gateway.client.consume.pop.popped_queues import PoppedQueues
 from gateway.client.consume.pop.pops import Pops
+from gateway.client.consume.push.concurrent_turns import ConcurrentTurns
+from gateway.client.consume.push.pop_back import PopBack
 
 if TYPE_CHECKING:
-    from gateway.client.aio.send_back import SendBack
     from gateway.client.connect.instance import ClientInstance
     from gateway.client.consume.pop.popped import PoppedMessage
+    from gateway.client.consume.push.listeners import ListenerCall
+    from gateway.client.consume.push.send_back import SendBack
     from gateway.client.consume.settings.push_settings import PushSettings
     from gateway.client.consume.subscriptions import Subscription
-    from gateway.client.listeners import ListenerCall
     from gateway.client.message_queue import MessageQueue
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gateway.client import process
-from gateway.client.aio.push_consumer import PushConsumer
+from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings

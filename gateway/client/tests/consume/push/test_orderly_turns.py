@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gateway.client.aio.orderly_turns import OrderlyTurns
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.consume.process_queue import ProcessQueue
 from gateway.client.consume.pulled import pulled_messages
-from gateway.client.listeners import ListenerCall
+from gateway.client.consume.push.listeners import ListenerCall
+from gateway.client.consume.push.orderly_turns import OrderlyTurns
 from gateway.client.message import MessageQueue, ReceivedMessage
 from gateway.client.retry_later import RetryLater
-from gateway.client.tests.aio.test_concurrent_turns import QUEUE
+from gateway.client.tests.consume.push.test_concurrent_turns import QUEUE
 from gateway.client.tests.consuming_broker import ConsumingBroker, until
 from gateway.client.tests.scripted_broker import run
 

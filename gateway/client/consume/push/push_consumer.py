@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from gateway.client.aio.pushed_queues import PushedQueues
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.consume.push.listeners import BatchListener, Listener, ListenerCall
+from gateway.client.consume.push.pushed_queues import PushedQueues
 from gateway.client.consume.queue_consumer import QueueConsumer
 from gateway.client.consume.settings.consumer_settings import MessageModel
 from gateway.client.consume.settings.push_settings import PushSettings
 from gateway.client.consume.sharing.rebalancing import member_topics
 from gateway.client.consume.subscriptions import Sql, Subscription, retry_topic
-from gateway.client.listeners import BatchListener, Listener, ListenerCall
 from gateway.client.message_queue import MessageQueue
 from wire.bodies.consume_kinds import ConsumeType
 

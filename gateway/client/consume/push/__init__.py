@@ -1,0 +1,4 @@
+"""Push consumers: messages are handed to a listener, many at once or in the order of their queue.
+
+Read ``push_consumer.py`` first, then ``pushed_queues.py``.
+"""
