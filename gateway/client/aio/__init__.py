@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from gateway.client.aio.admin import AdminClient
-    from gateway.client.aio.lite_pull_consumer import LitePullConsumer
+    from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
     from gateway.client.consume.pop.simple_consumer import SimpleConsumer
     from gateway.client.consume.push.push_consumer import PushConsumer
     from gateway.client.send.producer import Producer
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MODULES: Final = {
     "AdminClient": "admin",
-    "LitePullConsumer": "lite_pull_consumer",
+    "LitePullConsumer": "consume.lite_pull.lite_pull_consumer",
     "Producer": "send.producer",
     "PushConsumer": "consume.push.push_consumer",
     "SimpleConsumer": "consume.pop.simple_consumer",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.broker_calls import parse_reset
+from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gateway.client.aio.lite_pull_consumer import LitePullConsumer
 from gateway.client.connect.producer_settings import ProducerSettings
+from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.push.push_consumer import PushConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.client import process
-from gateway.client.aio.lite_pull_consumer import LitePullConsumer
+from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
 from gateway.client.consume.settings.consume_positions import ConsumeFrom
 from gateway.client.consume.settings.lite_pull_settings import LitePullSettings
 from gateway.client.errors import ClientClosed, ConfigurationError, NotCommitted, UsedAfterFork, UsedOnOtherLoop

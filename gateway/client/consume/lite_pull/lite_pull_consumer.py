@@ -14,8 +14,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from gateway.client.aio.read_queues import ReadQueues
 from gateway.client.connect.instance import ClientInstance
+from gateway.client.consume.lite_pull.read_queues import ReadQueues
 from gateway.client.consume.queue_arguments import check_offset, check_queues
 from gateway.client.consume.queue_consumer import QueueConsumer
 from gateway.client.consume.settings.consume_positions import timestamp_ms_of
