@@ -28,7 +28,7 @@ from gateway.client import (
     ReceivedMessage,
     RouteNotFound,
 )
-from gateway.client.admin_results import MessageNotFound, NothingConsumed
+from gateway.client.admin.admin_results import MessageNotFound, NothingConsumed
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import ResponseCode
 

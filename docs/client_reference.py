@@ -33,11 +33,11 @@ NOT_FOR_USERS = ("CLOSE_TIMEOUT", "abandon", "chosen", "drop", "unwatch")
 CLIENTS = ("Producer", "TransactionProducer", "PushConsumer", "LitePullConsumer", "SimpleConsumer", "AdminClient")
 # What a client hands out, as attribute or result: heading → blocking class, asyncio class.
 PARTS = {
-    "AdminClient.topics": ("blocking.admin.Topics", "aio.admin_topics.AdminTopics"),
-    "AdminClient.groups": ("blocking.admin.Groups", "aio.admin_groups.AdminGroups"),
-    "AdminClient.offsets": ("blocking.admin.Offsets", "aio.admin_offsets.AdminOffsets"),
-    "AdminClient.messages": ("blocking.admin.Messages", "aio.admin_messages.AdminMessages"),
-    "AdminClient.cluster": ("blocking.admin.Cluster", "aio.admin_cluster.AdminCluster"),
+    "AdminClient.topics": ("blocking.admin.Topics", "admin.admin_topics.AdminTopics"),
+    "AdminClient.groups": ("blocking.admin.Groups", "admin.admin_groups.AdminGroups"),
+    "AdminClient.offsets": ("blocking.admin.Offsets", "admin.admin_offsets.AdminOffsets"),
+    "AdminClient.messages": ("blocking.admin.Messages", "admin.admin_messages.AdminMessages"),
+    "AdminClient.cluster": ("blocking.admin.Cluster", "admin.admin_cluster.AdminCluster"),
     "Transaction": ("blocking.transaction_producer.Transaction", "transact.transaction.Transaction"),
 }
 # Section → its names; those with a dot are not in ``gateway.client`` itself.
@@ -78,12 +78,12 @@ SECTIONS = {
         "allocation.MachineRoomNearby",
     ),
     "Results of the admin client": (
-        "admin_results.QueueStats",
-        "admin_results.QueueProgress",
-        "admin_results.GroupProgress",
-        "admin_results.ConsumeTimeSpan",
-        "offset_reset.OffsetReset",
-        "offset_reset.OffsetChange",
+        "admin.admin_results.QueueStats",
+        "admin.admin_results.QueueProgress",
+        "admin.admin_results.GroupProgress",
+        "admin.admin_results.ConsumeTimeSpan",
+        "admin.offset_reset.OffsetReset",
+        "admin.offset_reset.OffsetChange",
         "connect.routes.TopicRoute",
     ),
     "Errors": tuple(

@@ -73,7 +73,7 @@ def tail(
 ) -> None:
     """Print messages of TOPIC as they come, or those that are there."""
     from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
-    from gateway.client.aio.admin_messages import TOOLS_GROUP
+    from gateway.client.admin.admin_messages import TOOLS_GROUP
 
     wanted = filter_of(tag, keys, properties, pattern)
     with client_errors():

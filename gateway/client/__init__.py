@@ -17,7 +17,7 @@ from gateway.client.default_log import OncePerKind
 
 if TYPE_CHECKING:
     from gateway.client import aio
-    from gateway.client.admin_results import MessageNotFound, NothingConsumed
+    from gateway.client.admin.admin_results import MessageNotFound, NothingConsumed
     from gateway.client.blocking.admin import AdminClient
     from gateway.client.blocking.lite_pull_consumer import LitePullConsumer
     from gateway.client.blocking.producer import Producer
@@ -96,9 +96,9 @@ _MODULES: Final = {
     "LitePullSettings": "consume.settings.lite_pull_settings",
     "Message": "message",
     "MessageModel": "consume.settings.consumer_settings",
-    "MessageNotFound": "admin_results",
+    "MessageNotFound": "admin.admin_results",
     "MessageQueue": "message_queue",
-    "NothingConsumed": "admin_results",
+    "NothingConsumed": "admin.admin_results",
     "PoppedMessage": "consume.pop.popped",
     "Producer": "blocking.producer",
     "ProducerSettings": "connect.producer_settings",

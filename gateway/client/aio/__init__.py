@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from gateway.client.aio.admin import AdminClient
+    from gateway.client.admin.admin import AdminClient
     from gateway.client.consume.lite_pull.lite_pull_consumer import LitePullConsumer
     from gateway.client.consume.pop.simple_consumer import SimpleConsumer
     from gateway.client.consume.push.push_consumer import PushConsumer
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gateway.client.transact.transaction_producer import TransactionProducer
 
 _MODULES: Final = {
-    "AdminClient": "admin",
+    "AdminClient": "admin.admin",
     "LitePullConsumer": "consume.lite_pull.lite_pull_consumer",
     "Producer": "send.producer",
     "PushConsumer": "consume.push.push_consumer",

@@ -15,22 +15,22 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from gateway.client import aio
-from gateway.client.admin_defaults import DEFAULT_QUEUES, MAX_FOUND
+from gateway.client.admin.admin_defaults import DEFAULT_QUEUES, MAX_FOUND
 from gateway.client.blocking.face import Face
 from gateway.client.connect.settings import ClientSettings
 from wire.message.flags import Permission
 
 if TYPE_CHECKING:
-    from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
-    from gateway.client.aio.admin_cluster import AdminCluster
-    from gateway.client.aio.admin_groups import AdminGroups
-    from gateway.client.aio.admin_messages import AdminMessages
-    from gateway.client.aio.admin_offsets import AdminOffsets, ResetTo
-    from gateway.client.aio.admin_topics import AdminTopics
+    from gateway.client.admin.admin_cluster import AdminCluster
+    from gateway.client.admin.admin_groups import AdminGroups
+    from gateway.client.admin.admin_messages import AdminMessages
+    from gateway.client.admin.admin_offsets import AdminOffsets, ResetTo
+    from gateway.client.admin.admin_results import ConsumeTimeSpan, GroupProgress, QueueStats
+    from gateway.client.admin.admin_topics import AdminTopics
+    from gateway.client.admin.offset_reset import OffsetReset
     from gateway.client.connect.routes import TopicRoute
     from gateway.client.message import ReceivedMessage
     from gateway.client.message_queue import MessageQueue
-    from gateway.client.offset_reset import OffsetReset
     from wire.bodies.consumers import ConsumerConnection, ProducerConnection, ProducerInfo
     from wire.bodies.route import ClusterInfo
     from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStatsList

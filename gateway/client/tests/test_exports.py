@@ -9,11 +9,11 @@ import pytest
 
 import gateway.client
 from gateway.client import aio
-from gateway.client.aio.admin_cluster import AdminCluster
-from gateway.client.aio.admin_groups import AdminGroups
-from gateway.client.aio.admin_messages import AdminMessages
-from gateway.client.aio.admin_offsets import AdminOffsets
-from gateway.client.aio.admin_topics import AdminTopics
+from gateway.client.admin.admin_cluster import AdminCluster
+from gateway.client.admin.admin_groups import AdminGroups
+from gateway.client.admin.admin_messages import AdminMessages
+from gateway.client.admin.admin_offsets import AdminOffsets
+from gateway.client.admin.admin_topics import AdminTopics
 from gateway.client.blocking import admin
 
 FORBIDDEN = ("twisted", "zope", "gateway.broker", "gateway.store", "gateway.remoting", "gateway.cli")

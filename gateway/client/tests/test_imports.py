@@ -56,9 +56,9 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
 @pytest.mark.parametrize(
     ("name", "most", "others"),
     [
-        ("Producer", 70, (*FIRST_USE, "gateway.client.aio.admin", "gateway.client.allocation")),
-        ("PushConsumer", 106, ("gateway.client.consume.pop.pops", "gateway.client.aio.admin", "wire.bodies.pop")),
-        ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.aio.admin")),
+        ("Producer", 70, (*FIRST_USE, "gateway.client.admin.admin", "gateway.client.allocation")),
+        ("PushConsumer", 106, ("gateway.client.consume.pop.pops", "gateway.client.admin.admin", "wire.bodies.pop")),
+        ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.admin.admin")),
         ("AdminClient", 86, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
     ],
 )

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 import pytest
 
 from gateway.client import process
-from gateway.client.admin_results import MessageNotFound, NothingConsumed
-from gateway.client.aio.admin import AdminClient
+from gateway.client.admin.admin import AdminClient
+from gateway.client.admin.admin_results import MessageNotFound, NothingConsumed
 from gateway.client.connect.settings import ClientSettings
 from gateway.client.errors import (
     BrokerError,

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from gateway.client.admin_results import ConsumeTimeSpan, GroupProgress, NothingConsumed, QueueProgress
-from gateway.client.aio.admin_calls import AdminCalls, json_of
+from gateway.client.admin.admin_calls import AdminCalls, json_of
+from gateway.client.admin.admin_results import ConsumeTimeSpan, GroupProgress, NothingConsumed, QueueProgress
+from gateway.client.admin.offset_reset import OffsetChange, OffsetReset
 from gateway.client.connect.answers import body_of, header_of
 from gateway.client.errors import ConfigurationError, ProtocolError
 from gateway.client.message_queue import MessageQueue
-from gateway.client.offset_reset import OffsetChange, OffsetReset
 from wire.bodies.consumers import ConsumerConnection
 from wire.bodies.statistics import ConsumerOffsetTable, ConsumeStats
 from wire.codes import RequestCode, ResponseCode

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
+from gateway.client.admin.offset_reset import OffsetChange, OffsetReset
 from gateway.client.message import MessageQueue
-from gateway.client.offset_reset import OffsetChange, OffsetReset
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 OTHER = MessageQueue("orders", "broker-a", 1)

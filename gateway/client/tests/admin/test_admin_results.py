@@ -1,6 +1,12 @@
 from __future__ import annotations
 
-from gateway.client.admin_results import GroupProgress, MessageNotFound, NothingConsumed, QueueProgress, QueueStats
+from gateway.client.admin.admin_results import (
+    GroupProgress,
+    MessageNotFound,
+    NothingConsumed,
+    QueueProgress,
+    QueueStats,
+)
 from gateway.client.message import MessageQueue
 
 

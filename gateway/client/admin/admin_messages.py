@@ -6,9 +6,9 @@ import re
 from datetime import datetime
 from typing import Final
 
-from gateway.client.admin_defaults import MAX_FOUND
-from gateway.client.admin_results import MessageNotFound
-from gateway.client.aio.admin_calls import AdminCalls
+from gateway.client.admin.admin_calls import AdminCalls
+from gateway.client.admin.admin_defaults import MAX_FOUND
+from gateway.client.admin.admin_results import MessageNotFound
 from gateway.client.compression import Hold
 from gateway.client.connect.answers import header_of
 from gateway.client.consume.inner_batch import inner_messages

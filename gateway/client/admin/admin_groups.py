@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from gateway.client.aio.admin_calls import AdminCalls, json_of
+from gateway.client.admin.admin_calls import AdminCalls, json_of
 from gateway.client.connect.answers import body_of
 from gateway.client.errors import BrokerError
 from gateway.client.names import check_group

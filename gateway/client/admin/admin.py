@@ -14,12 +14,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from gateway.client.aio.admin_calls import AdminCalls
-from gateway.client.aio.admin_cluster import AdminCluster
-from gateway.client.aio.admin_groups import AdminGroups
-from gateway.client.aio.admin_messages import AdminMessages
-from gateway.client.aio.admin_offsets import AdminOffsets
-from gateway.client.aio.admin_topics import AdminTopics
+from gateway.client.admin.admin_calls import AdminCalls
+from gateway.client.admin.admin_cluster import AdminCluster
+from gateway.client.admin.admin_groups import AdminGroups
+from gateway.client.admin.admin_messages import AdminMessages
+from gateway.client.admin.admin_offsets import AdminOffsets
+from gateway.client.admin.admin_topics import AdminTopics
 from gateway.client.connect.client import Client
 from gateway.client.connect.instance import ClientInstance
 from gateway.client.connect.settings import ClientSettings

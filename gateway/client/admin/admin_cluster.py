@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gateway.client.aio.admin_calls import AdminCalls, json_of
+from gateway.client.admin.admin_calls import AdminCalls, json_of
 from gateway.client.connect.answers import body_of
 from gateway.client.errors import ProtocolError
 from wire.bodies.kv_table import KVTable
