@@ -62,7 +62,9 @@ class Face(Lifetime):
     _core: Core
 
     def __init__(self, core: Core) -> None:
-        from gateway.client.loop_thread import LoopThread  # loads asyncio, which whoever only imports does without
+        from gateway.client.blocking.loop_thread import (
+            LoopThread,  # loads asyncio, which whoever only imports does without
+        )
 
         super().__init__(core.name)
         self._core = core

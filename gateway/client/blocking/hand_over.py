@@ -19,7 +19,7 @@ from gateway.client.message import Message, check_is_message
 from gateway.client.results import SendResult
 
 if TYPE_CHECKING:
-    from gateway.client.loop_thread import LoopThread
+    from gateway.client.blocking.loop_thread import LoopThread
     from gateway.client.send.sender import Sender
     from gateway.client.send.sending import SendOptions
 

@@ -28,7 +28,7 @@ from gateway.client.transact.transaction_settings import TransactionSettings
 from gateway.client.transaction_state import TransactionChecker, TransactionState, source_of, state_of
 
 if TYPE_CHECKING:
-    from gateway.client.loop_thread import LoopThread
+    from gateway.client.blocking.loop_thread import LoopThread
     from gateway.client.transact.transaction import Transaction as AioTransaction
 
 log = logging.getLogger(__name__)

@@ -37,8 +37,8 @@ from gateway.client import (
     TransactionProducer,
     TransactionState,
 )
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.connect.settings import ClientSettings
-from gateway.client.loop_thread import LoopThread
 from gateway.client.tests.hostile_server import HostileServer
 from gateway.client.tests.scripted_broker import Reply
 from gateway.client.transact.transaction_settings import TransactionSettings

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import RequestTimeout, RocketMQError
-from gateway.client.loop_thread import LoopThread
 from gateway.client.message_queue import MessageQueue
 from gateway.client.tests.hostile_server import HostileServer
 from gateway.spark.cluster import Access, Cluster

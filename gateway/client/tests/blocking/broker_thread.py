@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gateway.client.loop_thread import LoopThread
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.tests.consuming_broker import ConsumingBroker
 
 

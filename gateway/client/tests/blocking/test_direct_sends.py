@@ -8,8 +8,8 @@ import pytest
 from gateway.client import BrokerError, Message, Producer, ProducerSettings, RequestTimeout
 from gateway.client.blocking import direct_sends
 from gateway.client.blocking.direct_sends import DirectSends
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import ClientClosed
-from gateway.client.loop_thread import LoopThread
 from gateway.client.results import SendResult
 from gateway.client.tests.scripted_broker import ScriptedBroker, stored_at
 from wire.codes import RequestCode, ResponseCode

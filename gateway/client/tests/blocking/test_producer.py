@@ -9,6 +9,7 @@ import pytest
 
 from gateway.client import Message, Producer, ProducerSettings, process
 from gateway.client.blocking.direct_sends import MOST_CONNECTIONS
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import (
     BrokerError,
     ClientClosed,
@@ -17,7 +18,6 @@ from gateway.client.errors import (
     RequestTimeout,
     UsedAfterFork,
 )
-from gateway.client.loop_thread import LoopThread
 from gateway.client.message import MessageQueue
 from gateway.client.tests.scripted_broker import ScriptedBroker, stored_at
 from wire.codes import RequestCode, ResponseCode

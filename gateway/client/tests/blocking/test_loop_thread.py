@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
+from gateway.client.blocking.loop_thread import LoopThread
 from gateway.client.errors import ClientClosed, RequestTimeout
-from gateway.client.loop_thread import LoopThread
 
 
 async def _answer() -> str:
