@@ -1,1 +1,0 @@
-"""Tests of the asyncio clients, against a scripted broker on this machine."""
