@@ -9,6 +9,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")  # a busy machine may stand still for seconds while one example is made
 
 OPEN_AT_MOST = 400
 """Descriptors after a test, of which some are waiting for the collector of garbage; `select` takes numbers below 1,024.

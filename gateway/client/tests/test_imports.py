@@ -39,12 +39,12 @@ FIRST_USE = ("gateway.client.connect.signing", "wire.bodies.topics")
     ("name", "most"),
     [
         ("Message", 25),
-        ("Producer", 48),
-        ("TransactionProducer", 52),
-        ("PushConsumer", 31),
-        ("LitePullConsumer", 29),
+        ("Producer", 50),
+        ("TransactionProducer", 55),
+        ("PushConsumer", 35),
+        ("LitePullConsumer", 31),
         ("SimpleConsumer", 29),
-        ("AdminClient", 16),
+        ("AdminClient", 18),
     ],
 )
 def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(name: str, most: int) -> None:
@@ -56,10 +56,10 @@ def test_a_blocking_name_loads_neither_the_loop_nor_the_client_that_runs_on_it(n
 @pytest.mark.parametrize(
     ("name", "most", "others"),
     [
-        ("Producer", 70, (*FIRST_USE, "gateway.client.admin.admin", "gateway.client.allocation")),
-        ("PushConsumer", 106, ("gateway.client.consume.pop.pops", "gateway.client.admin.admin", "wire.bodies.pop")),
+        ("Producer", 73, (*FIRST_USE, "gateway.client.admin.admin", "gateway.client.allocation")),
+        ("PushConsumer", 108, ("gateway.client.consume.pop.pops", "gateway.client.admin.admin", "wire.bodies.pop")),
         ("SimpleConsumer", 81, ("gateway.client.consume.pull_loop", "gateway.client.admin.admin")),
-        ("AdminClient", 86, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
+        ("AdminClient", 88, ("gateway.client.consume.pull_loop", "gateway.client.send.producer")),
     ],
 )
 def test_a_name_for_asyncio_loads_what_it_needs_and_little_else(name: str, most: int, others: tuple[str, ...]) -> None:
