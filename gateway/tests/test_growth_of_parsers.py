@@ -42,7 +42,7 @@ from wire.message.light_queues import named_places
 from wire.message.message_id import parse_offset_message_id
 from wire.message.properties import parse_properties
 from wire.message.recall_handle import parse_recall_handle
-from wire.message.record import parse_record, parse_records
+from wire.message.record import parse_record, parse_record_ends, parse_records, tail_start
 from wire.message.tags import parse_tag_expression
 from wire.tests.bodies.shapes import body_classes, shapes
 from wire.tests.growth import MOST_PER_DOUBLING, growth_per_doubling
@@ -259,6 +259,10 @@ COVERED: Covered = {
         {**TEXTS, "words": lambda size: base64.urlsafe_b64encode(b"v1 " * size).decode(), "ends": repeated("=")},
     ),
     "wire.message.record.parse_record": (lambda raw: parse_record(raw, check_crc=True).property_map, RECORDS),
+    "wire.message.record.parse_record_ends": (
+        lambda raw: parse_record_ends(raw[: tail_start(raw)], raw[tail_start(raw) :]).property_map,
+        RECORDS,
+    ),
     "wire.message.record.parse_records": (
         parse_records,
         {**RECORDS, "many": lambda size: record() * (size // 100), "zeros": bytes},
@@ -317,6 +321,8 @@ OWN = {
     "gateway.spark.options.read_options": "options of the job",
     "gateway.spark.pipelines.avro.read_bodies": "columns of a data frame, read by Avro",
     "gateway.store.index.index_file.read_head": "a head of 40 bytes",
+    "gateway.store.record_heads.read_in_memory": "bytes of the store's own, as many as asked for",
+    "gateway.store.record_heads.read_waiting": "bytes of the store's own, as many as asked for",
     "gateway.store.disk.paths.parse_offset_name": "a file name of 20 digits",
     "gateway.store.queues.queue_ends.parse_list": "a file of our own, one pass",
     "gateway.store.queues.queue_extension.parse_unit": "a unit of our own, at most 64 KiB",
