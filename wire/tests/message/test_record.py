@@ -19,7 +19,6 @@ from wire.message.record import (
     MAGIC_V2,
     MAX_CACHED_TOPICS,
     OutgoingMessage,
-    StoredMessage,
     _topic_fields,
     build_blank,
     build_record,
@@ -282,10 +281,8 @@ def test_the_two_ends_of_a_record_say_all_but_the_body(outgoing: OutgoingMessage
     found, parsed = parse_record_ends(whole[:200], whole[tail_at:]), parse_record(whole)
     assert found.has_body == (not outgoing.body)
     assert parsed.has_body
-    parsed.body = b""
-    assert {name: getattr(found, name) for name in StoredMessage.__slots__ if not name.startswith("_")} == {
-        name: getattr(parsed, name) for name in StoredMessage.__slots__ if not name.startswith("_")
-    }
+    for name in (*HEADS[0].names, "topic", "properties"):
+        assert getattr(found, name) == getattr(parsed, name), name
     assert found.property_map == parsed.property_map
 
 
