@@ -1,7 +1,8 @@
 """Compiling the hot modules into the wheel, when ``HATCH_BUILD_HOOKS_ENABLE=1`` asks for it.
 
-The sources are the same with and without: mypyc turns the modules named in pyproject.toml into one extension module,
-which Python prefers to the source beside it. What is not named there is too seldom run, or made by msgspec.
+The sources are the same with and without: mypyc turns the modules that have the line ``MARK`` into one extension
+module, which Python prefers to the source beside it. A module without that line is run too seldom, or is made by
+msgspec.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+PACKAGES = ("wire", "gateway")
+MARK = "# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md"
+"""The line that a compiled module has below its docstring."""
 OPTIMISATION = "2"
 """Of the C compiler."""
 WITHIN_ITSELF = ("-fvisibility=hidden", "-fno-plt") if os.name == "posix" else ()
@@ -31,10 +35,20 @@ class AcceleratedBuildHook(BuildHookInterface):
         if version != "standard":
             return
         output = Path(self.root, "build", "mypyc")
-        for path in compiled(Path(self.root), self.config["modules"], output):
+        for path in compiled(Path(self.root), marked(Path(self.root)), output):
             build_data["force_include"][str(path)] = str(path.relative_to(output / "lib"))
         build_data["pure_python"] = False
         build_data["infer_tag"] = True
+
+
+def marked(root: Path) -> list[str]:
+    """Return the paths below ``root`` of the modules to compile, in order."""
+    paths = [path for package in PACKAGES for path in (root / package).rglob("*.py")]
+    return sorted(
+        str(path.relative_to(root))
+        for path in paths
+        if "tests" not in path.relative_to(root).parts and MARK in path.read_text(encoding="utf-8").splitlines()
+    )
 
 
 def compiled(root: Path, modules: list[str], output: Path) -> Iterator[Path]:

@@ -5,6 +5,8 @@ passes a function over a number it sets. ``wall_clock_ms`` is the only place of 
 the time of day. Delays are not measured here: they are the reactor's ``callLater``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import time

@@ -4,6 +4,8 @@ The reactor's thread never waits for a disk: code that has to takes an ``InThrea
 The server passes one on the reactor's pool; programs and tests without a reactor pass ``in_this_thread``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

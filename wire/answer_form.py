@@ -11,6 +11,8 @@ digits, which takes a third of the time that filling in a text with blanks takes
     frame = form.end(writer, request.opaque)
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence

@@ -5,6 +5,8 @@ bits and how an answer relates to its request; it knows neither bytes (``frame``
 (``headers``). The members are those of Apache RocketMQ's ``RemotingCommand``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final

@@ -6,6 +6,8 @@ hold no more than one frame and one read. There is no way to find the next frame
 first error is final, and the connection is to be closed, as Apache RocketMQ does.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -3,6 +3,8 @@
 Interpreted, one call that formats is quicker than a loop over the digits.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final

@@ -10,6 +10,8 @@ connection. Odd but harmless headers are read as fastjson reads them for the Jav
 ``_parse_odd_json_header``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

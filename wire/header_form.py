@@ -5,6 +5,8 @@ is compared, eight bytes at a time; what a spot holds, a number or a word, is re
 time of a JSON parser; interpreted, it takes longer than one: whoever uses it asks ``IS_COMPILED``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,5 +1,7 @@
 """The broker's door: behind it are the requests it answers, and it is closed before the store is."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from gateway.remoting.channel import Channel

@@ -5,6 +5,8 @@ Fed by the data path with running totals; a job takes samples of them. The windo
 a day is forgotten.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from array import array

@@ -1,5 +1,7 @@
 """The address of a broker in its records: as advertised, else the one that a producer reached."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -6,6 +6,8 @@ messages wakes each queue once; a held pull that nothing woke is resumed when it
 not need.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

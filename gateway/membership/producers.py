@@ -3,6 +3,8 @@
 Upstream: ``ProducerManager``. A group exists as long as it has a member.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Container

@@ -9,6 +9,8 @@ Apart from that, not more than some megabytes are begun in one turn of the react
 answers, which arrive together, share the turns with everybody else. Upstream has no such limits.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import OrderedDict, deque

@@ -5,6 +5,8 @@ Unsent bytes push back in two steps: first the peer is no longer read, then it i
 ``Channel`` with its write water marks.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

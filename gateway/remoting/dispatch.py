@@ -7,6 +7,8 @@ gets the bare request and answers it whenever it is done.
 One-way requests are never answered. Upstream: ``NettyRemotingAbstract.processRequestCommand``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -5,6 +5,8 @@ however many answers it got. Without such a call the group flushes itself in the
 dispatched, or something is carried out that may answer, the group is *held*: its end flushes, and no timer is needed.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -6,6 +6,8 @@ last is any client with half a request on its way, so a few slow peers could hav
 has no such limit.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Protocol

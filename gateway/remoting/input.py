@@ -5,6 +5,8 @@ then the rest of the commands waits until the peer has read. Malformed bytes end
 without an answer, as ``NettyDecoder`` does: after them the stream has no frame boundaries any more.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final, Protocol

@@ -6,6 +6,8 @@ other transport (TLS, tests): it writes, and stops while the transport asks it t
 earlier bytes wait; the channel then keeps its answers, and hears ``on_drained`` when it may go on.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import errno

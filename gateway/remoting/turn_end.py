@@ -8,6 +8,8 @@ dealt with. Giving way to other processes before that makes turns larger still, 
 do it halves what few senders get done.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -4,6 +4,8 @@ Three states: open; refusing (no space, not open yet, closed), which passes; fai
 a failed sync the kernel may have dropped the pages and call the next sync good, so nothing is tried again.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from gateway.telemetry.logs import EventLog

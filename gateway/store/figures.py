@@ -3,6 +3,8 @@
 Names follow the metrics Apache RocketMQ 5.x exports (``StoreMetricsConstant``) where they mean the same thing.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Protocol

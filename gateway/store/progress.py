@@ -4,6 +4,8 @@
 ``position``); what was derived from it follows in ``dispatched_end``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 

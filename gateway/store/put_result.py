@@ -5,6 +5,8 @@ object of the same facts would cost more than it explains. It is of one message 
 lie behind each other in the log and in their queue (``PutRun``); who has to know of each asks for ``each``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator

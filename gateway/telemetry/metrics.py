@@ -16,6 +16,8 @@ Apache RocketMQ 5.x exports where they mean the same thing.
     latency.of(topic="orders").observe(0.2)
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from bisect import bisect_left

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import tomllib
 from importlib import import_module
 from pathlib import Path
+from runpy import run_path
 
 import click
 
 ROOT = Path(__file__).parents[2]
-MODULES: list[str] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"][
-    "hooks"
-]["custom"]["modules"]
+MODULES: list[str] = run_path(str(ROOT / "hatch_build.py"))["marked"](ROOT)
 """Paths of the modules that `make accelerate` compiles."""
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -33,6 +35,36 @@ def test_no_function_within_a_function(module: str) -> None:
 
 def test_either_all_of_them_are_compiled_or_none_is() -> None:
     assert interpreted() == ([] if IS_COMPILED else [path.removesuffix(".py").replace("/", ".") for path in MODULES])
+
+
+def test_the_modules_to_compile_are_those_with_the_mark(tmp_path: Path) -> None:
+    build = run_path(str(ROOT / "hatch_build.py"))
+    mark = build["MARK"]
+    for path, text in {
+        "wire/marked.py": f'"""What it is for."""\n\n{mark}\n\nimport os\n',
+        "wire/deep/marked.py": f"{mark}\n",
+        "wire/mentions.py": f'"""About ``{mark}``."""\n',
+        "wire/plain.py": "",
+        "wire/tests/marked.py": f"{mark}\n",
+        "other/marked.py": f"{mark}\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    assert build["marked"](tmp_path) == ["wire/deep/marked.py", "wire/marked.py"]
+
+
+def test_no_mark_is_misspelt() -> None:
+    """A module whose mark differs in one letter would not be compiled, and nobody would notice."""
+    mark = "mypyc" + ":"
+    sources = [path for package in ("wire", "gateway") for path in (ROOT / package).rglob("*.py")]
+    found = {
+        str(path.relative_to(ROOT))
+        for path in sources
+        if any(
+            line.startswith("#") and mark in line.casefold() for line in path.read_text(encoding="utf-8").split("\n")
+        )
+    }
+    assert found == set(MODULES)
 
 
 RECURSIVE = {

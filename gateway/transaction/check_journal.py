@@ -11,6 +11,8 @@ A record with the half-queue offset −1 is a mark: every final message below it
 record, so the search for others at the next start begins there. A torn or damaged end is cut off.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

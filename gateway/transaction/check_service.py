@@ -7,6 +7,8 @@ Upstream: ``TransactionalMessageServiceImpl.check``, which reads the half queue 
 checked message again.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -7,6 +7,8 @@ producer is parked: it takes no turn and loses nothing. One that answers again a
 is asked in longer intervals (``ProducerGroup.patience``). Pure; times are arguments.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import deque

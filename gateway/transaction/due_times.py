@@ -4,6 +4,8 @@ An entry is never removed early. Whoever takes it out when its time comes looks 
 still open and still due then; most are settled long before.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import heapq

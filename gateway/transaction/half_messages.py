@@ -4,6 +4,8 @@ Pure, after upstream's ``TransactionalMessageBridge`` and ``EndTransactionProces
 ordinary record of the half topic, so that it gets a queue offset; its real place is in two properties.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping

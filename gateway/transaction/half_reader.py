@@ -5,6 +5,8 @@ with much traffic has let go of it by then. One batch is read at a time and hand
 who is checked before whom does not depend on the disk.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence

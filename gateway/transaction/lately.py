@@ -1,5 +1,7 @@
 """What was noted lately by number: a dictionary that forgets the oldest half when it is full."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Generic, TypeVar

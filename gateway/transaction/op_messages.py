@@ -11,6 +11,8 @@ Readers of 5.x take both forms of the body and do not look at our properties. A 
 that its half messages are settled, not how.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Sequence

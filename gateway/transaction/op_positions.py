@@ -5,6 +5,8 @@ half messages, so the answer may be a little earlier than it must; the extra rec
 that are below the half offset, and every reader skips those.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable

@@ -5,6 +5,8 @@ compressed; only so many outcomes are remembered. Of an older half message the s
 and the log knows how (``settling``).
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import zlib

@@ -5,6 +5,8 @@ message is settled, so one that stays open for days does not keep millions of se
 is the oldest open half message; it moves up.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterator

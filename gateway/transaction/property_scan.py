@@ -4,6 +4,8 @@ A start with a million pending half messages reads a million records. Says the s
 ``parse_properties`` for what it gives; tests compare them.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import re

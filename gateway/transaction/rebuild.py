@@ -12,6 +12,8 @@ settled; one that it wrote again for a check is the same transaction as its earl
 copy stands for all of them. Nothing is written here; ``Findings.unrecorded`` is for the caller.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from array import array

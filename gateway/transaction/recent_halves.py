@@ -5,6 +5,8 @@ as well, since the answer follows in a moment. A copy beside the log and nothing
 The oldest go first when the limit is reached.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import OrderedDict

@@ -10,6 +10,8 @@ half messages are pending again. Upstream stores final message and op record apa
 look whether there is an outcome already.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping

@@ -4,6 +4,8 @@ Order of life: ``rebuild`` once the store is open and before anything is served,
 runs, ``stop`` before the store closes and before the consumer offsets are written for the last time.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import Counter

@@ -5,6 +5,8 @@ broker stored the message and not from the client's clock, and a check counts on
 live connection.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from dataclasses import dataclass

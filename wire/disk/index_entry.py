@@ -1,5 +1,7 @@
 """What the entries of key index files keep; ``wire.disk.index_file`` declares them."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final

@@ -5,6 +5,8 @@ others, the damaged ones above all, to that reader, which alone says what is wro
 record but its unit. The checks are those of upstream's ``CommitLog.checkMessageAndReturnSize``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

@@ -1,5 +1,7 @@
 """Outcomes of transactions as the broker gets them: by the form of their headers (``known_forms``)."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -5,6 +5,8 @@ header that was parsed, and believed after a second one, made of it with other v
 but for those.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -7,6 +7,8 @@ Topic, queue, system flag and hosts are those of the command around it. Clients 
 checksum; neither is looked at here, nor upstream (``MessageDecoder.decodeMessages``).
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

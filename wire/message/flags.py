@@ -4,6 +4,8 @@ Constants are plain ``int`` and not ``enum.IntFlag``: they are tested once or mo
 numbers are on disk and on the wire: never change.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final

@@ -5,6 +5,8 @@ into INNER_BASE and their number into INNER_NUM; the n-th message has the record
 record takes it apart. Upstream: ``MessageSysFlag``, ``BatchConsumeQueue``, ``MessageDecoder.decodeMessage``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -3,6 +3,8 @@
 h = 0; for every UTF-16 unit u: h = 31 * h + u, kept to 32 bits, read as signed
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from typing import Final

@@ -8,6 +8,8 @@ The first is made by the broker from where a message lies; the second by the pro
 applications see. Nothing in an id tells which of the two it is.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

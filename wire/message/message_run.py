@@ -6,6 +6,8 @@ gives to a single message are added. Their records are byte for byte those that 
 Upstream: ``MessageExtEncoder.encode`` for batches.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

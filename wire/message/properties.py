@@ -5,6 +5,8 @@ without looking (``append_properties``). The reader is as lenient as upstream's 
 not a pair with a name and a value is dropped without a word, so an empty value does not survive.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping

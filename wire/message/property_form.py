@@ -4,6 +4,8 @@ Such strings are of one *form*: what is in them is found out once, and of all ot
 which takes comparisons of bytes instead of a dictionary each.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -6,6 +6,8 @@ written already, with the functions made of the declaration) and the quick reade
 (``record_check.py``).
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

@@ -4,6 +4,8 @@ Where a field lies is asked of the declared head; what stands behind the client'
 length. The caller has checked the record (``check_record``) or wrote it itself.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import struct

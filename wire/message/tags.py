@@ -3,6 +3,8 @@
 A broker compares hashes only; two tags with one hash both pass and the client sorts them out by text.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 Upstream: the inner batches of BatchCQ topics, which ``MessageExtEncoder.encode`` makes for batches.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -10,6 +10,8 @@ What a request names is looked at without its body, which may have 4 MB: most of
 back needs none.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from functools import partial

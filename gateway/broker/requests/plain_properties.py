@@ -7,6 +7,8 @@ Stock producers write the unique key first, or behind the mark of a half message
 of their messages. Messages are plain when they are of the type NORMAL and go where they are sent.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

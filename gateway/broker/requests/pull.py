@@ -4,6 +4,8 @@ Checks, codes and the correction of offsets follow upstream's ``PullMessageProce
 nothing is held when it asks to be. What is in memory is read at once, anything else in a thread, with smaller limits.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping

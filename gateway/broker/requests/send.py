@@ -4,6 +4,8 @@ The order of the checks and the codes follow upstream's ``SendMessageProcessor``
 Deferred and no coroutine; the answer is given by the store's callback once the message is durable.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

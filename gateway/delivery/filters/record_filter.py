@@ -5,6 +5,8 @@ remembers what it made of that; only what is new is read as text and evaluated. 
 one did, from the property on, it is not even searched.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -8,6 +8,8 @@ What is saved (``consumerOffset.json``, group CID_RMQ_SYS_REVIVE_GROUP) is upstr
 longer needed. ``compact`` keeps it near the end.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence

@@ -4,6 +4,8 @@ Written with positioned writes and served with positioned reads: a read error is
 the interpreter lock is free while the disk works, and pages of the log do not count as memory of the process.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import errno

@@ -1,5 +1,7 @@
 """The files of the commit log in order: one after the other without a gap, all of one size."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import Counter

@@ -5,6 +5,8 @@ a use, and a file that was let go is closed by whoever ends the last one. How lo
 compiled code drops a local after its last use, which may be before the call that was given its descriptor.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import OrderedDict

@@ -3,6 +3,8 @@
 On the reactor's thread only, which alone gives out offsets. Nothing is on disk here yet, and nothing is visible.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

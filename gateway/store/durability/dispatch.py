@@ -5,6 +5,8 @@ The same rules serve new messages and those that recovery finds in the log. Upst
 ``CommitLog.checkMessageAndReturnSize``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence

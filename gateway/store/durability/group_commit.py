@@ -11,6 +11,8 @@ No waiting time: a lone message goes at once, a thousand at a time share one syn
 reactor's; only ``write`` and ``sync`` may run in another. The one timer looks after a disk that does not answer.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections import deque

@@ -4,6 +4,8 @@ In this order, batch by batch, on the reactor's thread: consume queues, key inde
 nothing is visible before it is on disk, also when its sender was answered earlier.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -7,6 +7,8 @@ lost leaves a *gap*, which is filled from the log as well. A query waits for all
 in. Upstream: ``IndexService``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -4,6 +4,8 @@ The keys of a message are its unique key, each word of its KEYS and, as Apache R
 back messages have none, prepared ones do. (Upstream: ``IndexService.buildIndex``.)
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -6,6 +6,8 @@ for its first key), so that adding never reads; entries wait in memory too until
 where they lie. Not thread-safe; ``KeyIndex`` brings the lock.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 import sys

@@ -3,6 +3,8 @@
 Entries are made in slices between the reactor's turns, so that no request waits behind a long backlog.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

@@ -5,6 +5,8 @@ record starts the next one (upstream ``CommitLog.DefaultAppendMessageCallback``)
 hole. The log knows offsets and bytes; which queue a record belongs to is not its business.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from librt.strings import BytesWriter

@@ -1,5 +1,7 @@
 """Messages that go to the log together: packed records, where they are written, and who waits for them."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

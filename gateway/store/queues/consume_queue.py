@@ -6,6 +6,8 @@ when their first unit is written; a queue that starts above 0 begins with filler
 ``ConsumeQueue.fillPreBlank`` writes them.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from bisect import bisect_left

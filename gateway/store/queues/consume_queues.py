@@ -1,5 +1,7 @@
 """All consume queues of a store, and which of their files wait for a sync."""
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

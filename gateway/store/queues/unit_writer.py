@@ -5,6 +5,8 @@ the queue lost files (a gap that the whole log fills), a damaged record is gone 
 offset itself flipped (one message out of line; the checksum covers bodies only).
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterable

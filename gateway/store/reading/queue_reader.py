@@ -5,6 +5,8 @@ wait for the disk with ``read_now``, which knows what is in memory (upstream gue
 end), any other with ``read``.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right

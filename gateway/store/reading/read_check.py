@@ -5,6 +5,8 @@ again, so a consumer at the end of the log costs nothing. The older part is chec
 and the checksum for each message; so is what a consume queue says lies beyond the end.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence

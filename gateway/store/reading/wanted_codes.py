@@ -5,6 +5,8 @@ that stand at the same place of all units are taken together: one pass over the 
 that may be wanted, one over the sizes' bytes shows that all units lead to records.
 """
 
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
 from __future__ import annotations
 
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
