@@ -39,6 +39,7 @@ from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import NO_END, LogBatch
 from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
+from gateway.store.log.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queues import ConsumeQueues
@@ -48,7 +49,6 @@ from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension, N
 from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.reading.get_result import GetResult
 from gateway.store.reading.queue_reader import ChooseRecords, QueueReader
-from gateway.store.record_heads import head_at, read_in_memory, read_waiting
 from gateway.store.recovery.earlier_lives import is_of_another_broker
 from gateway.store.recovery.queue_mending import QueueMending
 from gateway.store.recovery.recovery import Progress, Recovery

@@ -14,9 +14,9 @@ from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan
+from gateway.store.log.record_heads import head_at, read_waiting
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome
-from gateway.store.record_heads import head_at, read_waiting
 from gateway.telemetry.logs import EventLog
 from wire.message.record import StoredMessage
 
