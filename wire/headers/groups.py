@@ -5,10 +5,6 @@ from __future__ import annotations
 from wire.headers.declare import Header, field
 
 
-class HeartbeatRequest(Header):
-    """No fields of its own: the heartbeat is in the body (34)."""
-
-
 class HeartbeatResponse(Header):
     """What a 5.x client wants to know about its heartbeat (34); upstream has no class for it."""
 
@@ -24,18 +20,10 @@ class UnregisterClientRequest(Header):
     consumer_group: str | None = None
 
 
-class UnregisterClientResponse(Header):
-    """No fields (35)."""
-
-
 class GetConsumerListByGroupRequest(Header):
     """The clients of a consumer group (38)."""
 
     consumer_group: str
-
-
-class GetConsumerListByGroupResponse(Header):
-    """No fields: the clients are in the body (38)."""
 
 
 class NotifyConsumerIdsChangedRequest(Header):

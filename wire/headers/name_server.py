@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.headers.declare import Header, Int32, Int64, field
+from wire.headers.declare import Header, Int32, Int64
 
 
 class PutKVConfigRequest(Header):
@@ -153,35 +153,3 @@ class GetBrokerMemberGroupRequest(Header):
 
     cluster_name: str
     broker_name: str
-
-
-class NotifyMinBrokerIdChangeRequest(Header):
-    """The acting master of a broker group has changed (905, to brokers)."""
-
-    min_broker_id: Int64 | None = None
-    broker_name: str | None = None
-    min_broker_addr: str | None = None
-    offline_broker_addr: str | None = None
-    ha_broker_addr: str | None = None
-
-
-class RegisterFilterServerRequest(Header):
-    """Of 4.x: a filter server announces itself (301)."""
-
-    filter_server_addr: str
-
-
-class RegisterFilterServerResponse(Header):
-    """Of 4.x: the broker a filter server belongs to (301)."""
-
-    broker_name: str
-    broker_id: Int64 = 0
-
-
-class RegisterMessageFilterClassRequest(Header):
-    """Of 4.x: a filter class for a filter server (302)."""
-
-    consumer_group: str
-    topic: str
-    class_name: str
-    class_crc: Int32 = field(name="classCRC")

@@ -29,10 +29,6 @@ class UpdateConsumerOffsetRequest(Header):
     commit_offset: Int64
 
 
-class UpdateConsumerOffsetResponse(Header):
-    """No fields (15)."""
-
-
 class SearchOffsetRequest(Header):
     """The offset stored at a time (29); ``boundary_type`` is ``LOWER`` or ``UPPER``, in any case."""
 

@@ -32,10 +32,6 @@ class ViewMessageRequest(Header):
     offset: Int64
 
 
-class ViewMessageResponse(Header):
-    """No fields (33)."""
-
-
 class QueryConsumeQueueRequest(Header):
     """Raw entries of a consume queue (321)."""
 

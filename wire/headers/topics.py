@@ -20,10 +20,6 @@ class CreateTopicRequest(Header):
     force: bool = False
 
 
-class CreateTopicListRequest(Header):
-    """No fields: the topics are in the body (18)."""
-
-
 class DeleteTopicRequest(Header):
     """Delete a topic and its offsets (215)."""
 

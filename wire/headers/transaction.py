@@ -23,10 +23,6 @@ class EndTransactionRequest(Header):
     bname: str | None = None
 
 
-class EndTransactionResponse(Header):
-    """No fields (37)."""
-
-
 class CheckTransactionStateRequest(Header):
     """Ask a producer what became of a half message (39).
 

@@ -27,8 +27,8 @@ from wire.bodies.route import TopicRouteData
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList
 from wire.bodies.topics import CreateTopicList, DataVersion
 from wire.codes import RequestCode as Code
-from wire.headers.registry import REQUEST_HEADERS
 from wire.message.batch import build_part
+from wire.tests.headers.registry import REQUEST_HEADERS
 
 _HEADERS: Final[Mapping[int, type[msgspec.Struct]]] = {int(code): header for code, header in REQUEST_HEADERS.items()}
 PAGE: Final = Path(__file__).parents[3] / "docs" / "request-codes.md"

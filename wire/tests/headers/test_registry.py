@@ -22,8 +22,8 @@ from wire.errors import FieldError
 from wire.frame import build_frame
 from wire.headers.declare import Header, build_header, parse_header, read_header
 from wire.headers.offsets import UpdateConsumerOffsetRequest
-from wire.headers.registry import REQUEST_HEADERS, RESPONSE_HEADERS
 from wire.headers.send import SendMessageRequest, ShortSendMessageRequest
+from wire.tests.headers.registry import REQUEST_HEADERS, RESPONSE_HEADERS
 
 
 def _declared() -> set[type[Header]]:
