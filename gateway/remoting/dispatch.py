@@ -131,8 +131,6 @@ class Dispatch:
     def answers_directly(self, code: RequestCode, method: DirectMethod) -> None:
         """``method(request)`` answers this code itself, now or later."""
         self._check_free(code)
-        if code in LISTS:
-            raise ValueError(f"{code.name} asks for a list, which ``answers`` is for")
         self._direct[code] = partial(self._begin, method) if code in LARGE_ANSWERS else method
 
     def loads(self, codes: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
-from typing import Any
 
 import pytest
 from twisted.internet.defer import Deferred
 
 from gateway.remoting.dispatch import Answer, Dispatch, Request
-from gateway.remoting.lists import LISTS, LISTS_AT_ONCE, MAX_LISTS, MAX_WAITING_BYTES_PER_CHANNEL, REQUEST_BYTES
+from gateway.remoting.lists import LISTS_AT_ONCE, MAX_LISTS, MAX_WAITING_BYTES_PER_CHANNEL, REQUEST_BYTES
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -200,14 +199,3 @@ def test_a_list_that_nobody_wants_an_answer_of_is_not_made(server: Server) -> No
     peer = server.conversation.connect()
     peer.ask_all(CODE, oneway=True)
     assert server.begun == []
-
-
-def test_lists_are_answered_by_methods_that_are_called_for_them() -> None:
-    dispatch = Dispatch()
-    for code in LISTS:
-        with pytest.raises(ValueError, match="list"):
-            dispatch.answers_directly(code, _nothing)
-
-
-def _nothing(_: Any) -> None:
-    """Answer nothing."""
