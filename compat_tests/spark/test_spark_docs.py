@@ -1,4 +1,4 @@
-"""The blocks of `docs/spark.md` and the cells of `examples/spark.ipynb` do what they say."""
+"""The blocks of `docs/spark.md` and its folder and the cells of `examples/spark.ipynb` do what they say."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import Any
 from compat_tests.environment import REPOSITORY
 from gateway.client.testing.plugin import GatewayForTest
 
-PAGE = REPOSITORY / "docs" / "spark.md"
+DOCS = REPOSITORY / "docs"
+PAGES = [DOCS / "spark.md", *(DOCS / "spark" / f"{name}.md" for name in ("writing", "reading", "streams", "pipelines"))]
+"""In the order in which a reader takes them; their blocks share one session."""
 NOTEBOOK = REPOSITORY / "examples" / "spark.ipynb"
 
 
-def test_every_block_of_the_page_runs(spark: Any, rocketmq_gateway: GatewayForTest, tmp_path: Path) -> None:
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+def test_every_block_of_the_pages_runs(spark: Any, rocketmq_gateway: GatewayForTest, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", "".join(page.read_text() for page in PAGES), re.DOTALL)
     assert len(blocks) >= 5
     for topic in ("orders", "totals"):
         rocketmq_gateway.admin.topics.create(topic, queues=2)
     names: dict[str, Any] = {"__name__": "page"}
     for block in blocks:
         text = block.replace("localhost:9876", rocketmq_gateway.nameserver).replace("/data/", f"{tmp_path}/")
-        exec(compile(text, str(PAGE), "exec"), names)
+        exec(compile(text, str(DOCS), "exec"), names)
     assert names["paid"].count() == 1
     assert names["archived"].count() == 3
 

@@ -5,7 +5,7 @@
     spark.read.format("rocketmq").option("nameServer", "localhost:9876").option("subscribe", "orders").load()
 
 Drivers and workers talk to name servers and brokers over plain sockets: nothing here, nor anything it imports, needs
-Twisted or the server's packages. docs/spark.md has the options.
+Twisted or the server's packages. docs/spark/options.md has the options.
 """
 
 from gateway.spark.registration import register

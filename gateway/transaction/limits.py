@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from gateway.transaction.op_messages import MAX_ENTRIES
+
 if TYPE_CHECKING:
     from gateway.settings.tree import Settings
 
@@ -32,6 +34,8 @@ class TransactionLimits:
     """After this an unanswered check no longer counts as in flight."""
     op_body_bytes: int = 4_096
     """Largest body of an op record (transactionOpMsgMaxSize)."""
+    op_entries: int = MAX_ENTRIES
+    """Half messages of one op record."""
     settle_batch_bytes: int = 1_048_576
     """Bodies of final messages that share one op record, or wait for the next write; a larger one goes alone."""
     recent_half_bytes: int = 32 * 1_048_576

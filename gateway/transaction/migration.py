@@ -201,7 +201,7 @@ class Migration:
     def _write_ops(self, base: int, end: int) -> int:
         """Append op records for every half message that is settled; they are durable when this returns."""
         count = 0
-        for settled in _cut(self._settled(base, end), self._limits.op_body_bytes):
+        for settled in cut(self._settled(base, end), self._limits):
             results: list[PutResult] = []
             message = build_op(settled, host=self._host, now_ms=self._clock_ms())
             self._store.append(message, results.append)
@@ -220,13 +220,13 @@ class Migration:
                 yield offset, State.SETTLED if state in OPEN_STATES or state is State.NONE else state
 
 
-def _cut(settled: Iterable[tuple[int, State]], op_body_bytes: int) -> Iterator[list[tuple[int, State]]]:
+def cut(settled: Iterable[tuple[int, State]], limits: TransactionLimits) -> Iterator[list[tuple[int, State]]]:
     """Parts that fit into one op record each."""
     part: list[tuple[int, State]] = []
     size = 0
     for offset, state in settled:
         entry = entry_bytes(offset)
-        if part and size + entry > op_body_bytes:
+        if part and (size + entry > limits.op_body_bytes or len(part) == limits.op_entries):
             yield part
             part, size = [], 0
         part.append((offset, state))

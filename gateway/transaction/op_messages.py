@@ -37,6 +37,9 @@ CHECKS: Final = "TRANSACTION_CHECKS"
 MAX_CHECKS_CHARACTERS: Final = 16_384
 """Half of what properties may take: a longer list of checks is left out, since only reports read it."""
 
+MAX_ENTRIES: Final = 8_192
+"""Half messages of one op record: a letter for each fits its properties, beside the longest list of checks."""
+
 # On disk: never change.
 LETTERS: Final = {
     State.COMMITTED: "c",

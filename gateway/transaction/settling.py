@@ -576,13 +576,13 @@ def _batches(decisions: list[Decision], limits: TransactionLimits) -> list[list[
     batches: list[list[Decision]] = []
     batch: list[Decision] = []
     body_bytes = op_bytes = 0
-    max_body_bytes, max_op_bytes = limits.settle_batch_bytes, limits.op_body_bytes
+    max_body_bytes, max_op_bytes, max_entries = limits.settle_batch_bytes, limits.op_body_bytes, limits.op_entries
     for decision in decisions:
         message_bytes = len(decision.message.body) if decision.message is not None else 0
         entry = entry_bytes(decision.offset)
         body_bytes += message_bytes
         op_bytes += entry
-        if not batch or body_bytes > max_body_bytes or op_bytes > max_op_bytes:
+        if not batch or body_bytes > max_body_bytes or op_bytes > max_op_bytes or len(batch) == max_entries:
             batch = []
             batches.append(batch)
             body_bytes, op_bytes = message_bytes, entry

@@ -63,7 +63,7 @@ class TransactionOptions:
 
 
 def lives(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """One row for each transaction; see docs/spark.md for its columns."""
+    """One row for each transaction; see docs/spark/pipelines.md for its columns."""
     from pyspark.sql import functions as F  # noqa: N812
 
     halves = _halves(spark, options).cache()

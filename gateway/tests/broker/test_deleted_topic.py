@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gateway.metadata.names import HALF_TOPIC
-from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.transaction.settling import Reply
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
@@ -16,6 +16,7 @@ from wire.command import RemotingCommand
 from wire.headers.topics import DeleteTopicRequest
 from wire.headers.transaction import EndTransactionRequest
 from wire.message.flags import SysFlag
+from wire.message.record import parse_records
 
 
 def with_deleted_topic(directory: Path, *, creates: bool, queue_id: int = 1) -> WholeBroker:
@@ -93,3 +94,17 @@ def test_a_topic_that_is_deleted_before_a_commit_is_written_does_not_get_it(
     assert commit(broker).code == ResponseCode.SUCCESS
     assert [message.unique_key for message in broker.messages("orders", 1)] == ["k0"]
     broker.stop()
+
+
+def test_point_7_a_delayed_message_of_a_deleted_topic_waits_in_its_queue_for_the_topic(tmp_path: Path) -> None:
+    """As with Apache RocketMQ, which asks for no topic when the delay is over."""
+    broker = WholeBroker(tmp_path)
+    client = broker.connect()
+    broker.send(client, properties={"DELAY": "2"})
+    header = DeleteTopicRequest(topic="orders")
+    assert broker.ask(client, RequestCode.DELETE_TOPIC_IN_BROKER, header).code == ResponseCode.SUCCESS
+    broker.wait(6)
+    assert broker.ask(client, RequestCode.PULL_MESSAGE, pulling(0)).code == ResponseCode.TOPIC_NOT_EXIST
+    broker.parts.topics.ensure("orders", 4, 6)
+    answer = broker.ask(client, RequestCode.PULL_MESSAGE, pulling(0))
+    assert [message.body for message in parse_records(answer.body)] == [b"hello"]
