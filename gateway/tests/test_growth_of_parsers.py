@@ -309,6 +309,7 @@ COVERED: Covered = {
 }
 
 OWN = {
+    "gateway.broker.pages.head.parse_head": "a head of at most 8 KiB and 64 lines",
     "gateway.client.consume.local_offsets.parse_offsets": "a file of the client's own",
     "gateway.client.formats.outgoing.split_batch": "the client's own messages",
     "gateway.schedule.delay_levels.DelayLevels.parse": "a setting, read at start",
