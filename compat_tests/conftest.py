@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import json
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +28,11 @@ pytest.register_assert_rewrite("compat_tests.python_consumers")  # its modules h
 CONTROL_RERUNS = 2
 """How often a test of Apache RocketMQ may be run again; one of the gateway never is. The control loses a little now and
 then (see docs/differences.md), and a test that passes against it once is shown to be right."""
+SECONDS = Path(__file__).with_name("seconds.json")
+"""What each file took when that was measured last, on two cores."""
+UNMEASURED_S = 60
 _LINES: list[str] = []
+_TOOK_S: defaultdict[str, float] = defaultdict(float)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,11 +48,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=int(os.environ.get("COMPAT_MESSAGES", "10000")),
         help="messages per API",
     )
+    parser.addoption("--record-seconds", action="store_true", help="write compat_tests/seconds.json anew")
     parser.addoption("--record-vectors", action="store_true", help="write compat_tests/vectors anew")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the control its further chances."""
+    """Give the control its further chances; begin with the files that take longest, so that workers end together."""
+    seconds = json.loads(SECONDS.read_text())
+    items.sort(key=lambda item: -seconds.get(item.path.name, UNMEASURED_S))
     for item in items:
         if isinstance(item, pytest.Function) and hasattr(item, "callspec") and "rocketmq-" in item.callspec.id:
             item.add_marker(pytest.mark.flaky(reruns=CONTROL_RERUNS))
@@ -142,11 +152,15 @@ def newest_client(clients: Callable[[str], JavaClient]) -> JavaClient:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Note what ran; the process that prints the summary is told of the tests of all workers."""
+    _TOOK_S[Path(report.nodeid.partition("::")[0]).name] += report.duration
     if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
         _LINES.append(f"{report.outcome:8}{report.duration:7.1f} s  {report.nodeid.removeprefix('compat_tests/')}")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.getoption("--record-seconds"):
+        known = json.loads(SECONDS.read_text()) | {name: max(1, round(took)) for name, took in _TOOK_S.items()}
+        SECONDS.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
     terminalreporter.section("compatibility")
     for line in _LINES:
         terminalreporter.write_line(line)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from runpy import run_path
 
 import pytest
 
-from gateway.tests.compiled import MODULES, ROOT, interpreted
-from wire.compiled import IS_COMPILED
+from gateway.tests.compiled import MODULES, ROOT
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -22,7 +22,7 @@ def test_no_function_within_a_function(module: str) -> None:
 
     A method and ``functools.partial`` do the same.
     """
-    tree = ast.parse((ROOT / module).read_text())
+    tree = tree_of(module)
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     inner = {
         f"{node.name}, line {node.lineno}"
@@ -31,10 +31,6 @@ def test_no_function_within_a_function(module: str) -> None:
         if node is not function and isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     assert not inner
-
-
-def test_either_all_of_them_are_compiled_or_none_is() -> None:
-    assert interpreted() == ([] if IS_COMPILED else [path.removesuffix(".py").replace("/", ".") for path in MODULES])
 
 
 def test_the_modules_to_compile_are_those_with_the_mark(tmp_path: Path) -> None:
@@ -74,8 +70,13 @@ RECURSIVE = {
 """Functions that call themselves, and why they end soon."""
 
 
+@cache
+def tree_of(module: str) -> ast.Module:
+    return ast.parse((ROOT / module).read_text())
+
+
 def nodes_of(module: str) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse((ROOT / module).read_text()))
+    return ast.walk(tree_of(module))
 
 
 def own_nodes(function: ast.AST) -> Iterator[ast.AST]:
@@ -102,7 +103,7 @@ def test_no_generator_waits_where_something_has_to_be_done_afterwards(module: st
 @pytest.mark.parametrize("module", MODULES)
 def test_no_function_calls_itself(module: str) -> None:
     """Compiled, nobody counts how deep it goes: the process ends with a segmentation fault."""
-    tree = ast.parse((ROOT / module).read_text())
+    tree = tree_of(module)
     methods = [(method, "self") for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for method in node.body]
     found = {
         function.name
