@@ -18,7 +18,6 @@ from gateway.schedule.timer_wheel import TimerWheel
 from gateway.store.disk.files import FileLayer, RealFiles
 from gateway.telemetry.logs import EventLog
 from wire.disk.timer_log import NONE
-from wire.disk.timer_wheel import FILE_BYTES
 
 if TYPE_CHECKING:
     from gateway.schedule.timer_schedule import TimerSchedule
@@ -37,12 +36,15 @@ class TimerFiles:
 
     :param root: the store directory.
     :param log_file_bytes: of a file of the timer log.
+    :param wheel: one of another size than that of the file.
     """
 
-    def __init__(self, root: Path, log_file_bytes: int, files: FileLayer | None = None) -> None:
+    def __init__(
+        self, root: Path, log_file_bytes: int, files: FileLayer | None = None, wheel: TimerWheel | None = None
+    ) -> None:
         self._files = RealFiles() if files is None else files
         self._wheel_path = root / "timerwheel"
-        self.wheel = TimerWheel()
+        self.wheel = TimerWheel() if wheel is None else wheel
         self.log = TimerLog(self._files, root / "timerlog", log_file_bytes)
         self.check = TimerCheckFile(self._files, root / "config" / "timercheck")
         self.keep_from: int | None = None
@@ -145,8 +147,8 @@ class TimerFiles:
             return
         fd = self._files.open(self._wheel_path, create=True)
         try:
-            if self._files.size(fd) != FILE_BYTES:
-                self._files.truncate(fd, FILE_BYTES)
+            if self._files.size(fd) != self.wheel.file_bytes:
+                self._files.truncate(fd, self.wheel.file_bytes)
             for number in pages:
                 page = self.wheel.page(number)
                 self._files.pwrite(fd, page.data, page.position)

@@ -37,6 +37,11 @@ class TimerWheel:
         self._memory = memoryview(mmap.mmap(-1, slots * SLOT_BYTES, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
         self._changed: set[int] = set()
 
+    @property
+    def file_bytes(self) -> int:
+        """The size of its file."""
+        return self._slots * SLOT_BYTES
+
     def first(self, slot: int) -> int:
         """Where the oldest entry of a slot lies in the timer log; ``NONE`` when it has none."""
         time, first, _, _, _ = SLOT.unpack_from(self._memory, slot % self._slots * SLOT_BYTES)

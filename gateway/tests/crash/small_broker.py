@@ -24,6 +24,7 @@ from gateway.schedule.delay_service import DelayService
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms
 from gateway.schedule.timer_service import TimerService
+from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings import BrokerSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
@@ -46,6 +47,8 @@ LIMITS = TransactionLimits(timeout_ms=HOUR_MS, max_age_ms=1_000_000 * HOUR_MS, r
 LEVELS = DelayLevels.parse("1s 5s")
 TIMERS = TimerTerms(roll_slots=4)
 TIMER_LOG_BYTES = 4096
+WHEEL_SLOTS = 1 << 15
+"""A megabyte instead of 37: each image has a copy. No workload looks nine hours back."""
 
 
 def delay_of(level: int) -> int | None:
@@ -185,7 +188,7 @@ class SmallBroker:
         )
         self.timers = TimerService(
             store=self.store,
-            files=TimerFiles(ROOT, TIMER_LOG_BYTES, files),
+            files=TimerFiles(ROOT, TIMER_LOG_BYTES, files, TimerWheel(WHEEL_SLOTS)),
             terms=TIMERS,
             reactor=self.reactor,
             clock=clock,
