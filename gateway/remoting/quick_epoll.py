@@ -16,6 +16,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from select import EPOLLET, EPOLLIN, epoll
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ class QuickEpollReactor(EPollReactor):
         self._calls_only.register(self._bell, EPOLLIN | EPOLLET)  # nobody reads it: it takes 2^64 rings to fill
         self._poller.register(self._calls_only, EPOLLIN)
         self._waited_for: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
-        self._deputy = Deputy(self._turn, self.wakeUp)
+        self._deputy = Deputy(partial(self._turn, is_deputy=True), self.wakeUp)
 
     def seconds(self) -> float:
         """Of a clock that never jumps; for differences only."""
@@ -79,14 +80,17 @@ class QuickEpollReactor(EPollReactor):
         while self._turn():
             continue
 
-    def _turn(self) -> bool:
-        """Go round once: waits, what threads asked for, timers, connections; False when the reactor was stopped."""
+    def _turn(self, is_deputy: bool = False) -> bool:
+        """Go round once: waits, what threads asked for, timers, connections; False when the reactor was stopped.
+
+        The deputy begins no wait: it goes round during one, and would wait for itself.
+        """
         try:
-            if self._waited_for:
+            if self._waited_for and not is_deputy:
                 work, outcome = self._waited_for.popleft()
                 outcome(self._deputy.wait_for(work))
             delay_s = self._delay_s()
-            self.doIteration(delay_s if self.running and not self._waited_for else 0)
+            self.doIteration(delay_s if self.running and (is_deputy or not self._waited_for) else 0)
         except BaseException:  # noqa: BLE001 - as Twisted's main loop, whatever a turn raises
             log.err()  # type: ignore[no-untyped-call]
         return bool(self._started)

@@ -17,6 +17,7 @@ from twisted.python.failure import Failure
 epoll = pytest.importorskip("select").epoll  # Linux only
 
 from gateway.remoting import deputy, quick_epoll  # noqa: E402
+from gateway.remoting.deputy import Deputy  # noqa: E402
 from gateway.remoting.quick_epoll import QuickEpollReactor  # noqa: E402
 
 DEADLINE_S = 10.0
@@ -394,8 +395,32 @@ def test_the_main_loop_outlives_a_turn_that_fails_and_logs_it(
 # -- waiting on the reactor's own thread --------------------------------------------------------------------------
 
 
+def without_deputy(reactor: Any) -> None:
+    """Let none look after the waits, however long a busy machine makes them."""
+    reactor._deputy = Deputy(lambda: False, reactor.wakeUp, threading.Event().wait)
+
+
+def test_a_wait_that_is_asked_for_meanwhile_is_not_begun_by_the_deputy(listening: Listening) -> None:
+    reactor: Any = listening.reactor
+    reactor._started = reactor.running = True
+    threads: list[str] = []
+    went_round = threading.Event()
+
+    def hang() -> bool:
+        reactor.callFromThread(reactor.callFromThread, went_round.set)  # two turns of the deputy
+        return went_round.wait(DEADLINE_S)
+
+    reactor.wait_for(hang, lambda _: reactor.wait_for(reactor.wakeUp, lambda _: None))
+    reactor.wait_for(lambda: threading.current_thread().name, threads.append)
+    reactor._turn()
+    assert (went_round.is_set(), threads) == (True, [])
+    reactor._turn()
+    assert threads == [threading.current_thread().name]
+
+
 def test_work_is_waited_for_before_the_next_look_for_events(listening: Listening) -> None:
     reactor: Any = listening.reactor
+    without_deputy(reactor)
     with listening.connected() as one:
         one.sendall(b"1")
         listening.run_until(lambda: listening.seen == ["1"])
@@ -425,6 +450,7 @@ def test_a_reactor_that_waited_looks_at_its_timers_before_it_sleeps(watched: tup
 
 def test_a_reactor_with_something_to_wait_for_does_not_sleep_before(watched: tuple[Any, Bell]) -> None:
     reactor, bell = watched
+    without_deputy(reactor)
     reactor._started = reactor.running = True
     seen: list[str] = []
     reactor.wait_for(lambda: "first", lambda first: reactor.wait_for(lambda: first, seen.append))
