@@ -9,7 +9,9 @@ EVER = 1 << 60
 
 
 def bodies_with_key(store: MessageStore, key: str, *, topic: str = "T", count: int = 64) -> list[bytes]:
-    return [found.body for found in store.query_by_key(topic, key, count, 0, EVER)]
+    found = store.query_by_key(topic, key, count, 0, EVER)  # of large messages without their bodies
+    whole = [store.message_at(each.commit_log_offset) for each in found]
+    return [each.body for each in whole if each is not None]
 
 
 def fill(store: MessageStore, count: int, start: int = 0) -> None:
