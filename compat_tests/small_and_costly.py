@@ -53,6 +53,8 @@ MOST_BYTES: Final = 400 * MIB
 SETTLE_S: Final = 3.0
 LARGEST: Final = 16 * MIB - 4_096
 """Bytes of a body that fits the largest frame."""
+MAX_CRC: Final = 0x7FFFFFFF
+"""Java drops the sign of a checksum; a server refuses one with it, before it reads the body."""
 ANSWER_S: Final = 120.0
 LARGE_MESSAGE: Final = 4 * MIB - 4_096
 LARGE_COMMITS: Final = 50
@@ -171,7 +173,11 @@ def _register(
     if raw is None:
         raw = RegisterBrokerBody(DataVersion(counter=1), dict(topics)).build(compressed)
     fields = {"brokerName": broker, "brokerAddr": "192.0.2.1:10911", "clusterName": "made-up", "brokerId": 0}
-    fields |= {"haServerAddr": "192.0.2.1:10912", "compressed": str(compressed).lower(), "bodyCrc32": zlib.crc32(raw)}
+    fields |= {
+        "haServerAddr": "192.0.2.1:10912",
+        "compressed": str(compressed).lower(),
+        "bodyCrc32": zlib.crc32(raw) & MAX_CRC,
+    }
     return RequestCode.REGISTER_BROKER, fields, raw
 
 
