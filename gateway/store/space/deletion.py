@@ -153,9 +153,9 @@ class Deletion:
         """Take what goes out of everybody's sight; how many commit log files. On the reactor's thread."""
         if not self.still_holds(survey):
             return 0
+        self.begin_queues(survey.minima)  # first: a thread finds a message wherever a queue is said to begin
         for _ in survey.files:
             self._log_files.append(self._log.files.take_first())
-        self.begin_queues(survey.minima)
         return len(survey.files)
 
     def still_holds(self, survey: Survey) -> bool:

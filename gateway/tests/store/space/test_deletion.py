@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from gateway.store.disk.files import DiskSpace
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutStatus
+from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.reading.get_result import GetStatus
 from gateway.tests.store.small_store import (
     ASYNC,
@@ -68,6 +69,24 @@ def test_the_minimum_is_right_as_soon_as_files_are_out_of_sight_and_a_pull_below
     below = store.get_messages("T", 0, low - 1, 32, 1 << 20)
     assert (below.status, below.next_begin_offset) == (GetStatus.OFFSET_TOO_SMALL, low)
     assert [found.queue_offset for found in read_all(store)] == list(range(low, 40))
+    assert store.earliest_stored_at_ms("T", 0) == START_MS
+
+
+def test_a_queue_begins_later_before_its_first_messages_are_gone(tmp_path: Path) -> None:
+    """Otherwise a thread that asks in between finds no message where the queue is said to begin."""
+    store = aged(tmp_path, Disk())
+    survey = store.deletion.survey(MUCH_LATER_MS, asked=True)()
+    seen: list[int] = []
+
+    class Looking(list[tuple[ConsumeQueue, int]]):
+        def __iter__(self) -> Iterator[tuple[ConsumeQueue, int]]:
+            for entry in [*super().__iter__()]:
+                seen.append(store.earliest_stored_at_ms("T", 0))
+                yield entry
+                seen.append(store.earliest_stored_at_ms("T", 0))
+
+    store.deletion.detach(replace(survey, minima=Looking(survey.minima)))
+    assert seen == [START_MS, START_MS]
     assert store.earliest_stored_at_ms("T", 0) == START_MS
 
 
