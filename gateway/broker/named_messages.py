@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import answer_failures
 from gateway.store.queues.extended_units import NotInMemory
+from gateway.telemetry.logs import EventLog
 from gateway.transaction.half_reader import Found, WholeMessages
 from wire.codes import ResponseCode
 
@@ -21,8 +23,12 @@ if TYPE_CHECKING:
     from gateway.transaction.log_access import LogAccess
     from wire.message.record import StoredMessage
 
+log = EventLog("broker")
+
 GoOn: TypeAlias = "Callable[[StoredMessage | None], None]"
 """Told what lies there, or None; what it raises becomes the answer."""
+MAX_BEHIND: Final = 64
+"""Requests that wait for one place in the log while a thread reads it."""
 
 
 class NamedMessages:
@@ -32,19 +38,42 @@ class NamedMessages:
         self._store = store
         self._cold_reads = cold_reads
         self._whole = WholeMessages(store, cold_reads.read)
+        self._reads: dict[int, list[tuple[Request, GoOn]]] = {}
+
+    def is_read(self, commit_log_offset: int) -> bool:
+        """Whether a thread reads the head at this place: later requests that name the place come after the earlier."""
+        return commit_log_offset in self._reads
 
     def head(self, request: Request, commit_log_offset: int, go_on: GoOn) -> None:
         """Go on with the message at a place, body or not, or with None; now if it is in memory.
 
-        :raises RequestRefused: too many reads of the disk wait.
+        Requests that name one place go on in the order of their arrival: the first outcome of a half message counts.
+
+        :raises RequestRefused: too many reads of the disk wait, or too many requests for this place.
         """
+        behind = self._reads.get(commit_log_offset)
+        if behind is not None:
+            if len(behind) >= MAX_BEHIND:
+                what = f"{len(behind)} requests wait for the message at {commit_log_offset} already"
+                raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{what}; try again later")
+            behind.append((request, go_on))
+            return
         try:
             found = self._store.head_now(commit_log_offset)
         except NotInMemory:
             read = partial(self._store.head_at, commit_log_offset)
-            self._cold_reads.read(read, partial(_have_read, request, go_on), request.channel)
+            self._reads[commit_log_offset] = [(request, go_on)]
+            try:
+                self._cold_reads.read(read, partial(self._have_head, commit_log_offset), request.channel)
+            except RequestRefused:
+                del self._reads[commit_log_offset]
+                raise
             return
         go_on(found)
+
+    def _have_head(self, commit_log_offset: int, found: Found) -> None:
+        for request, go_on in self._reads.pop(commit_log_offset):
+            _have_read(request, go_on, found)
 
     def whole(self, request: Request, head: StoredMessage, go_on: GoOn) -> None:
         """Go on with a message of which the head was read, body included; now if it is short and in memory.
@@ -60,6 +89,7 @@ class NamedMessages:
 
 def _have_read(request: Request, go_on: GoOn, found: Found) -> None:
     if isinstance(found, BaseException):
+        log.error("message not read", code=request.command.code, remote=request.channel.remote, error=str(found))
         request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {found}")
     else:
         answer_failures(request, partial(go_on, found))

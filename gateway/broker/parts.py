@@ -459,7 +459,7 @@ class BrokerParts:
             return
 
         def flushed() -> object:
-            if not self.store.flush():
+            if not self.store.flush_log():
                 raise OSError("the log is not on disk yet")
             return work()
 

@@ -278,7 +278,7 @@ class ConsumerOffsets(SavedTable[ConsumerOffsetsFile]):
             if members:
                 room -= len(members)
                 if room < 0:
-                    break
+                    continue  # groups whose members share the queues need none of this room
                 self.member_resets.remember((group, topic, queue_id), 0, members)
             else:
                 self._remember_reset((group, topic, queue_id), 0)

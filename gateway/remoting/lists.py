@@ -52,7 +52,6 @@ LISTS: Final = CHANGING_LISTS | {
     RequestCode.QUERY_TOPICS_BY_CONSUMER,
     RequestCode.QUERY_CORRECTION_OFFSET,
     RequestCode.QUERY_CONSUME_QUEUE,
-    RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
     RequestCode.GET_BROKER_LITE_INFO,
     RequestCode.GET_PARENT_TOPIC_INFO,
     RequestCode.GET_LITE_TOPIC_INFO,
@@ -70,7 +69,8 @@ LISTS: Final = CHANGING_LISTS | {
     RequestCode.GET_KVLIST_BY_NAMESPACE,
 }
 """All requests whose answers grow with tables, but for those that stock clients wait for: routes, members of a group,
-assignments and locks. These take turns only, and hold no rows before they are begun (see ``Turns``).
+assignments and locks. These take turns only, and hold no rows before they are begun (see ``Turns``). The state of
+consumers (223) is no such list either: a broker waits for clients most of the time.
 """
 
 
@@ -121,8 +121,8 @@ class Lists(Generic[R]):
         :raises RequestRefused: SYSTEM_BUSY: too many requests for lists wait already.
         """
         channel = request.channel
-        if channel.closed or request.answered:  # nobody is there, or wants an answer
-            return
+        if channel.closed or (request.answered and request.command.code not in CHANGING_LISTS):
+            return  # nobody is there, or wants an answer
         if not self._waiting_bytes.take(channel, _size(request)):
             remark = self._waiting_bytes.refusal(channel, "bytes of requests for lists that wait")
             raise RequestRefused(ResponseCode.SYSTEM_BUSY, f"{remark}; try again later")
@@ -140,6 +140,7 @@ class Lists(Generic[R]):
 
     def _wait_for_room(self, line: _Line[R]) -> None:
         """Go on with a line in a later turn, when its peer has read and the server has room for answers."""
+        self._ready.pop(line, None)  # not before there is room
         line.is_busy = line.channel.when_room(partial(self._has_room, line))
         if not line.is_busy:
             busy = "too many requests wait until clients have read their answers (gateway.unsentBytesTotal)"
@@ -161,19 +162,25 @@ class Lists(Generic[R]):
         if self._is_starting:  # one ended at once
             return
         self._is_starting = True
-        while self._ready and self._under_way < MAX_LISTS:
-            line, _ = self._ready.popitem(last=False)
-            request = self._taken(line)
-            line.is_busy = True
-            self._under_way += 1
-            answering = self._answer(request)
-            if answering is None:
-                self._ended(None, line)
-            else:
-                if request.command.code not in CHANGING_LISTS:
-                    line.drops = answering
-                answering.addBoth(self._ended, line)
-        self._is_starting = False
+        try:
+            while self._ready and self._under_way < MAX_LISTS:
+                line, _ = self._ready.popitem(last=False)
+                self._begin(line)
+        finally:
+            self._is_starting = False
+
+    def _begin(self, line: _Line[R]) -> None:
+        """Make the first list of a line."""
+        request = self._taken(line)
+        line.is_busy = True
+        self._under_way += 1
+        answering = self._answer(request)
+        if answering is None:
+            self._ended(None, line)
+            return
+        if request.command.code not in CHANGING_LISTS:
+            line.drops = answering
+        answering.addBoth(self._ended, line)
 
     def _taken(self, line: _Line[R]) -> R:
         request = line.waiting.popleft()

@@ -571,6 +571,10 @@ class MessageStore:
         """
         return self._flushing.flush()
 
+    def flush_log(self) -> bool:
+        """Bring the visible log to the disk, without what is made from it; for any thread. Whether it is there."""
+        return self._flushing.flush_log()
+
     @property
     def keep_from(self) -> Callable[[], int | None] | None:
         """Asked by retention: a commit log offset from which on nothing may be deleted yet."""

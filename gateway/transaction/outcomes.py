@@ -100,11 +100,13 @@ class Outcomes:
         return self._end
 
     def _unsealed(self, number: int) -> _Page:
-        sealed = self._sealed.pop(number, None)
+        sealed = self._sealed.get(number)
         page = self._pages[number] = _Page(_ALL_NONE if sealed is None else zlib.decompress(sealed))
+        self._sealed.pop(number, None)  # last: threads look, too, and find the page in one of the two
         return page
 
     def _seal(self, number: int) -> None:
-        self._sealed[number] = zlib.compress(self._pages.pop(number).states, 1)
+        self._sealed[number] = zlib.compress(self._pages[number].states, 1)
+        del self._pages[number]
         if len(self._sealed) > self._max_sealed:
             del self._sealed[next(iter(self._sealed))]

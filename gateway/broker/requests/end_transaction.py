@@ -70,7 +70,8 @@ class EndTransaction:
         if kind not in (SysFlag.TRANSACTION_COMMIT, SysFlag.TRANSACTION_ROLLBACK):
             self._unknown(header, request)
             return
-        half = self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
+        is_read = self._named.is_read(header.commit_log_offset)
+        half = None if is_read else self._transactions.recent(header.tran_state_table_offset, header.commit_log_offset)
         if half is None:
             self._named.head(request, header.commit_log_offset, partial(self._apply, request, header))
         else:

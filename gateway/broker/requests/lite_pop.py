@@ -268,6 +268,8 @@ class PopLite:
         def again() -> None:
             if request.channel.must_wait:
                 wait_for_room(request, partial(self._resume, request, header, deadline_ms, False))
+                if request.channel.is_full:  # who reads shall have the messages
+                    self._lite.pass_on(header.consumer_group or "", header.client_id or "")
                 return
             self._check(header)  # the topic may be gone
             wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)

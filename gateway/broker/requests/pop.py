@@ -376,8 +376,9 @@ class PopMessage:
             self._found_nothing(request, ResponseCode.POLLING_FULL, "too many pops are held")
         elif outcome is Held.TOO_LATE:
             self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
-        elif (pop.scanned and pop.rest) or (pop.was_cut and has_changed(pop.watched)):
-            self._wake_another(pop)  # there is more to be looked through: others have their turn first
+        elif pop.scanned or (pop.was_cut and has_changed(pop.watched)):
+            # There may be more to be looked through, or something came while it looked: others have their turn first.
+            self._wake_another(pop)
 
     def _resume(self, pop: Pop, is_over: bool) -> None:
         request = pop.request

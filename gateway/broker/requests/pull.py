@@ -193,7 +193,8 @@ class PullMessage:
         After a kill the group would be new again, and would miss what was stored since. A disk that takes nothing is no
         reason to read nothing: then the place is kept in memory, as other offsets are.
         """
-        self._offsets.persist(lambda _failure: self._in_turn(request, go_on))
+        resumed = partial(self._in_turn, request, go_on)  # many may wait for one write: they take turns
+        self._offsets.persist(lambda _failure: self._turns.resume(request.channel, resumed))
 
     def _commit(self, header: PullMessageRequest) -> bool:
         """Store how far a group is, or where it begins: a member that has the queue next begins at the same message.

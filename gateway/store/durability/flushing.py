@@ -193,6 +193,11 @@ class Flushing:
             progress.saved_count = count
             return True
 
+    def flush_log(self) -> bool:
+        """Bring what is visible of the log to the disk, and nothing that is made from it. Whether it is there."""
+        with self.in_turn:
+            return self._may_flush and self._flush_log(self._log.visible_end)
+
     def flush_opened(self) -> bool:
         """``flush`` after recovery: of very many queues that it wrote only the log; their turn is the next timed flush.
 

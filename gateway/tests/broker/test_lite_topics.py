@@ -570,3 +570,15 @@ def test_a_topic_list_takes_the_attributes_of_lite_topics(broker: WholeBroker) -
     code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
     assert broker.ask(broker.connect(), code, body=json.dumps(body).encode()).code == ResponseCode.SUCCESS
     assert finish(broker.parts.lite.parents()) == {PARENT: -1, "made": 43_200}
+
+
+def test_a_client_that_does_not_read_leaves_its_message_to_another_that_waits(broker: WholeBroker) -> None:
+    slow, quick = LiteConsumer(broker, "a").subscribe("t"), LiteConsumer(broker, "b").subscribe("t")
+    slow.wait()
+    quick.wait()
+    slow.peer.transport.full()
+    slow.peer.channel.send_frame(bytes(2 << 20))
+    send(broker, "t", "hello")
+    for _ in range(3):
+        broker.turn()
+    assert [message.text for message in quick.woken()] == ["hello"]

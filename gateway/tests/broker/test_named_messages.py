@@ -6,14 +6,21 @@ from pathlib import Path
 
 import pytest
 
+from gateway.broker.cold_reads import ColdReads
+from gateway.broker.named_messages import NamedMessages
+from gateway.remoting.dispatch import Dispatch, Request
+from gateway.store.queues.extended_units import NotInMemory
 from gateway.tests.broker.whole_broker import WholeBroker
+from gateway.tests.remoting.conversation import Conversation
 from gateway.tests.store.small_store import Executor
 from wire.bodies.kv_table import KVTable
 from wire.bodies.subscriptions import SubscriptionGroupConfig
 from wire.codes import RequestCode, ResponseCode
+from wire.command import RemotingCommand
 from wire.headers.query import QueryMessageRequest
 from wire.headers.send import ConsumerSendMsgBackRequest
 from wire.message.message_id import parse_offset_message_id
+from wire.message.record import StoredMessage
 
 LARGE = b"x" * 100_000
 
@@ -84,3 +91,32 @@ def test_a_damaged_large_body_is_not_found_by_its_key(broker: WholeBroker) -> No
         file.seek(place + 50_000)
         file.write(b"y")
     assert broker.ask(broker.connect(), RequestCode.QUERY_MESSAGE, question).code == ResponseCode.QUERY_NOT_FOUND
+
+
+def test_requests_for_one_place_go_on_in_the_order_of_their_arrival() -> None:
+    """The first of two outcomes counts, also when its message has to be read from the disk."""
+
+    class Store:
+        is_cold = True
+
+        def head_now(self, _offset: int) -> StoredMessage | None:
+            if self.is_cold:
+                raise NotInMemory
+            return None
+
+        def head_at(self, _offset: int) -> StoredMessage | None:
+            return None
+
+    executor, store, told = Executor(), Store(), list[str]()
+    conversation = Conversation(Dispatch())
+    channel = conversation.connect().channel
+    cold = ColdReads(executor.in_thread, threads=2, limit=8)
+    named = NamedMessages(store, cold)  # type: ignore[arg-type]
+    first, second = (Request(channel, RemotingCommand(37, opaque=number)) for number in (1, 2))
+    named.head(first, 100, lambda _: told.append("commit"))
+    assert named.is_read(100)
+    store.is_cold = False
+    named.head(second, 100, lambda _: told.append("rollback"))
+    executor.run()
+    assert told == ["commit", "rollback"]
+    assert not named.is_read(100)

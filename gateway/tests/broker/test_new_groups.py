@@ -15,6 +15,7 @@ import pytest
 
 from gateway.broker.requests.pop_taking import INIT_FROM_LAST
 from gateway.settings.store import FlushDiskType
+from gateway.store.disk.files import RealFiles
 from gateway.tests.broker.popping import bodies, pop
 from gateway.tests.broker.test_expiry import ask_for_deletion, broker_in, fill, make_old
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
@@ -235,3 +236,27 @@ def test_pulls_of_members_that_keep_their_offsets_themselves_store_none(tmp_path
     broker.ask_all(client, RequestCode.HEART_BEAT, body=HeartbeatData("client-1", consumers=(member,)).build())
     broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(1))
     assert broker.parts.offsets.query("group", "orders", 0) < 0
+
+
+@pytest.mark.parametrize("queues", [2, 40])
+def test_the_first_pull_of_a_group_waits_for_the_log_and_the_offsets_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, queues: int
+) -> None:
+    synced: list[str] = []
+    sync = RealFiles.fdatasync
+
+    def noted(files: RealFiles, fd: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{fd}").readlink()))
+        sync(files, fd)
+
+    monkeypatch.setattr(RealFiles, "fdatasync", noted)
+    broker = WholeBroker(tmp_path / "store", flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+    client = broker.connect()
+    broker.parts.topics.put(TopicConfig("orders", queues, queues))
+    for queue_id in range(queues):
+        broker.send(client, queue_id=queue_id)
+    broker.subscribe(client, "new")
+    synced.clear()
+    (answer,) = broker.ask_all(client, RequestCode.PULL_MESSAGE, pulling(0, consumer_group="new"))
+    assert answer.code == ResponseCode.SUCCESS
+    assert not [path for path in synced if "consumequeue" in path or "index" in path]

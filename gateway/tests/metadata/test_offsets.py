@@ -255,3 +255,10 @@ def test_apaches_file_of_light_queues_is_read(tmp_path: Path) -> None:
     offsets = ConsumerOffsets(path=tmp_path / "consumerOffset.json", light_queues=True, clock_ms=lambda: 0)
     offsets.load()
     assert (offsets.query("%LMQ%a", "%LMQ%a", 0), offsets.query("g", "t", 0)) == (4, 9)
+
+
+def test_point_6_a_broadcasting_group_of_many_members_takes_no_resets_of_others(open_offsets: Open) -> None:
+    offsets = open_offsets()
+    members = [f"member {number}" for number in range(1_000)]
+    offsets.forget_topic("t", {"a-broadcast": members, "orders-service": []}, 128)
+    assert sum(key[0] == "orders-service" for key in offsets.resets) == 128

@@ -12,7 +12,7 @@ from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.lists import LISTS_AT_ONCE, MAX_LISTS, MAX_WAITING_BYTES_PER_CHANNEL, REQUEST_BYTES
 from gateway.tests.remoting.conversation import Conversation, Peer
 from wire.codes import RequestCode, ResponseCode
-from wire.command import RemotingCommand
+from wire.command import ONEWAY_FLAG, RemotingCommand
 
 CODE = RequestCode.GET_BROKER_CONSUME_STATS
 CHANGE = RequestCode.CLONE_GROUP_OFFSET
@@ -199,3 +199,26 @@ def test_a_list_that_nobody_wants_an_answer_of_is_not_made(server: Server) -> No
     peer = server.conversation.connect()
     peer.ask_all(CODE, oneway=True)
     assert server.begun == []
+
+
+def test_a_line_that_was_ready_waits_when_there_is_no_room_any_more_and_lists_go_on(server: Server) -> None:
+    for _ in range(MAX_LISTS):
+        ask(server.conversation.connect(), 1)
+    waiting = server.conversation.connect()
+    ask(waiting, 1, first=10)
+    waiting.transport.full()
+    waiting.channel.send_frame(LARGE)
+    ask(waiting, 1, first=11)
+    server.end()
+    assert server.begun == [1] * MAX_LISTS, "nothing for who does not read"
+    ask(server.conversation.connect(), 1, first=20)
+    server.turn()
+    assert server.begun == [*[1] * MAX_LISTS, 20]
+
+
+def test_a_change_is_carried_out_for_who_wants_no_answer(server: Server) -> None:
+    peer = server.conversation.connect()
+    peer.send(RemotingCommand(CHANGE, opaque=5, flag=ONEWAY_FLAG))
+    server.turn()
+    server.end()
+    assert server.changed == [5]

@@ -11,6 +11,7 @@ from gateway.errors import RequestRefused
 from gateway.store.message_store import MessageStore
 from gateway.tests.broker.popping import POP, RETRY_TOPIC, ack, bodies, filled, messages, pop, popping
 from gateway.tests.broker.whole_broker import WholeBroker
+from wire.bodies.topics import TopicConfig
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import DeleteTopicRequest
 
@@ -151,3 +152,27 @@ def test_a_pop_that_is_refused_after_it_waited_for_the_disk_is_told_so(
         broker.turn()
     (answer,) = client.received()
     assert (answer.code, answer.remark) == (ResponseCode.SYSTEM_BUSY, "the broker keeps no more offsets")
+
+
+@pytest.mark.parametrize("queues", [4, 100])
+def test_what_came_to_a_queue_that_was_looked_at_while_another_was_read_is_given_at_once(
+    broker: WholeBroker, monkeypatch: pytest.MonkeyPatch, queues: int
+) -> None:
+    monkeypatch.setattr("gateway.broker.client_requests.randbelow", lambda _: 0)
+    broker.parts.topics.put(TopicConfig("orders", queues, queues))
+    client, sender = broker.connect(), broker.connect()
+    broker.send(sender, body=b"other", queue_id=1, properties={"TAGS": "y"})
+    reads: list[Callable[[], None]] = []
+    with monkeypatch.context() as cold:
+        cold.setattr(MessageStore, "get_messages_now", lambda *_: None)
+        in_thread, broker.in_thread = broker.in_thread, lambda job, done: reads.append(lambda: done(job()))
+        assert broker.ask_all(client, POP, popping(exp="x", poll_time=60_000)) == []
+    assert reads
+    broker.in_thread = in_thread
+    broker.send(sender, body=b"mine", queue_id=0, properties={"TAGS": "x"})
+    while reads:
+        reads.pop(0)()
+        broker.turn()
+    for _ in range(3):
+        broker.turn()
+    assert [bodies(messages(answer)) for answer in client.received()] == [[b"mine"]]
