@@ -149,10 +149,15 @@ class AdminTopics:
         return topic_route(topic, await self._calls.route(self._calls.wire(topic)))
 
     async def _is_routed(self, header: CreateTopicRequest, masters: Mapping[str, str]) -> bool:
-        """Whether the name server knows the topic as it was just made, on all brokers."""
+        """Whether the name server knows the topic as it was just made, on all brokers.
+
+        Apache's broker announces every queue to write to, the gateway's only those that are read, too.
+        """
         try:
             route = await self._calls.route(header.topic)
         except RouteNotFound:
             return False
+        read, write = header.read_queue_nums, header.write_queue_nums
+        wanted = (read, write), (read, min(read, write))
         known = {queues.broker_name: (queues.read_queue_nums, queues.write_queue_nums) for queues in route.queue_datas}
-        return all(known.get(name) == (header.read_queue_nums, header.write_queue_nums) for name in masters)
+        return all(known.get(name) in wanted for name in masters)

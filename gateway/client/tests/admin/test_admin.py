@@ -84,6 +84,14 @@ def test_a_topic_is_made_on_the_masters_and_waited_for_until_it_has_a_route() ->
     with_admin(scenario)
 
 
+def test_a_topic_with_more_queues_to_write_to_than_to_read_from_is_known_by_those_of_both() -> None:
+    async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
+        broker.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, ResponseCode.SUCCESS)
+        await admin.topics.create("orders", queues=2, write_queues=3, timeout=5)
+
+    with_admin(scenario)
+
+
 def test_a_topic_without_a_route_in_time_is_a_timeout() -> None:
     async def scenario(broker: ScriptedBroker, admin: AdminClient) -> None:
         broker.answer(RequestCode.UPDATE_AND_CREATE_TOPIC, ResponseCode.SUCCESS)
