@@ -205,8 +205,7 @@ class Flushing:
         """
         if self._checkpoint.marks is None or self._queues.unsynced_files <= MAX_SYNCED_AT_START:
             return self.flush()
-        with self.in_turn:
-            return self._flush_log(self._log.visible_end)
+        return self.flush_log()
 
     @property
     def _may_flush(self) -> bool:
