@@ -124,7 +124,8 @@ class ReadOptions:
     """Whether bodies are compared with their checksums; None: where nobody else did."""
     allow_system_topics: bool = False
     store_paths: tuple[tuple[str, str], ...] = ()
-    required_brokers: tuple[str, ...] = ()
+    required_brokers: tuple[str, ...] | None = None
+    """Brokers that must have queues when a read is planned; empty: whichever do; None: not said."""
 
     def store_path(self, broker_name: str) -> str | None:
         """Where the files of a broker's store are, when they are to be read."""
@@ -222,8 +223,16 @@ def read_options(options: Mapping[str, str], *, is_stream: bool) -> ReadOptions:
         check_bodies=given.choice("checkBodies", {"auto": None, "true": True, "false": False}, "auto"),
         allow_system_topics=given.flag("allowSystemTopics", False),
         store_paths=_store_paths(given, expression_type),
-        required_brokers=tuple(filter(None, map(str.strip, given.text("requireBrokers", "").split(",")))),
+        required_brokers=_required_brokers(given),
     )
+
+
+def _required_brokers(given: _Given) -> tuple[str, ...] | None:
+    """Return the brokers that must be there, none for ``*``, None without the option."""
+    text = given.get("requireBrokers")
+    if text is None:
+        return None
+    return () if text == "*" else tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def wants_json_properties(options: Mapping[str, str]) -> bool:

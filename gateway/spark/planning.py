@@ -89,7 +89,7 @@ def subscribed_queues(
         if absent and absent_is_error:
             raise OptionRefused(f"assign names {_texts(absent)}: there is no such queue; there are {_texts(found)}")
         found = [queue for queue in options.assignment if queue in set(found)]
-    missing = sorted(set(options.required_brokers) - {queue.broker_name for queue in found})
+    missing = sorted(set(options.required_brokers or ()) - {queue.broker_name for queue in found})
     if missing and absent_is_error:
         reason = "it is down, not registered at the name servers or without the topic, and requireBrokers names it"
         raise Away(f"broker {missing[0]}", reason)
@@ -182,6 +182,8 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
     :raises OptionRefused: an end before its start; ``DataLoss``: offsets that the brokers do not have.
     """
     queues = subscribed_queues(bounds, options)
+    if not _names_its_brokers(options):
+        _warn_of_forgotten_brokers(queues)
     _check_stores_named(options, queues)
     _check_times(options, queues)
     starts = start_offsets(bounds, options.start, queues)
@@ -194,6 +196,24 @@ def batch_ranges(bounds: Bounds, options: ReadOptions) -> list[QueueRange]:
         ranges = within_store(bounds, ranges, fails=options.fail_on_data_loss)
     stores = store_ids(bounds, queues)
     return [replace(entry, store=stores.get(entry.queue.broker_name, "")) for entry in ranges]
+
+
+def _names_its_brokers(options: ReadOptions) -> bool:
+    """Return whether a broker that the name servers have forgotten makes the query fail, or whether any brokers do."""
+    named = (bound.offsets or bound.timestamps_ms for bound in (options.start, options.end))
+    return options.required_brokers is not None or bool(options.assignment) or any(named)
+
+
+def _warn_of_forgotten_brokers(queues: Iterable[MessageQueue]) -> None:
+    """Say from which brokers a query reads: nobody can tell whether there is another one, which is down."""
+    brokers = ",".join(sorted({queue.broker_name for queue in queues}))
+    log.warning(
+        "this query reads the queues of %s. Name servers forget a broker that is down, and then a query leaves out its "
+        "messages: set requireBrokers=%s to make that an error, or requireBrokers=* to read whichever brokers there "
+        "are without this warning",
+        brokers or "no broker",
+        brokers or "NAME,NAME",
+    )
 
 
 def _check_times(options: ReadOptions, queues: Sequence[MessageQueue]) -> None:

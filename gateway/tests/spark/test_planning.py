@@ -193,6 +193,59 @@ def test_a_broker_that_must_be_there_and_is_away_is_an_error(cluster: PretendClu
         batch_ranges(cluster, both)
 
 
+def warnings_of(cluster: PretendCluster, caplog: pytest.LogCaptureFixture, **given: Any) -> list[str]:
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        batch_ranges(cluster, options(**given))
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_batch_that_would_not_notice_a_forgotten_broker_names_the_brokers_that_it_reads(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    gone = queue(0, broker_name="broker-b")
+    cluster.fill(gone, 2)
+    [warning] = warnings_of(cluster, caplog)
+    assert "reads the queues of broker-a,broker-b." in warning
+    assert "requireBrokers=broker-a,broker-b to make that an error" in warning
+    cluster.hidden.add(gone)
+    [warning] = warnings_of(cluster, caplog)
+    assert "reads the queues of broker-a." in warning
+    [warning] = warnings_of(cluster, caplog, subscribePattern="none")
+    assert "reads the queues of no broker." in warning
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"requireBrokers": "broker-a,broker-b"},
+        {"assign": {"orders": {BROKER: [0], "broker-b": [0]}}},
+        *(
+            {option: {"orders": {BROKER: {"0": number, "1": number}, "broker-b": {"0": number}}}}
+            for option, number in [("startingOffsets", -2), ("endingOffsets", -1)]
+        ),
+        {"startingOffsetsByTimestamp": {"orders": {BROKER: {"0": 1, "1": 1}, "broker-b": {"0": 1}}}},
+        {"endingOffsetsByTimestamp": {"orders": {BROKER: {"0": 2**62, "1": 2**62}, "broker-b": {"0": 2**62}}}},
+    ],
+)
+def test_a_batch_that_names_its_brokers_fails_without_one_and_needs_no_warning(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture, given: dict[str, Any]
+) -> None:
+    given = {"startingOffsetsByTimestampStrategy": "latest", **given}
+    gone = queue(0, broker_name="broker-b")
+    cluster.fill(gone, 2)
+    assert warnings_of(cluster, caplog, **given) == []
+    cluster.hidden.add(gone)
+    with pytest.raises((Away, OptionRefused), match="broker-b"):
+        batch_ranges(cluster, options(**given))
+
+
+def test_a_batch_of_whichever_brokers_there_are_needs_no_warning(
+    cluster: PretendCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert warnings_of(cluster, caplog, requireBrokers="*") == []
+
+
 def test_a_topic_of_a_pattern_whose_brokers_are_away_is_an_error_and_no_short_read(cluster: PretendCluster) -> None:
     cluster.other_topics = ("orders-2",)
     with pytest.raises(RouteNotFound, match="orders-2"):
