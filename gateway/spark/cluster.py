@@ -291,6 +291,15 @@ class Cluster:
                 found[name] = known[1]
         return found
 
+    def settings(self, broker_name: str, topic: str) -> dict[str, str]:
+        """Return the settings of a broker that has queues of a topic, none if the broker does not tell them."""
+        connection = self.broker(broker_name, topic)
+        answer = connection.call(request(RequestCode.GET_BROKER_CONFIG), self.access.request_timeout_s)
+        if answer.code != ResponseCode.SUCCESS:
+            return {}
+        lines = answer.body.decode(errors="replace").splitlines()
+        return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+
     def mean_bytes(self, queue: MessageQueue, offset: int) -> int:
         """The bytes of a message near an offset, with all that is stored of it; 0 when nothing is there."""
         command = pull_request(SAMPLE_GROUP, queue, offset, SAMPLE_COUNT)

@@ -6,6 +6,7 @@
     ├── CheckpointRefused   a checkpoint is not one of ours, or of another version
     ├── DataLoss            messages that were to be read are not there any more
     ├── Away                what is to be read is away, and may come back
+    ├── OutcomesUnknown     the topics do not say how transactions ended
     ├── BodyUnreadable      a body is damaged or cannot be decompressed
     └── NotReady            what Spark or this machine lacks
 
@@ -30,6 +31,10 @@ class SchemaRefused(SparkSourceError, ValueError):
 
 class CheckpointRefused(SparkSourceError, ValueError):
     """A checkpoint is not one of ours, or of a version that this one does not know."""
+
+
+class OutcomesUnknown(SparkSourceError):
+    """The topics of a broker do not say how its transactions ended."""
 
 
 class DataLoss(SparkSourceError):

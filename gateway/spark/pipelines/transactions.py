@@ -8,27 +8,36 @@
 
 Apache RocketMQ writes a half message again for every check; the copies name the first one and are one transaction here.
 Without an op record a transaction is pending. With one that does not say how: a final message makes it committed, a
-given-up copy given up, else it was rolled back.
+given-up copy given up, else it was rolled back. A gateway that keeps its pending transactions in a table or a database
+writes no op records, so its transactions are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from gateway.spark.errors import OutcomesUnknown
 from wire.message.flags import SysFlag
 from wire.message.properties import PropertyName
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from gateway.spark.cluster import Cluster
+
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 GIVEN_UP_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 OUTCOMES: Final = "TRANSACTION_OUTCOMES"
 CHECKS: Final = "TRANSACTION_CHECKS"
+STATE_STORE: Final = "transactionStateStore"
+"""The setting of a gateway; Apache RocketMQ has none, and keeps op records."""
+QUEUE: Final = "queue"
+"""The state store that has op records."""
 COMMITTED: Final = "committed"
 ROLLED_BACK: Final = "rolled_back"
 GIVEN_UP: Final = "given_up"
@@ -63,9 +72,14 @@ class TransactionOptions:
 
 
 def lives(spark: SparkSession, options: TransactionOptions) -> DataFrame:
-    """One row for each transaction; see docs/spark/pipelines.md for its columns."""
+    """One row for each transaction; see docs/spark/pipelines.md for its columns.
+
+    :raises OutcomesUnknown: a broker keeps no op records.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
+    with _cluster(options) as cluster:
+        check_state_stores(cluster)
     halves = _halves(spark, options).cache()
     named = [row.topic for row in halves.select("topic").distinct().collect() if row.topic]
     topics = _existing(options, [*sorted(named), GIVEN_UP_TOPIC])
@@ -248,14 +262,32 @@ def _property(name: str) -> Column:
     return F.col("properties")[name]
 
 
+def check_state_stores(cluster: Cluster) -> None:
+    """:raises OutcomesUnknown: a broker with half messages keeps no op records of them."""
+    for name in sorted({queue.broker_name for queue in cluster.queues(HALF_TOPIC) or ()}):
+        store = cluster.settings(name, HALF_TOPIC).get(STATE_STORE, QUEUE)
+        if store != QUEUE:
+            raise OutcomesUnknown(
+                f"{name} keeps its pending transactions in a {store} ({STATE_STORE}={store}). No topic says whether "
+                f"a transaction that was not committed is pending or was rolled back: ask the broker with "
+                f"'rocketmq-gateway transactions list'"
+            )
+
+
 def _existing(options: TransactionOptions, topics: list[str]) -> list[str]:
     """Those of the topics that a broker has: one that never gave anything up has no topic for it."""
+    with _cluster(options) as cluster:
+        return [topic for topic in topics if cluster.queues(topic) is not None]
+
+
+@contextmanager
+def _cluster(options: TransactionOptions) -> Iterator[Cluster]:
     from gateway.spark.cluster import Cluster
     from gateway.spark.options import read_options
 
     given: dict[str, Any] = {**options.source, "subscribe": HALF_TOPIC, "allowSystemTopics": "true"}
     cluster = Cluster(read_options(given, is_stream=False).access)
     try:
-        return [topic for topic in topics if cluster.queues(topic) is not None]
+        yield cluster
     finally:
         cluster.close()
