@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
+from gateway.broker.admission import Admission
 from gateway.broker.advertised import fixed_address, unheard, unheard_at
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
@@ -87,7 +88,7 @@ class BrokerService:
             getattr(reactor, "expect_call", None) if is_awaited else None,
             getattr(reactor, "wait_for", None) if is_awaited and has_few_processors() else None,
         )
-        self._dispatch = Dispatch()
+        self._dispatch = Dispatch(Admission(settings).admit)
         self._parts = BrokerParts(
             settings,
             reactor,

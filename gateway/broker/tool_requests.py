@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,7 +10,6 @@ from uuid import uuid4
 from gateway.delivery.long_poll import LONGEST_HOLD_MS
 from gateway.metadata.names import SCHEDULE_TOPIC
 from gateway.schedule.redirect import schedule_queue_id
-from wire.codes import RequestCode
 from wire.message.message_id import unpack_host
 
 if TYPE_CHECKING:
@@ -20,9 +18,8 @@ if TYPE_CHECKING:
 
 
 def register_tool_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
-    """Tell a dispatch what to load for which codes."""
-    for codes, load in LOADED_LATE.items():
-        dispatch.loads(codes, partial(load, parts))
+    """Tell a dispatch what to load when the first of them comes."""
+    dispatch.loads_late(lambda: [load(parts) for load in LOADED_LATE])
 
 
 def _statistics(parts: BrokerParts) -> RequestGroup:
@@ -234,7 +231,6 @@ def _transaction_control(parts: BrokerParts) -> RequestGroup:
         cold_reads=parts.cold_reads,
         turns=parts.turns,
         audit=AuditLog(directory, parts.clock, in_thread=parts.in_thread),
-        access=parts.settings.operator_access,
     )
 
 
@@ -248,65 +244,20 @@ def _delay_progress(parts: BrokerParts) -> Mapping[int, tuple[int, int]]:
     return {level: (offsets.get(level, 0), end) for level, end in ends.items() if level in offsets or end > 0}
 
 
-LOADED_LATE: dict[tuple[RequestCode, ...], Callable[[BrokerParts], RequestGroup]] = {
-    (
-        RequestCode.GET_TOPIC_STATS_INFO,
-        RequestCode.GET_CONSUME_STATS,
-        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-        RequestCode.QUERY_TOPICS_BY_CONSUMER,
-    ): _statistics,
-    (
-        RequestCode.QUERY_ASSIGNMENT,
-        RequestCode.SET_MESSAGE_REQUEST_MODE,
-        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
-    ): _assignments,
-    (
-        RequestCode.PEEK_MESSAGE,
-        RequestCode.NOTIFICATION,
-        RequestCode.POLLING_INFO,
-    ): _pop_waiting,
-    (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,): _reset_offsets,
-    (
-        RequestCode.GET_ALL_CONSUMER_OFFSET,
-        RequestCode.GET_ALL_DELAY_OFFSET,
-        RequestCode.QUERY_CORRECTION_OFFSET,
-        RequestCode.CLONE_GROUP_OFFSET,
-    ): _group_offsets,
-    (
-        RequestCode.QUERY_CONSUME_TIME_SPAN,
-        RequestCode.GET_BROKER_CONSUME_STATS,
-        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
-        RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN,
-    ): _consumption,
-    (
-        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
-        RequestCode.GET_CONSUMER_RUNNING_INFO,
-        RequestCode.CONSUME_MESSAGE_DIRECTLY,
-    ): _consumer_state,
-    (
-        RequestCode.GET_BROKER_LITE_INFO,
-        RequestCode.GET_PARENT_TOPIC_INFO,
-        RequestCode.GET_LITE_TOPIC_INFO,
-        RequestCode.GET_LITE_CLIENT_INFO,
-        RequestCode.GET_LITE_GROUP_INFO,
-        RequestCode.TRIGGER_LITE_DISPATCH,
-    ): _lite_info,
-    (RequestCode.VIEW_BROKER_STATS_DATA,): _counts,
-    (RequestCode.QUERY_CONSUME_QUEUE,): _queue_units,
-    (RequestCode.GET_BROKER_HA_STATUS,): _replication,
-    (RequestCode.GET_TIMER_CHECK_POINT,): _timer_state,
-    (RequestCode.POP_ROLLBACK,): _pop_store,
-    (
-        RequestCode.UPDATE_BROKER_CONFIG,
-        RequestCode.GET_BROKER_CONFIG,
-        RequestCode.GET_BROKER_RUNTIME_INFO,
-    ): _broker_info,
-    (
-        RequestCode.GATEWAY_LIST_TRANSACTIONS,
-        RequestCode.GATEWAY_SHOW_TRANSACTION,
-        RequestCode.GATEWAY_SETTLE_TRANSACTION,
-        RequestCode.GATEWAY_CHECK_TRANSACTION,
-        RequestCode.GATEWAY_RESUME_TRANSACTION,
-        RequestCode.GATEWAY_TRANSACTION_STATISTICS,
-    ): _transaction_control,
-}
+LOADED_LATE: tuple[Callable[[BrokerParts], RequestGroup], ...] = (
+    _statistics,
+    _assignments,
+    _pop_waiting,
+    _reset_offsets,
+    _group_offsets,
+    _consumption,
+    _consumer_state,
+    _lite_info,
+    _counts,
+    _queue_units,
+    _replication,
+    _timer_state,
+    _pop_store,
+    _broker_info,
+    _transaction_control,
+)

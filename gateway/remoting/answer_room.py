@@ -19,7 +19,6 @@ from typing import Final, Protocol
 
 from gateway.remoting.flush_group import FlushGroup
 from gateway.remoting.reactor import TimeSource
-from wire.codes import RequestCode
 
 TURN_BYTES: Final = 4 * 1024 * 1024
 """Bytes of large answers begun in one turn of the reactor; to read and write them takes some 10 ms."""
@@ -37,20 +36,6 @@ MAX_WAITING: Final = 100_000
 """Requests that wait for room; the next one is refused as busy. Five for each of ``gateway.maxConnections``."""
 MAX_WAITING_REQUESTS: Final = 10_000
 """Those of one peer among them, and as many that wait until it has read; so many pulls of one may be held."""
-
-LARGE_ANSWERS: Final = frozenset(
-    {
-        RequestCode.POP_MESSAGE,
-        RequestCode.POP_LITE_MESSAGE,
-        RequestCode.PEEK_MESSAGE,
-        RequestCode.QUERY_MESSAGE,
-        RequestCode.VIEW_MESSAGE_BY_ID,
-        RequestCode.GET_TIMER_METRICS,
-        RequestCode.GET_KV_CONFIG,
-    }
-)
-"""Requests that wait for room before they are carried out: their answers are messages, or one long value. Pulls are not
-among them: they wait when their offsets are committed. Nor are lists, of which ``Lists`` makes few at a time."""
 
 
 class Holder(Protocol):

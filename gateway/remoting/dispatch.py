@@ -2,7 +2,7 @@
 
 Two kinds of methods. ``answers`` is for requests asked now and then: the declared header is parsed, the
 method returns an ``Answer`` or something to wait for. ``answers_directly`` is for the data path: the method
-gets the bare request and answers it whenever it is done.
+gets the bare request and answers it whenever it is done. Every request of either kind passes ``admit`` first.
 
 One-way requests are never answered. Upstream: ``NettyRemotingAbstract.processRequestCommand``.
 """
@@ -20,10 +20,10 @@ from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
 from twisted.python.failure import Failure
 
 from gateway.errors import RequestRefused
-from gateway.remoting.answer_room import LARGE_ANSWERS
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.descriptors import NO_DESCRIPTOR
-from gateway.remoting.lists import LISTS, Lists
+from gateway.remoting.lists import Lists
 from gateway.telemetry.logs import EventLog
 from wire.codes import RequestCode, ResponseCode, request_code_name
 from wire.command import ONEWAY_FLAG, RESPONSE_FLAG, RemotingCommand
@@ -102,78 +102,148 @@ class RequestGroup(Protocol):
         """Take over the codes this class answers."""
 
 
+class Entry:
+    """One request as it was declared, and the method that answers it."""
+
+    __slots__ = ("code", "direct", "header", "method", "right", "size")
+
+    def __init__(self, code: RequestCode, right: Right, size: Size) -> None:
+        self.code = code
+        self.right = right
+        self.size = size
+        self.header: type[Header] | None = None
+        self.method: Callable[[Request, Any], Outcome] = _answered_directly
+        self.direct: DirectMethod | None = None
+        """The method that gets the bare request, if there is one; ``method`` is not called then."""
+
+
+def _answered_directly(request: Request, header: object) -> None:
+    """Do nothing: ``Entry.direct`` has answered."""
+
+
+Admit = Callable[[Request, Right], None]
+"""Lets a request through that declares this right, or raises ``RequestRefused``."""
+
+
+def admit_everybody(request: Request, right: Right) -> None:
+    """Let every request through."""
+
+
 class Dispatch:
-    """The methods of one server."""
+    """The methods of one server.
 
-    def __init__(self) -> None:
-        self._direct: dict[int, DirectMethod] = {}
-        self._cold: dict[int, tuple[type[Header] | None, Callable[[Request, Any], Outcome]]] = {}
-        self._late: dict[int, Callable[[], None]] = {}
+    :param admit: decides about every request that is answered here, before its header is read.
+    """
+
+    def __init__(self, admit: Admit = admit_everybody) -> None:
+        self._admit = admit
+        self._entries: dict[int, Entry] = {}
+        self._late: Callable[[], Iterable[RequestGroup]] | None = None
         self._failures: set[tuple[int, str, int]] = set()
-        self._lists = Lists(self._list, self._refuse)
+        self._lists = Lists(self._list, self._refuse, self._is_change)
 
     @overload
-    def answers(self, code: RequestCode, header: type[H], method: Callable[[Request, H], Outcome]) -> None: ...
+    def answers(
+        self,
+        code: RequestCode,
+        header: type[H],
+        method: Callable[[Request, H], Outcome],
+        right: Right,
+        size: Size = ...,
+    ) -> None: ...
 
     @overload
-    def answers(self, code: RequestCode, header: None, method: Callable[[Request, None], Outcome]) -> None: ...
+    def answers(
+        self,
+        code: RequestCode,
+        header: None,
+        method: Callable[[Request, None], Outcome],
+        right: Right,
+        size: Size = ...,
+    ) -> None: ...
 
     def answers(
-        self, code: RequestCode, header: type[Header] | None, method: Callable[[Request, Any], Outcome]
+        self,
+        code: RequestCode,
+        header: type[Header] | None,
+        method: Callable[[Request, Any], Outcome],
+        right: Right,
+        size: Size = Size.SMALL,
     ) -> None:
         """``method(request, header)`` answers this code; ``header`` is the declared class or None.
 
         The method returns an Answer, an awaitable of one, or None when it answers through the request.
         """
-        self._check_free(code)
-        self._cold[code] = (header, method)
+        entry = self._added(code, right, size)
+        entry.header = header
+        entry.method = method
 
-    def answers_directly(self, code: RequestCode, method: DirectMethod) -> None:
+    def answers_directly(self, code: RequestCode, method: DirectMethod, right: Right, size: Size = Size.SMALL) -> None:
         """``method(request)`` answers this code itself, now or later."""
-        self._check_free(code)
-        self._direct[code] = partial(self._begin, method) if code in LARGE_ANSWERS else method
+        self._added(code, right, size).direct = partial(self._begin, method) if size is Size.LARGE else method
 
-    def loads(self, codes: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
-        """When the first of these codes is asked for, ``load`` makes what answers all of them.
+    def _added(self, code: RequestCode, right: Right, size: Size) -> Entry:
+        if code in self._entries:
+            raise ValueError(f"{code.name} already has a method")
+        entry = self._entries[code] = Entry(code, right, size)
+        return entry
 
-        For requests of tools: most processes end without one, and their code need not be loaded at start.
+    def loads_late(self, load: Callable[[], Iterable[RequestGroup]]) -> None:
+        """When the first code comes that nobody answers yet, ``load`` makes the rest of the requests.
+
+        For rare requests: most processes end without one, and their code need not be loaded at start.
         """
-        late = tuple(codes)
-        for code in late:
-            self._check_free(code)
-            self._late[code] = partial(self._load, late, load)
+        self._late = load
 
-    def _load(self, late: Iterable[RequestCode], load: Callable[[], RequestGroup]) -> None:
-        group = load()
-        for code in late:
-            del self._late[code]
-        group.register(self)
+    def entries(self) -> list[Entry]:
+        """Load what is still missing and list every request that is answered here, by its number."""
+        self._load_late()
+        return [self._entries[code] for code in sorted(self._entries)]
 
-    def table(self) -> list[tuple[int, str, bool]]:
-        """Every known code with its name and whether it is answered here, by number."""
-        answered = {*self._direct, *self._cold, *self._late}
-        return [(int(code), code.name, code in answered) for code in sorted(RequestCode)]
+    def _load_late(self) -> None:
+        load, self._late = self._late, None
+        if load is not None:
+            for group in load():
+                group.register(self)
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
         """Carry out all commands of one read, in order; never raises."""
-        direct = self._direct
+        entries, admit = self._entries, self._admit
         for command in commands:
             if command.flag & RESPONSE_FLAG:
                 channel.answer_arrived(command)
                 continue
             request = Request(channel, command)
-            method = direct.get(command.code)
             try:
+                entry = entries.get(command.code)
+                if entry is None:
+                    entry = self._late_entry(command.code)
+                admit(request, entry.right)
+                method = entry.direct
                 if method is not None:
                     method(request)
-                elif command.code in LISTS:
-                    self._lists.ask(request)
-                elif command.code in LARGE_ANSWERS:
+                elif entry.size is Size.SMALL:
+                    self._carried_out(request)
+                elif entry.size is Size.LARGE:
                     self._begin(self._carry_out, request)
                 else:
-                    self._carry_out(request)
+                    self._lists.ask(request)
             except Exception as error:  # noqa: BLE001 - the one place where any failure becomes an answer
                 self._refuse(request, error)
+
+    def _late_entry(self, code: int) -> Entry:
+        """Find a request that is not loaded yet.
+
+        :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request.
+        """
+        self._load_late()
+        entry = self._entries.get(code)
+        if entry is None:
+            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
+        return entry
+
+    def _is_change(self, request: Request) -> bool:
+        return self._entries[request.command.code].size is Size.CHANGING_LIST
 
     def _begin(self, method: DirectMethod, request: Request) -> None:
         """Carry out a request with a large answer, when there is room for it."""
@@ -201,15 +271,9 @@ class Dispatch:
 
     def _carried_out(self, request: Request) -> Deferred[Any] | None:
         """Carry a request out; the result fires when it is answered, None when it is answered already."""
-        code = request.command.code
-        if code in self._late:
-            self._late[code]()
-        entry = self._cold.get(code)
-        if entry is None:
-            raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
-        header_class, method = entry
-        header = None if header_class is None else read_header(header_class, request.command)
-        outcome = method(request, header)
+        entry = self._entries[request.command.code]
+        header = None if entry.header is None else read_header(entry.header, request.command)
+        outcome = entry.method(request, header)
         if isinstance(outcome, Answer):
             _answer(request, outcome)
         elif outcome is not None:
@@ -250,10 +314,6 @@ class Dispatch:
         else:
             self._failures.add(place)
             log.error("request failed", failure=error, code=code, remote=remote)
-
-    def _check_free(self, code: RequestCode) -> None:
-        if code in self._direct or code in self._cold or code in self._late:
-            raise ValueError(f"{code.name} already has a method")
 
 
 def answer_failures(request: Request, go_on: Callable[[], None]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from gateway.errors import RequestRefused
 from gateway.shares import Shares
-from wire.codes import RequestCode, ResponseCode
+from wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from twisted.internet.defer import Deferred
@@ -31,47 +31,6 @@ MAX_WAITING_BYTES_PER_CHANNEL: Final = 8_388_608
 REQUEST_BYTES: Final = 4_096
 LISTS_AT_ONCE: Final = 8
 """Lists of one connection after which its next one waits for another turn of the reactor: most are short."""
-
-CHANGING_LISTS: Final = frozenset({RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, RequestCode.CLONE_GROUP_OFFSET})
-"""Requests that change what they list: once begun, they are carried out to their end, also without their peer."""
-LISTS: Final = CHANGING_LISTS | {
-    RequestCode.GET_ALL_TOPIC_CONFIG,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER,
-    RequestCode.GET_TOPIC_STATS_INFO,
-    RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
-    RequestCode.GET_ALL_CONSUMER_OFFSET,
-    RequestCode.GET_ALL_DELAY_OFFSET,
-    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
-    RequestCode.GET_ALL_PRODUCER_INFO,
-    RequestCode.GET_CONSUMER_CONNECTION_LIST,
-    RequestCode.GET_PRODUCER_CONNECTION_LIST,
-    RequestCode.GET_CONSUME_STATS,
-    RequestCode.GET_BROKER_CONSUME_STATS,
-    RequestCode.QUERY_CONSUME_TIME_SPAN,
-    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
-    RequestCode.QUERY_TOPICS_BY_CONSUMER,
-    RequestCode.QUERY_CORRECTION_OFFSET,
-    RequestCode.QUERY_CONSUME_QUEUE,
-    RequestCode.GET_BROKER_LITE_INFO,
-    RequestCode.GET_PARENT_TOPIC_INFO,
-    RequestCode.GET_LITE_TOPIC_INFO,
-    RequestCode.GET_LITE_CLIENT_INFO,
-    RequestCode.GET_LITE_GROUP_INFO,
-    RequestCode.GATEWAY_LIST_TRANSACTIONS,
-    RequestCode.GATEWAY_TRANSACTION_STATISTICS,
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-    RequestCode.GET_TOPICS_BY_CLUSTER,
-    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS,
-    RequestCode.GET_UNIT_TOPIC_LIST,
-    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST,
-    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
-    RequestCode.GET_BROKER_CLUSTER_INFO,
-    RequestCode.GET_KVLIST_BY_NAMESPACE,
-}
-"""All requests whose answers grow with tables, but for those that stock clients wait for: routes, members of a group,
-assignments and locks. These take turns only, and hold no rows before they are begun (see ``Turns``). The state of
-consumers (223) is no such list either: a broker waits for clients most of the time.
-"""
 
 
 class ListRequest(Protocol):
@@ -104,11 +63,18 @@ class Lists(Generic[R]):
     :param answer: carries a request out and never raises; returns what fires when it has been answered, or None when
         it has been answered already.
     :param refuse: answers a request with an error.
+    :param is_change: whether a request changes what it lists (``Size.CHANGING_LIST``).
     """
 
-    def __init__(self, answer: Callable[[R], Deferred[Any] | None], refuse: Callable[[R, Exception], None]) -> None:
+    def __init__(
+        self,
+        answer: Callable[[R], Deferred[Any] | None],
+        refuse: Callable[[R, Exception], None],
+        is_change: Callable[[R], bool],
+    ) -> None:
         self._answer = answer
         self._refuse = refuse
+        self._is_change = is_change
         self._lines: dict[Channel, _Line[R]] = {}
         self._ready: OrderedDict[_Line[R], None] = OrderedDict()
         self._waiting_bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_WAITING_BYTES_PER_CHANNEL)
@@ -121,7 +87,7 @@ class Lists(Generic[R]):
         :raises RequestRefused: SYSTEM_BUSY: too many requests for lists wait already.
         """
         channel = request.channel
-        if channel.closed or (request.answered and request.command.code not in CHANGING_LISTS):
+        if channel.closed or (request.answered and not self._is_change(request)):
             return  # nobody is there, or wants an answer
         if not self._waiting_bytes.take(channel, _size(request)):
             remark = self._waiting_bytes.refusal(channel, "bytes of requests for lists that wait")
@@ -178,7 +144,7 @@ class Lists(Generic[R]):
         if answering is None:
             self._ended(None, line)
             return
-        if request.command.code not in CHANGING_LISTS:
+        if not self._is_change(request):
             line.drops = answering
         answering.addBoth(self._ended, line)
 

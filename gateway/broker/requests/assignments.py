@@ -12,6 +12,7 @@ from gateway.broker.requests.awaiting import saved
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from wire.bodies.heartbeat import MessageModel
@@ -76,9 +77,9 @@ class Assignments:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.QUERY_ASSIGNMENT, None, self.query)
-        dispatch.answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, self.set_mode)
-        dispatch.answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, self.all_modes)
+        dispatch.answers(RequestCode.QUERY_ASSIGNMENT, None, self.query, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(RequestCode.SET_MESSAGE_REQUEST_MODE, None, self.set_mode, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, None, self.all_modes, Right.ADMIN, Size.LIST)
 
     async def query(self, request: Request, _header: None) -> Answer:
         """The queues of one client; none when the broker cannot say, and the client keeps what it has."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import ConfigurationError, RequestRefused
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from gateway.settings.declare import declarations, text_of
 from gateway.settings.properties import escape_property, parse_properties_file
@@ -85,9 +86,9 @@ class BrokerInfo:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config)
-        dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config)
-        dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info)
+        dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info, Right.ADMIN)
 
     def update_config(self, request: Request, _header: None) -> Answer:
         """Change settings that can change now: properties text, all of it or nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from gateway.broker.requests.deleting import delete_queues
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode
 from wire.message.light_queues import is_light_queue
@@ -41,9 +42,9 @@ class CleaningRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, self.delete_expired)
-        dispatch.answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, self.clean_queues)
-        dispatch.answers(RequestCode.CLEAN_UNUSED_TOPIC, None, self.clean_topics)
+        dispatch.answers(RequestCode.DELETE_EXPIRED_COMMITLOG, None, self.delete_expired, Right.ADMIN)
+        dispatch.answers(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, None, self.clean_queues, Right.ADMIN)
+        dispatch.answers(RequestCode.CLEAN_UNUSED_TOPIC, None, self.clean_topics, Right.ADMIN)
 
     def delete_expired(self, _request: Request, _header: None) -> Answer:
         """Let the next rounds delete what is expired, whatever the hour; answered before they do."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text, table_of_texts, table_text
 from wire.bodies.consumers import (
@@ -45,18 +46,24 @@ class ConnectedClients:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, self.consumer_ids)
+        dispatch.answers(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, GetConsumerListByGroupRequest, self.consumer_ids, Right.CONSUME
+        )
         dispatch.answers(
             RequestCode.GET_CONSUMER_CONNECTION_LIST,
             GetConsumerConnectionListRequest,
             self.consumer_connections,
+            Right.ADMIN,
+            Size.LIST,
         )
         dispatch.answers(
             RequestCode.GET_PRODUCER_CONNECTION_LIST,
             GetProducerConnectionListRequest,
             self.producer_connections,
+            Right.ADMIN,
+            Size.LIST,
         )
-        dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers)
+        dispatch.answers(RequestCode.GET_ALL_PRODUCER_INFO, None, self.all_producers, Right.ADMIN, Size.LIST)
 
     async def consumer_ids(self, request: Request, header: GetConsumerListByGroupRequest) -> Answer:
         """The client ids of a group, which its members share the queues out by."""

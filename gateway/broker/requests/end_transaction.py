@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
+from gateway.remoting.declared import Right
 from gateway.telemetry.logs import EventLog, Repeats
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.settling import Reply, Source
@@ -55,8 +56,8 @@ class EndTransaction:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end)
-        dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume)
+        dispatch.answers_directly(RequestCode.END_TRANSACTION, self.end, Right.PUBLISH)
+        dispatch.answers_directly(RequestCode.RESUME_CHECK_HALF_MESSAGE, self.resume, Right.ADMIN)
 
     def end(self, request: Request) -> None:
         """Apply an outcome; answered once it is durable. An unknown outcome is never answered, as upstream.

@@ -15,6 +15,7 @@ from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes
 from gateway.metadata.names import check_group_name
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import table_text
 from wire.bodies.subscriptions import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupTable
@@ -47,11 +48,19 @@ class GroupRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, self.create)
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, self.create_list)
-        dispatch.answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, self.delete)
-        dispatch.answers(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, GetAllSubscriptionGroupRequest, self.table)
-        dispatch.answers(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, self.config)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, self.create, Right.ADMIN)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, self.create_list, Right.ADMIN)
+        dispatch.answers(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteSubscriptionGroupRequest, self.delete, Right.ADMIN)
+        dispatch.answers(
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            GetAllSubscriptionGroupRequest,
+            self.table,
+            Right.ADMIN,
+            Size.LIST,
+        )
+        dispatch.answers(
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GetSubscriptionGroupConfigRequest, self.config, Right.ADMIN
+        )
 
     async def create(self, request: Request, _header: None) -> Answer:
         """Create or change one group."""

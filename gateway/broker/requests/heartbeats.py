@@ -16,6 +16,7 @@ from gateway.delivery.filters.subscribed import (
     compiled,
 )
 from gateway.delivery.filters.tags import is_tag_type
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.bodies.consumers import CheckClientRequest
 from wire.bodies.heartbeat import HeartbeatData
@@ -50,9 +51,9 @@ class HeartbeatRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.HEART_BEAT, None, self.heartbeat)
-        dispatch.answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, self.unregister)
-        dispatch.answers(RequestCode.CHECK_CLIENT_CONFIG, None, self.check_client_config)
+        dispatch.answers(RequestCode.HEART_BEAT, None, self.heartbeat, Right.NONE)
+        dispatch.answers(RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest, self.unregister, Right.NONE)
+        dispatch.answers(RequestCode.CHECK_CLIENT_CONFIG, None, self.check_client_config, Right.NONE)
 
     def heartbeat(self, request: Request, _header: None) -> Answer:
         """Take the client and its groups over.

@@ -20,6 +20,7 @@ from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wai
 from gateway.delivery.pop.receipts import NORMAL, ORDER_REVIVE_QUEUE
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, is_parent
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
@@ -105,7 +106,7 @@ class PopLite:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop)
+        dispatch.answers_directly(RequestCode.POP_LITE_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

@@ -17,6 +17,7 @@ from gateway.broker.cold_reads import TOOLS
 from gateway.broker.requests.lite_pop import check_bound
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import is_wildcard, resets_on_unsubscribe
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.turns import ENTRIES_PER_TURN
 from wire.bodies.lite import (
@@ -151,7 +152,7 @@ class LiteSubscriptionRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, self.change)
+        dispatch.answers(RequestCode.LITE_SUBSCRIPTION_CTL, None, self.change, Right.SUBSCRIBE | Right.CONSUME)
 
     def change(self, request: Request, _header: None) -> Deferred[Answer]:
         """Carry out what clients wish, one after the other, up to the first that is refused.

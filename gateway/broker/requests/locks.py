@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.errors import RequestRefused
 from gateway.membership.heartbeats import MAX_CLIENT_ID_CHARACTERS
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from wire.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
@@ -37,8 +38,8 @@ class LockRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.LOCK_BATCH_MQ, None, self.lock)
-        dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock)
+        dispatch.answers(RequestCode.LOCK_BATCH_MQ, None, self.lock, Right.CONSUME)
+        dispatch.answers(RequestCode.UNLOCK_BATCH_MQ, None, self.unlock, Right.CONSUME)
 
     async def lock(self, request: Request, _header: None) -> Answer:
         """Claim queues or refresh the claim; the answer names those that are the client's now.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gateway.broker.requests.awaiting import not_on_disk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
@@ -64,13 +65,18 @@ class OffsetRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, self.query)
-        dispatch.answers_directly(RequestCode.UPDATE_CONSUMER_OFFSET, self.update)
-        dispatch.answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, self.search)
-        dispatch.answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, self.max_offset)
-        dispatch.answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, self.min_offset)
         dispatch.answers(
-            RequestCode.GET_EARLIEST_MSG_STORETIME, GetEarliestMsgStoretimeRequest, self.earliest_store_time
+            RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetRequest, self.query, Right.SUBSCRIBE | Right.CONSUME
+        )
+        dispatch.answers_directly(RequestCode.UPDATE_CONSUMER_OFFSET, self.update, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetRequest, self.search, Right.SUBSCRIBE)
+        dispatch.answers(RequestCode.GET_MAX_OFFSET, GetMaxOffsetRequest, self.max_offset, Right.SUBSCRIBE)
+        dispatch.answers(RequestCode.GET_MIN_OFFSET, GetMinOffsetRequest, self.min_offset, Right.SUBSCRIBE)
+        dispatch.answers(
+            RequestCode.GET_EARLIEST_MSG_STORETIME,
+            GetEarliestMsgStoretimeRequest,
+            self.earliest_store_time,
+            Right.SUBSCRIBE,
         )
 
     def update(self, request: Request) -> None:

@@ -32,6 +32,7 @@ from gateway.delivery.pop.receipts import (
     start_offset_info,
 )
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
@@ -148,7 +149,7 @@ class PopMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop)
+        dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

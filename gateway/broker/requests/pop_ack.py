@@ -20,6 +20,7 @@ from gateway.delivery.pop.order import AckFault
 from gateway.delivery.pop.receipts import ORDER_REVIVE_QUEUE, Receipt, parse_receipt, real_topic
 from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from wire.answer_form import AnswerForm
 from wire.bodies.pop import BatchAck, BatchAckMessage
 from wire.codes import RequestCode, ResponseCode, SerializeType
@@ -105,9 +106,11 @@ class PopAcks:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.ACK_MESSAGE, self.ack)
-        dispatch.answers_directly(RequestCode.BATCH_ACK_MESSAGE, self.ack_batch)
-        dispatch.answers_directly(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change)
+        dispatch.answers_directly(RequestCode.ACK_MESSAGE, self.ack, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers_directly(RequestCode.BATCH_ACK_MESSAGE, self.ack_batch, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers_directly(
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME, self.change, Right.SUBSCRIBE | Right.CONSUME
+        )
 
     # -- one ------------------------------------------------------------------------------------------------
 

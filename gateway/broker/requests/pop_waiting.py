@@ -24,6 +24,7 @@ from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wai
 from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
 from gateway.errors import RequestRefused
 from gateway.metadata.unread_queues import Unread, marked
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.store.reading.get_result import GetStatus
 from wire.codes import RequestCode, ResponseCode
@@ -169,9 +170,11 @@ class PopWaiting:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify)
-        dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling)
-        dispatch.answers(RequestCode.PEEK_MESSAGE, PeekMessageRequest, self.peek)
+        dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(
+            RequestCode.PEEK_MESSAGE, PeekMessageRequest, self.peek, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE
+        )
 
     # -- notification ---------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from gateway.delivery.filters.turns import READ_STEPS, FilterTurns
 from gateway.delivery.long_poll import HeldPull, HeldPulls
 from gateway.errors import RequestRefused
 from gateway.metadata.names import TRANSACTION_GROUP
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.telemetry.logs import EventLog
@@ -138,8 +139,8 @@ class PullMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull)
-        dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull)
+        dispatch.answers_directly(RequestCode.PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers_directly(RequestCode.LITE_PULL_MESSAGE, self.pull, Right.SUBSCRIBE | Right.CONSUME)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

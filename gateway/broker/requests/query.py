@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.store.index.index_entries import KeyKind
 from wire.codes import RequestCode, ResponseCode
@@ -52,8 +53,8 @@ class QueryMessages:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query)
-        dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view)
+        dispatch.answers(RequestCode.QUERY_MESSAGE, QueryMessageRequest, self.query, Right.SUBSCRIBE, Size.LARGE)
+        dispatch.answers(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest, self.view, Right.SUBSCRIBE, Size.LARGE)
 
     async def query(self, request: Request, header: QueryMessageRequest) -> Answer:
         """The newest records that have the key, stored within the two times, in the order of the log.

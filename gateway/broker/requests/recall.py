@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.store.put_result import WaitFor
 from wire.codes import RequestCode, ResponseCode
 from wire.errors import FieldError
@@ -88,7 +89,7 @@ class RecallMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.RECALL_MESSAGE, self.recall)
+        dispatch.answers_directly(RequestCode.RECALL_MESSAGE, self.recall, Right.PUBLISH)
 
     def recall(self, request: Request) -> None:
         """Store the marker, then answer."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from twisted.internet.defer import Deferred, succeed
 
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.remoting.pending import CallFailed
 from gateway.shares import Shares
 from gateway.store.put_result import PutStatus
@@ -108,8 +109,8 @@ class ReplyMessage:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, self.reply)
-        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, self.reply)
+        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, self.reply, Right.PUBLISH)
+        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, self.reply, Right.PUBLISH)
 
     async def reply(self, request: Request, header: SendMessageRequest) -> None:
         """Pass a reply on, store it, and tell the replier both."""

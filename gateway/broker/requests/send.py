@@ -34,6 +34,7 @@ from gateway.metadata.names import (
     WHEEL_TIMER_TOPIC,
     check_topic_name,
 )
+from gateway.remoting.declared import Right
 from gateway.schedule.redirect import TIMER_PROPERTIES, delay_level, redirect_delayed
 from gateway.schedule.timer_message import recall_handle, wants_timer
 from gateway.store.put_result import PutStatus, WaitFor
@@ -207,7 +208,7 @@ class SendMessage:
             RequestCode.SEND_MESSAGE_V2,
             RequestCode.SEND_BATCH_MESSAGE,
         ):
-            dispatch.answers_directly(code, self.send)
+            dispatch.answers_directly(code, self.send, Right.PUBLISH)
 
     def use(self, settings: Settings) -> None:
         """Go on with changed settings."""

@@ -18,6 +18,7 @@ from gateway.delivery.retry import (
     retry_topic,
 )
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.schedule.redirect import redirect_delayed
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
@@ -72,7 +73,7 @@ class SendBack:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back)
+        dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, Right.SUBSCRIBE | Right.CONSUME)
 
     def send_back(self, request: Request) -> None:
         """Store the failed message again, then answer."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from wire.bodies.fastjson import PreparedText
@@ -62,10 +63,26 @@ class StatisticsRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, self.topic_stats)
-        dispatch.answers(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest, self.consume_stats)
-        dispatch.answers(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoRequest, self.groups_of_topic)
-        dispatch.answers(RequestCode.QUERY_TOPICS_BY_CONSUMER, QueryTopicsByConsumerRequest, self.topics_of_group)
+        dispatch.answers(
+            RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, self.topic_stats, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest, self.consume_stats, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            QueryTopicConsumeByWhoRequest,
+            self.groups_of_topic,
+            Right.ADMIN,
+            Size.LIST,
+        )
+        dispatch.answers(
+            RequestCode.QUERY_TOPICS_BY_CONSUMER,
+            QueryTopicsByConsumerRequest,
+            self.topics_of_group,
+            Right.ADMIN,
+            Size.LIST,
+        )
 
     async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
         """First and next offset of every queue, and when its last message was stored."""

@@ -17,6 +17,7 @@ from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import changed_attributes
 from gateway.metadata.names import check_topic_name
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import table_text
 from wire.bodies.topics import MAX_QUEUES, CreateTopicList, TopicConfig, TopicConfigTable, TopicList
@@ -81,12 +82,14 @@ class TopicRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, self.create)
-        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, self.create_list)
-        dispatch.answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, self.delete)
-        dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, self.table)
-        dispatch.answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, self.config)
-        dispatch.answers(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, self.system_topics)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicRequest, self.create, Right.ADMIN)
+        dispatch.answers(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, self.create_list, Right.ADMIN)
+        dispatch.answers(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicRequest, self.delete, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, GetAllTopicConfigRequest, self.table, Right.ADMIN, Size.LIST)
+        dispatch.answers(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigRequest, self.config, Right.ADMIN)
+        dispatch.answers(
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, None, self.system_topics, Right.ADMIN, Size.LIST
+        )
 
     async def create(self, _request: Request, header: CreateTopicRequest) -> Answer:
         """Create or change one topic."""

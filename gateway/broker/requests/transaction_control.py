@@ -8,23 +8,20 @@ these requests are taken. Upstream has nothing of the kind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
-from gateway.settings.addresses import is_loopback
-from gateway.settings.transaction import OperatorAccess
 from gateway.telemetry.logs import EventLog
 from gateway.transaction.overview import Selection
 from gateway.transaction.settling import SUCCESS, Reply
 from gateway.transaction.states import Event
 from wire.bodies.transactions import Transaction, TransactionList
 from wire.codes import RequestCode, ResponseCode
-from wire.headers.declare import Header
 from wire.headers.transaction import (
     CheckTransactionRequest,
     ListTransactionsRequest,
@@ -36,7 +33,7 @@ from wire.headers.transaction import (
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
-    from gateway.remoting.dispatch import Dispatch, Outcome, Request
+    from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Turns
     from gateway.transaction.audit import AuditLog
     from gateway.transaction.transactions import Transactions
@@ -50,8 +47,6 @@ MAX_GROUPS = 1_000
 EVENTS = {"commit": Event.COMMIT, "rollback": Event.ROLLBACK, "discard": Event.DISCARD}
 DEFAULT_REASON = "an operator gave it up"
 
-H = TypeVar("H", bound=Header)
-
 
 class TransactionControl:
     """Answers the requests of ``rocketmq-gateway transactions``."""
@@ -63,49 +58,32 @@ class TransactionControl:
         cold_reads: ColdReads,
         turns: Turns,
         audit: AuditLog,
-        access: OperatorAccess,
     ) -> None:
         self._transactions = transactions
         self._overview = transactions.overview
         self._cold_reads = cold_reads
         self._turns = turns
         self._audit = audit
-        self._access = access
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        self._answers(dispatch, RequestCode.GATEWAY_LIST_TRANSACTIONS, ListTransactionsRequest, self.list)
-        self._answers(dispatch, RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, self.show)
-        self._answers(dispatch, RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, self.settle)
-        self._answers(dispatch, RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, self.check)
-        self._answers(dispatch, RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, self.resume)
-        self._answers(
-            dispatch, RequestCode.GATEWAY_TRANSACTION_STATISTICS, TransactionStatisticsRequest, self.statistics
+        dispatch.answers(
+            RequestCode.GATEWAY_LIST_TRANSACTIONS,
+            ListTransactionsRequest,
+            self.list,
+            Right.OPERATOR,
+            Size.LIST,
         )
-
-    def _answers(
-        self, dispatch: Dispatch, code: RequestCode, header: type[H], method: Callable[[Request, H], Outcome]
-    ) -> None:
-        def admitted(request: Request, header: H) -> Outcome:
-            self._admit(request)
-            return method(request, header)
-
-        dispatch.answers(code, header, admitted)
-
-    def _admit(self, request: Request) -> None:
-        host = request.channel.remote[0]
-        if self._access is OperatorAccess.EVERYWHERE or (self._access is OperatorAccess.LOOPBACK and is_loopback(host)):
-            return
-        log.warning("operator refused", remote=request.channel.remote_text, access=self._access.value)
-        advice = "set gateway.operatorAccess=LOOPBACK or EVERYWHERE"
-        if self._access is OperatorAccess.LOOPBACK:
-            advice = (
-                "run the command on the broker's machine, against a loopback address, "
-                "or set gateway.operatorAccess=EVERYWHERE"
-            )
-        raise RequestRefused(
-            ResponseCode.NO_PERMISSION,
-            f"gateway.operatorAccess={self._access.value} does not admit {host}: {advice}",
+        dispatch.answers(RequestCode.GATEWAY_SHOW_TRANSACTION, ShowTransactionRequest, self.show, Right.OPERATOR)
+        dispatch.answers(RequestCode.GATEWAY_SETTLE_TRANSACTION, SettleTransactionRequest, self.settle, Right.OPERATOR)
+        dispatch.answers(RequestCode.GATEWAY_CHECK_TRANSACTION, CheckTransactionRequest, self.check, Right.OPERATOR)
+        dispatch.answers(RequestCode.GATEWAY_RESUME_TRANSACTION, ResumeTransactionRequest, self.resume, Right.OPERATOR)
+        dispatch.answers(
+            RequestCode.GATEWAY_TRANSACTION_STATISTICS,
+            TransactionStatisticsRequest,
+            self.statistics,
+            Right.OPERATOR,
+            Size.LIST,
         )
 
     # -- looking ----------------------------------------------------------------------------------------------

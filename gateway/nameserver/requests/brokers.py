@@ -25,6 +25,7 @@ from gateway.nameserver.route_table import (
     RouteTable,
 )
 from gateway.remoting.channel import Channel
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
 from gateway.settings import NameServerSettings
@@ -86,11 +87,13 @@ class BrokerRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes of this class."""
-        dispatch.answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, self.register_broker)
-        dispatch.answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, self.unregister_broker)
-        dispatch.answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, self.query_data_version)
-        dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat)
-        dispatch.answers(RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group)
+        dispatch.answers(RequestCode.REGISTER_BROKER, RegisterBrokerRequest, self.register_broker, Right.ADMIN)
+        dispatch.answers(RequestCode.UNREGISTER_BROKER, UnRegisterBrokerRequest, self.unregister_broker, Right.ADMIN)
+        dispatch.answers(RequestCode.QUERY_DATA_VERSION, QueryDataVersionRequest, self.query_data_version, Right.ADMIN)
+        dispatch.answers(RequestCode.BROKER_HEARTBEAT, BrokerHeartbeatRequest, self.heartbeat, Right.ADMIN)
+        dispatch.answers(
+            RequestCode.GET_BROKER_MEMBER_GROUP, GetBrokerMemberGroupRequest, self.member_group, Right.ADMIN
+        )
 
     async def register_broker(self, request: Request, header: RegisterBrokerRequest) -> Answer:
         """Take in a broker and its topics; nothing of one that left while it was read."""

@@ -12,6 +12,7 @@ from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import KvConfig
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import Turns, Work
@@ -40,12 +41,14 @@ class ConfigurationRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes of this class."""
-        dispatch.answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, self.put)
-        dispatch.answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, self.get)
-        dispatch.answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, self.delete)
-        dispatch.answers(RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest, self.namespace)
-        dispatch.answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, self.update_settings)
-        dispatch.answers(RequestCode.GET_NAMESRV_CONFIG, None, self.settings)
+        dispatch.answers(RequestCode.PUT_KV_CONFIG, PutKVConfigRequest, self.put, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_KV_CONFIG, GetKVConfigRequest, self.get, Right.ADMIN, Size.LARGE)
+        dispatch.answers(RequestCode.DELETE_KV_CONFIG, DeleteKVConfigRequest, self.delete, Right.ADMIN)
+        dispatch.answers(
+            RequestCode.GET_KVLIST_BY_NAMESPACE, GetKVListByNamespaceRequest, self.namespace, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(RequestCode.UPDATE_NAMESRV_CONFIG, None, self.update_settings, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_NAMESRV_CONFIG, None, self.settings, Right.ADMIN)
 
     async def put(self, request: Request, header: PutKVConfigRequest) -> Answer:  # noqa: ARG002
         """Set a value; answered when it is on disk."""

@@ -14,6 +14,7 @@ from gateway.clock import Milliseconds
 from gateway.errors import RequestRefused
 from gateway.nameserver.kv_config import ORDER_NAMESPACE, KvConfig
 from gateway.nameserver.route_table import RouteTable
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Request
 from gateway.remoting.long_lists import list_text, table_text
 from gateway.remoting.turns import Turns, Work
@@ -49,8 +50,8 @@ class RouteRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes of this class."""
-        dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route)
-        dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info)
+        dispatch.answers(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest, self.route, Right.NONE)
+        dispatch.answers(RequestCode.GET_BROKER_CLUSTER_INFO, None, self.cluster_info, Right.ADMIN, Size.LIST)
 
     def route(self, request: Request, header: GetRouteInfoRequest) -> Answer | Deferred[Answer]:
         """Queues and brokers of a topic."""

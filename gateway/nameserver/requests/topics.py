@@ -13,6 +13,7 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import check_topic_name
 from gateway.nameserver.registration_reader import RegistrationReader
 from gateway.nameserver.route_table import RouteTable
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer, Dispatch, Outcome, Request
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import Turns, Work
@@ -52,16 +53,22 @@ class TopicRequests:
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes of this class."""
         codes = RequestCode
-        dispatch.answers(codes.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, self.all_topics)
-        dispatch.answers(codes.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequest, self.topics_of_cluster)
-        dispatch.answers(codes.GET_SYSTEM_TOPIC_LIST_FROM_NS, None, self.system_topics)
-        dispatch.answers(codes.GET_UNIT_TOPIC_LIST, None, self.unit_topics)
-        dispatch.answers(codes.GET_HAS_UNIT_SUB_TOPIC_LIST, None, self.unit_subscription_topics)
-        dispatch.answers(codes.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, self.unit_subscription_only_topics)
-        dispatch.answers(codes.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest, self.delete_topic)
-        dispatch.answers(codes.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest, self.register_topic)
-        dispatch.answers(codes.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, self.wipe_permission)
-        dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission)
+        dispatch.answers(codes.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None, self.all_topics, Right.ADMIN, Size.LIST)
+        dispatch.answers(
+            codes.GET_TOPICS_BY_CLUSTER, GetTopicsByClusterRequest, self.topics_of_cluster, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(codes.GET_SYSTEM_TOPIC_LIST_FROM_NS, None, self.system_topics, Right.ADMIN, Size.LIST)
+        dispatch.answers(codes.GET_UNIT_TOPIC_LIST, None, self.unit_topics, Right.ADMIN, Size.LIST)
+        dispatch.answers(codes.GET_HAS_UNIT_SUB_TOPIC_LIST, None, self.unit_subscription_topics, Right.ADMIN, Size.LIST)
+        dispatch.answers(
+            codes.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST, None, self.unit_subscription_only_topics, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(codes.DELETE_TOPIC_IN_NAMESRV, DeleteTopicFromNamesrvRequest, self.delete_topic, Right.ADMIN)
+        dispatch.answers(codes.REGISTER_TOPIC_IN_NAMESRV, RegisterTopicRequest, self.register_topic, Right.ADMIN)
+        dispatch.answers(
+            codes.WIPE_WRITE_PERM_OF_BROKER, WipeWritePermOfBrokerRequest, self.wipe_permission, Right.ADMIN
+        )
+        dispatch.answers(codes.ADD_WRITE_PERM_OF_BROKER, AddWritePermOfBrokerRequest, self.add_permission, Right.ADMIN)
 
     def all_topics(self, request: Request, _header: None) -> Deferred[Answer]:
         """Every topic."""

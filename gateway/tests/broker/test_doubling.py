@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from gateway.metadata.names import RETRY_TOPIC_PREFIX
-from gateway.remoting.answer_room import LARGE_ANSWERS
-from gateway.remoting.lists import LISTS
+from gateway.remoting.declared import Size
 from gateway.tests.broker.popping import popping
 from gateway.tests.broker.whole_broker import WholeBroker, sending
 from gateway.tests.doubling import Prepared, check_growth
@@ -404,8 +403,7 @@ def test_twice_the_clients_and_queues_are_about_twice_the_work(name: str, tmp_pa
 
 
 def test_every_request_has_a_case_or_a_reason(tmp_path: Path) -> None:
-    table = WholeBroker(tmp_path / "store").conversation.dispatch.table()
-    answered = {RequestCode(code) for code, _, is_answered in table if is_answered}
+    answered = {entry.code for entry in WholeBroker(tmp_path / "store").conversation.dispatch.entries()}
     tried = {code for code, _ in (*LASTING.values(), *ENDING.values()) if code is not None}
     assert answered == tried | set(WITHOUT_A_CASE)
     assert not tried & set(WITHOUT_A_CASE)
@@ -429,7 +427,9 @@ NO_LIST: dict[str, frozenset[RequestCode]] = {
 }
 
 
-def test_every_request_whose_answer_grows_with_tables_is_a_list() -> None:
+def test_every_request_whose_answer_grows_with_tables_is_a_list(tmp_path: Path) -> None:
     """One that is not could be asked for a hundred times at once, and nobody would have to read the answers."""
     tried = {code for code, _ in (*LASTING.values(), *ENDING.values()) if code is not None}
-    assert tried - LISTS - LARGE_ANSWERS == frozenset().union(*NO_LIST.values())
+    entries = WholeBroker(tmp_path / "store").conversation.dispatch.entries()
+    small = {entry.code for entry in entries if entry.size is Size.SMALL}
+    assert tried & small == frozenset().union(*NO_LIST.values())

@@ -1,31 +1,32 @@
-"""Requests of tools are loaded when the first one is asked for, and are then all there."""
+"""Requests that are rare are loaded when the first one is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
 from pathlib import Path
 
-import pytest
-
-from gateway.broker.parts import BrokerParts
-from gateway.broker.tool_requests import LOADED_LATE
-from gateway.remoting.dispatch import Dispatch, RequestGroup
 from gateway.tests.broker.whole_broker import WholeBroker
-from wire.codes import RequestCode
+from wire.codes import RequestCode, ResponseCode
+
+START = """
+import sys
+import gateway.broker.service
+print(*sorted(name for name in sys.modules if name.startswith("gateway.broker.requests.")))
+"""
 
 
-def answered(dispatch: Dispatch) -> set[RequestCode]:
-    return {RequestCode(code) for code, _, implemented in dispatch.table() if implemented}
+def test_a_start_loads_no_rare_request() -> None:
+    loaded = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True, text=True).stdout.split()
+    assert "gateway.broker.requests.send" in loaded
+    assert "gateway.broker.requests.broker_info" not in loaded
+    assert not [name for name in loaded if name.startswith("gateway.broker.requests.admin.")]
 
 
-@pytest.mark.parametrize(("codes", "load"), LOADED_LATE.items())
-def test_a_late_group_answers_exactly_the_codes_it_is_loaded_for(
-    codes: tuple[RequestCode, ...], load: Callable[[BrokerParts], RequestGroup], tmp_path: Path
-) -> None:
-    parts = WholeBroker(tmp_path).parts
-    dispatch = Dispatch()
-    dispatch.loads(codes, lambda: load(parts))
-    assert answered(dispatch) == set(codes)
-    dispatch._late[codes[0]]()
-    assert dispatch._late == {}
-    assert answered(dispatch) == set(codes)
+def test_a_rare_request_is_answered_when_it_comes(tmp_path: Path) -> None:
+    broker = WholeBroker(tmp_path)
+    peer = broker.connect()
+    assert broker.ask(peer, RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+    assert broker.ask(peer, 4711).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert broker.ask(peer, RequestCode.GET_ALL_DELAY_OFFSET).code == ResponseCode.SUCCESS
+    broker.stop()

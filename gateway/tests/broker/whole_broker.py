@@ -12,12 +12,14 @@ from typing import Any
 
 from twisted.internet.defer import ensureDeferred
 
+from gateway.broker.admission import Admission
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.tool_requests import register_tool_requests
 from gateway.broker.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
+from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings
 from gateway.tests.left_open import left_open
 from gateway.tests.membership.subscriptions import subscription
@@ -57,10 +59,11 @@ class WholeBroker:
         self._changed = changed
         self.in_thread: InThread = in_this_thread
         self.in_log_thread: InThread = in_this_thread
-        self.conversation = Conversation()
+        settings = small_settings(directory, **changed)
+        self.conversation = Conversation(Dispatch(Admission(settings).admit))
         self.reactor = self.conversation.reactor
         self.parts = BrokerParts(
-            small_settings(directory, **changed),
+            settings,
             self.reactor,
             self.clock,
             soon=lambda function: self.reactor.callLater(0, function),  # type: ignore[arg-type]

@@ -32,7 +32,7 @@ from wire.tests.headers.registry import REQUEST_HEADERS
 
 _HEADERS: Final[Mapping[int, type[msgspec.Struct]]] = {int(code): header for code, header in REQUEST_HEADERS.items()}
 PAGE: Final = Path(__file__).parents[3] / "docs" / "request-codes.md"
-_ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| (\S+) \| (\S+) \|$", re.MULTILINE)
+_ROW: Final = re.compile(r"^\| (\d+) \| \w+ \| (\S+) \| (\S+) \|", re.MULTILINE)
 
 
 class Server(StrEnum):

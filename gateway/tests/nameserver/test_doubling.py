@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gateway.remoting.lists import LISTS
+from gateway.remoting.declared import Size
 from gateway.tests.doubling import Prepared, check_growth
 from gateway.tests.nameserver.registrations import registration, topics
 from gateway.tests.nameserver.running import RunningNameServer, register
@@ -184,8 +184,7 @@ def test_twice_the_tables_are_about_twice_the_work(name: str, tmp_path: Path) ->
 
 
 def test_every_request_has_a_case_or_a_reason(tmp_path: Path) -> None:
-    table = RunningNameServer(tmp_path).service.dispatch.table()
-    answered = {RequestCode(code) for code, _, is_answered in table if is_answered}
+    answered = {entry.code for entry in RunningNameServer(tmp_path).service.dispatch.entries()}
     assert answered == {code for code, _ in CASES.values() if code is not None} | set(WITHOUT_A_TABLE)
 
 
@@ -203,5 +202,7 @@ NO_LIST = {
 }
 
 
-def test_every_request_whose_answer_grows_with_tables_is_a_list() -> None:
-    assert {code for code, _ in CASES.values() if code is not None} - LISTS == set(NO_LIST)
+def test_every_request_whose_answer_grows_with_tables_is_a_list(tmp_path: Path) -> None:
+    entries = RunningNameServer(tmp_path).service.dispatch.entries()
+    lists = {entry.code for entry in entries if entry.size is Size.LIST}
+    assert {code for code, _ in CASES.values() if code is not None} - lists == set(NO_LIST)

@@ -30,7 +30,7 @@ def test_it_listens_where_the_settings_say(server: RunningNameServer) -> None:
 
 
 def test_it_answers_the_name_servers_codes_and_no_others(server: RunningNameServer) -> None:
-    answered = {code for code, _, implemented in server.service.dispatch.table() if implemented}
+    answered = {entry.code for entry in server.service.dispatch.entries()}
     assert answered == IMPLEMENTED
     answer = server.connect().ask(RequestCode.SEND_MESSAGE_V2)
     assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED

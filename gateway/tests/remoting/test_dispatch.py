@@ -8,7 +8,8 @@ import pytest
 from twisted.internet.defer import Deferred
 
 from gateway.errors import RequestRefused
-from gateway.remoting.dispatch import Answer, Dispatch, Request
+from gateway.remoting.declared import Right, Size
+from gateway.remoting.dispatch import Admit, Answer, Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, Peer, request
 from wire.codes import RequestCode, ResponseCode
 from wire.command import RemotingCommand
@@ -34,7 +35,7 @@ def talking(dispatch: Dispatch) -> Peer:
 
 def answering(method: object) -> Peer:
     dispatch = Dispatch()
-    dispatch.answers(CODE, QueueRequest, method)  # type: ignore[call-overload]
+    dispatch.answers(CODE, QueueRequest, method, Right.NONE)  # type: ignore[call-overload]
     return talking(dispatch)
 
 
@@ -58,7 +59,7 @@ def test_a_method_may_answer_later_by_a_coroutine() -> None:
         return Answer(body=await ready)
 
     conversation = Conversation()
-    conversation.dispatch.answers(CODE, QueueRequest, method)
+    conversation.dispatch.answers(CODE, QueueRequest, method, Right.NONE)
     peer = conversation.connect()
     assert peer.ask_all(CODE, fields=FIELDS) == []
     ready.callback(b"late")
@@ -68,14 +69,14 @@ def test_a_method_may_answer_later_by_a_coroutine() -> None:
 
 def test_a_method_without_header_class_gets_none() -> None:
     dispatch = Dispatch()
-    dispatch.answers(CODE, None, lambda request, header: Answer(remark=repr(header)))
+    dispatch.answers(CODE, None, lambda request, header: Answer(remark=repr(header)), Right.NONE)
     assert talking(dispatch).ask(CODE).remark == "None"
 
 
 def test_a_direct_method_answers_when_it_likes_and_only_once() -> None:
     kept: list[Request] = []
     conversation = Conversation()
-    conversation.dispatch.answers_directly(CODE, kept.append)
+    conversation.dispatch.answers_directly(CODE, kept.append, Right.NONE)
     peer = conversation.connect()
     assert peer.ask_all(CODE) == []
     (held,) = kept
@@ -92,14 +93,14 @@ def test_a_built_frame_is_an_answer_too() -> None:
         request.send_parts([build_frame(request.command.response(0, "parts"))])
 
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method)
+    dispatch.answers_directly(CODE, method, Right.NONE)
     assert talking(dispatch).ask(CODE).remark == "parts"
 
 
 def test_an_answer_goes_nowhere_when_the_peer_has_left() -> None:
     kept: list[Request] = []
     conversation = Conversation()
-    conversation.dispatch.answers_directly(CODE, kept.append)
+    conversation.dispatch.answers_directly(CODE, kept.append, Right.NONE)
     peer = conversation.connect()
     peer.ask_all(CODE)
     peer.leave()
@@ -114,7 +115,7 @@ def test_a_oneway_request_is_never_answered(code: int) -> None:
         raise RequestRefused(ResponseCode.NO_PERMISSION, "no")
 
     dispatch = Dispatch()
-    dispatch.answers(CODE, None, method)
+    dispatch.answers(CODE, None, method, Right.NONE)
     assert talking(dispatch).ask_all(code, oneway=True) == []
 
 
@@ -167,7 +168,7 @@ def test_a_bug_is_answered_and_its_traceback_logged_once(caplog: pytest.LogCaptu
 
     caplog.set_level(logging.ERROR)
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method)
+    dispatch.answers_directly(CODE, method, Right.NONE)
     peer = talking(dispatch)
     for _ in range(2):
         answer = peer.ask(CODE)
@@ -184,7 +185,7 @@ def test_one_failing_request_does_not_stop_the_others_of_its_read() -> None:
         request.answer(ResponseCode.SUCCESS)
 
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, method)
+    dispatch.answers_directly(CODE, method, Right.NONE)
     peer = talking(dispatch)
     peer.send(request(CODE, opaque=1), request(CODE, opaque=2))
     assert [(answer.opaque, answer.code) for answer in peer.received()] == [(1, 1), (2, 0)]
@@ -205,16 +206,85 @@ def test_an_unasked_response_is_ignored() -> None:
 
 def test_a_code_has_one_method() -> None:
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, lambda request: None)
+    dispatch.answers_directly(CODE, lambda request: None, Right.NONE)
     with pytest.raises(ValueError, match="GET_MIN_OFFSET already has a method"):
-        dispatch.answers(CODE, None, lambda request, header: None)
+        dispatch.answers(CODE, None, lambda request, header: None, Right.NONE)
 
 
-def test_the_table_lists_every_code_and_what_is_answered() -> None:
+def refuse_everybody(request: Request, right: Right) -> None:
+    raise RequestRefused(ResponseCode.NO_PERMISSION, f"{right.name} for {request.command.code}")
+
+
+class RareRequests:
+    """Answers a code whose module is loaded late."""
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the code."""
+        dispatch.answers(RequestCode.GET_MAX_OFFSET, QueueRequest, answer_nothing, Right.OPERATOR)
+
+
+def answer_nothing(request: Request, header: QueueRequest) -> Answer:
+    return Answer()
+
+
+def declaring(admit: Admit) -> Dispatch:
+    """Make a dispatch with a request of each kind."""
+    dispatch = Dispatch(admit)
+    dispatch.answers_directly(RequestCode.SEND_MESSAGE, lambda request: request.answer(0), Right.PUBLISH)
+    dispatch.answers_directly(RequestCode.POP_MESSAGE, lambda request: request.answer(0), Right.CONSUME, Size.LARGE)
+    dispatch.answers(CODE, QueueRequest, answer_nothing, Right.SUBSCRIBE)
+    dispatch.answers(RequestCode.QUERY_MESSAGE, QueueRequest, answer_nothing, Right.SUBSCRIBE, Size.LARGE)
+    dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, QueueRequest, answer_nothing, Right.ADMIN, Size.LIST)
+    dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, QueueRequest, answer_nothing, Right.NONE, Size.CHANGING_LIST)
+    dispatch.loads_late(lambda: [RareRequests()])
+    return dispatch
+
+
+def test_every_request_passes_admission_before_its_header_is_read() -> None:
+    dispatch = declaring(refuse_everybody)
+    peer = talking(dispatch)
+    for code, right in {
+        RequestCode.SEND_MESSAGE: "PUBLISH",
+        RequestCode.POP_MESSAGE: "CONSUME",
+        CODE: "SUBSCRIBE",
+        RequestCode.QUERY_MESSAGE: "SUBSCRIBE",
+        RequestCode.GET_ALL_TOPIC_CONFIG: "ADMIN",
+        RequestCode.CLONE_GROUP_OFFSET: "NONE",
+        RequestCode.GET_MAX_OFFSET: "OPERATOR",
+    }.items():
+        answer = peer.ask(code, fields={})
+        assert (answer.code, answer.remark) == (ResponseCode.NO_PERMISSION, f"{right} for {int(code)}")
+
+
+def test_an_admitted_request_is_answered_once() -> None:
+    admitted: list[int] = []
+    peer = talking(declaring(lambda request, right: admitted.append(request.command.code)))
+    codes = [entry.code for entry in declaring(refuse_everybody).entries()]
+    for code in codes:
+        assert peer.ask(code, fields=FIELDS).code == ResponseCode.SUCCESS
+    assert admitted == codes
+
+
+def test_rare_requests_are_loaded_once_when_the_first_code_comes_that_nobody_answers() -> None:
+    loads: list[str] = []
+
+    def load() -> list[RareRequests]:
+        loads.append("loaded")
+        return [RareRequests()]
+
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, lambda request: None)
-    table = dispatch.table()
-    assert (int(CODE), "GET_MIN_OFFSET", True) in table
-    assert (11, "PULL_MESSAGE", False) in table
-    assert table == sorted(table)
-    assert len(table) == len(RequestCode)
+    dispatch.answers(CODE, QueueRequest, answer_nothing, Right.NONE)
+    dispatch.loads_late(load)
+    peer = talking(dispatch)
+    assert (peer.ask(CODE, fields=FIELDS).code, loads) == (ResponseCode.SUCCESS, [])
+    assert peer.ask(RequestCode.GET_MAX_OFFSET, fields=FIELDS).code == ResponseCode.SUCCESS
+    assert peer.ask(RequestCode.PULL_MESSAGE).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+    assert loads == ["loaded"]
+
+
+def test_the_entries_are_all_requests_that_are_answered() -> None:
+    entries = declaring(refuse_everybody).entries()
+    assert [entry.code for entry in entries] == sorted(entry.code for entry in entries)
+    assert (RequestCode.GET_MAX_OFFSET, Right.OPERATOR, Size.SMALL) in [
+        (entry.code, entry.right, entry.size) for entry in entries
+    ]

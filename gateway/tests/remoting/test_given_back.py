@@ -17,6 +17,7 @@ from twisted.internet.testing import MemoryReactorClock
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel
 from gateway.remoting.client import RemotingClient
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.remoting.input import Input
 from gateway.remoting.output import Output, SocketOutput
@@ -62,7 +63,7 @@ class NumberedTransport(tcp.Connection):
 
 def answered_with(size: int) -> Dispatch:
     dispatch = Dispatch()
-    dispatch.answers_directly(CODE, lambda asked: asked.answer(0, body=bytes(size)))
+    dispatch.answers_directly(CODE, lambda asked: asked.answer(0, body=bytes(size)), Right.NONE)
     return dispatch
 
 

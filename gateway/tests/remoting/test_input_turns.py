@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Dispatch, Request
 from gateway.tests.remoting.conversation import Conversation, request
 from wire.codes import RequestCode, ResponseCode
@@ -20,8 +21,8 @@ class Server:
 
     def __init__(self) -> None:
         dispatch = Dispatch()
-        dispatch.answers_directly(COSTLY, self._costly)
-        dispatch.answers_directly(QUICK, lambda request: request.answer(ResponseCode.SUCCESS))
+        dispatch.answers_directly(COSTLY, self._costly, Right.NONE)
+        dispatch.answers_directly(QUICK, lambda request: request.answer(ResponseCode.SUCCESS), Right.NONE)
         self.conversation = Conversation(dispatch)
         self.body = b""
         self.done = 0

@@ -19,6 +19,7 @@ from gateway.broker.client_calls import (
 from gateway.broker.cold_reads import TOOLS
 from gateway.broker.requests.queue_rows import queue_table
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import table_of_texts
 from wire.bodies.consumers import GetConsumerStatusBody
@@ -67,9 +68,15 @@ class ConsumerState:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, self.offsets)
-        dispatch.answers(RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, self.running_info)
-        dispatch.answers(RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, self.consume)
+        dispatch.answers(
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, GetConsumerStatusRequest, self.offsets, Right.ADMIN
+        )
+        dispatch.answers(
+            RequestCode.GET_CONSUMER_RUNNING_INFO, GetConsumerRunningInfoRequest, self.running_info, Right.ADMIN
+        )
+        dispatch.answers(
+            RequestCode.CONSUME_MESSAGE_DIRECTLY, ConsumeMessageDirectlyResultRequest, self.consume, Right.ADMIN
+        )
 
     async def offsets(self, request: Request, header: GetConsumerStatusRequest) -> Answer:
         """The offsets that the clients of a group, or one of them, have in memory; those that do not answer are left

@@ -11,6 +11,7 @@ from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -112,12 +113,25 @@ class Consumption:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, self.time_span)
-        dispatch.answers(RequestCode.GET_BROKER_CONSUME_STATS, GetConsumeStatsInBrokerRequest, self.all_groups)
         dispatch.answers(
-            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, QuerySubscriptionByConsumerRequest, self.subscription
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, self.time_span, Right.ADMIN, Size.LIST
         )
-        dispatch.answers(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden)
+        dispatch.answers(
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            GetConsumeStatsInBrokerRequest,
+            self.all_groups,
+            Right.ADMIN,
+            Size.LIST,
+        )
+        dispatch.answers(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+            QuerySubscriptionByConsumerRequest,
+            self.subscription,
+            Right.ADMIN,
+        )
+        dispatch.answers(
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden, Right.ADMIN
+        )
 
     async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
         """When the first, the last and the last consumed message of each queue were stored."""

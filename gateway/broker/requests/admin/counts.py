@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gateway.broker.flows import DAY, HOUR, MINUTE, Amount
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.bodies.statistics import BrokerStatsData, BrokerStatsItem
 from wire.codes import RequestCode, ResponseCode
@@ -43,7 +44,7 @@ class Counts:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view)
+        dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view, Right.ADMIN)
 
     def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
         """One statistic over the last minute, hour and day."""

@@ -8,6 +8,7 @@ from gateway.broker.requests.awaiting import saved
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import table_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -55,10 +56,14 @@ class GroupOffsets:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_ALL_CONSUMER_OFFSET, None, self.all_offsets)
-        dispatch.answers(RequestCode.GET_ALL_DELAY_OFFSET, None, self.all_delay_offsets)
-        dispatch.answers(RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction)
-        dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone)
+        dispatch.answers(RequestCode.GET_ALL_CONSUMER_OFFSET, None, self.all_offsets, Right.ADMIN, Size.LIST)
+        dispatch.answers(RequestCode.GET_ALL_DELAY_OFFSET, None, self.all_delay_offsets, Right.ADMIN, Size.LIST)
+        dispatch.answers(
+            RequestCode.QUERY_CORRECTION_OFFSET, QueryCorrectionOffsetRequest, self.correction, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.CLONE_GROUP_OFFSET, CloneGroupOffsetRequest, self.clone, Right.ADMIN, Size.CHANGING_LIST
+        )
 
     def all_offsets(self, request: Request, _header: None) -> Deferred[Answer]:
         """Every offset of every group."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from gateway.broker.cold_reads import TOOLS
 from gateway.errors import RequestRefused
 from gateway.metadata.lite_attributes import bound_topic, minutes_to_live
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.turns import ENTRIES_PER_TURN
 from wire.bodies.lite import (
@@ -87,12 +88,16 @@ class LiteInfo:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_BROKER_LITE_INFO, None, self.broker)
-        dispatch.answers(RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, self.parent)
-        dispatch.answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, self.topic)
-        dispatch.answers(RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, self.client)
-        dispatch.answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, self.group)
-        dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger)
+        dispatch.answers(RequestCode.GET_BROKER_LITE_INFO, None, self.broker, Right.ADMIN, Size.LIST)
+        dispatch.answers(
+            RequestCode.GET_PARENT_TOPIC_INFO, GetParentTopicInfoRequest, self.parent, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(RequestCode.GET_LITE_TOPIC_INFO, GetLiteTopicInfoRequest, self.topic, Right.ADMIN, Size.LIST)
+        dispatch.answers(
+            RequestCode.GET_LITE_CLIENT_INFO, GetLiteClientInfoRequest, self.client, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(RequestCode.GET_LITE_GROUP_INFO, GetLiteGroupInfoRequest, self.group, Right.ADMIN, Size.LIST)
+        dispatch.answers(RequestCode.TRIGGER_LITE_DISPATCH, TriggerLiteDispatchRequest, self.trigger, Right.ADMIN)
 
     async def broker(self, request: Request, _header: None) -> Answer:
         """All of it in numbers."""

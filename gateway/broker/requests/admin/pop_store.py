@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode
 
@@ -19,7 +20,7 @@ class PopStore:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.POP_ROLLBACK, None, self.roll_back)
+        dispatch.answers(RequestCode.POP_ROLLBACK, None, self.roll_back, Right.ADMIN)
 
     def roll_back(self, _request: Request, _header: None) -> Answer:
         """Everything is where it is asked to be."""

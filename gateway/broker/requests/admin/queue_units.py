@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from gateway.broker.cold_reads import TOOLS
 from gateway.delivery.filters.tags import EXPRESSION_TYPE_TAG, tag_filter
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from wire.bodies.declare import Body
@@ -58,7 +59,7 @@ class QueueUnitRequests:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, self.units)
+        dispatch.answers(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequest, self.units, Right.ADMIN, Size.LIST)
 
     async def units(self, request: Request, header: QueryConsumeQueueRequest) -> Answer:
         """``count`` units from an offset on, as far as there are any."""

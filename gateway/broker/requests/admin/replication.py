@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.bodies.replication import ReplicationState
 from wire.codes import RequestCode
@@ -21,7 +22,7 @@ class Replication:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_BROKER_HA_STATUS, None, self.state)
+        dispatch.answers(RequestCode.GET_BROKER_HA_STATUS, None, self.state, Right.ADMIN)
 
     def state(self, _request: Request, _header: None) -> Answer:
         """Where the log ends; there is nobody to compare it with."""

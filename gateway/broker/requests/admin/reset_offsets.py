@@ -15,6 +15,7 @@ from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
+from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.remoting.long_lists import list_text
 from gateway.remoting.turns import ENTRIES_PER_TURN, Work
@@ -81,7 +82,9 @@ class ResetOffsets:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, self.reset)
+        dispatch.answers(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetRequest, self.reset, Right.ADMIN, Size.CHANGING_LIST
+        )
 
     async def reset(self, request: Request, header: ResetOffsetRequest) -> Answer:
         """Set the queues of a topic, or one of them, and say where they are now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
 from gateway.remoting.dispatch import Answer
 from wire.codes import RequestCode, ResponseCode
 
@@ -21,7 +22,7 @@ class TimerState:
 
     def register(self, dispatch: Dispatch) -> None:
         """Take over the codes this class answers."""
-        dispatch.answers(RequestCode.GET_TIMER_CHECK_POINT, None, self.checkpoint)
+        dispatch.answers(RequestCode.GET_TIMER_CHECK_POINT, None, self.checkpoint, Right.ADMIN)
 
     def checkpoint(self, _request: Request, _header: None) -> Answer:
         """The 56 bytes as they were saved last."""

@@ -1,0 +1,53 @@
+"""Who may send which request: the one place that refuses a request for the right it declares.
+
+Until there is access control everybody has every right but one: ``gateway.operatorAccess`` says from where transactions
+may be looked at and settled.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
+from gateway.settings.addresses import is_loopback
+from gateway.settings.transaction import OperatorAccess
+from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
+
+if TYPE_CHECKING:
+    from gateway.remoting.dispatch import Request
+    from gateway.settings.transaction import TransactionSettings
+
+log = EventLog("broker")
+
+
+class Admission:
+    """The rule of one broker."""
+
+    def __init__(self, settings: TransactionSettings) -> None:
+        self._access = settings.operator_access
+
+    def admit(self, request: Request, right: Right) -> None:
+        """Let a request through; every request passes here before its header is read.
+
+        :raises RequestRefused: NO_PERMISSION, the sender may not do this.
+        """
+        if right is Right.OPERATOR:
+            self._admit_operator(request)
+
+    def _admit_operator(self, request: Request) -> None:
+        host = request.channel.remote[0]
+        if self._access is OperatorAccess.EVERYWHERE or (self._access is OperatorAccess.LOOPBACK and is_loopback(host)):
+            return
+        log.warning("operator refused", remote=request.channel.remote_text, access=self._access.value)
+        advice = "set gateway.operatorAccess=LOOPBACK or EVERYWHERE"
+        if self._access is OperatorAccess.LOOPBACK:
+            advice = (
+                "run the command on the broker's machine, against a loopback address, "
+                "or set gateway.operatorAccess=EVERYWHERE"
+            )
+        raise RequestRefused(
+            ResponseCode.NO_PERMISSION,
+            f"gateway.operatorAccess={self._access.value} does not admit {host}: {advice}",
+        )
