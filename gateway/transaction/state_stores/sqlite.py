@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,8 @@ class SqliteDatabase:
             try:
                 yield SqliteSql(connection)
             except BaseException:
-                connection.execute("ROLLBACK")
+                with suppress(sqlite3.Error):  # when its disk is full, SQLite has ended the transaction by itself
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:

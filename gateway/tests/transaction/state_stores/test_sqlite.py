@@ -57,6 +57,23 @@ def test_a_database_that_somebody_keeps_locked_is_unavailable_for_now(
     database.close()
 
 
+def test_point_8_a_full_disk_is_named_loses_no_row_and_ends_when_there_is_room(tmp_path: Path) -> None:
+    """SQLite ends the transaction by itself when the disk is full."""
+    database = SqliteDatabase(tmp_path / "rows.db")
+    with database.transaction() as sql:
+        sql.execute("CREATE TABLE t (n BLOB)")
+        sql.execute("INSERT INTO t VALUES (1)")
+    with database.transaction() as sql:
+        assert list(sql.rows("PRAGMA max_page_count = 2")) == [(2,)]  # of this connection: a disk that is full
+    full = pytest.raises(StatesUnavailable, match=r"SQLite file .*rows\.db: database or disk is full")
+    with full, database.transaction() as sql:
+        sql.execute_many("INSERT INTO t VALUES (zeroblob(?))", [(10_000,)])
+    with database.transaction() as sql:
+        sql.execute("INSERT INTO t VALUES (2)")
+        assert list(sql.rows("SELECT n FROM t")) == [(1,), (2,)]
+    database.close()
+
+
 def test_a_directory_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StatesUnavailable, match="SQLite file"), SqliteDatabase(tmp_path / "file" / "x").transaction():
