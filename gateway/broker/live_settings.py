@@ -1,8 +1,8 @@
 """Settings that change while the broker runs: UPDATE_BROKER_CONFIG (25) of tools.
 
-Parts that can go on with others follow; the rest of the settings are read at start only, and a request that wants to
-change one of them is refused as a whole. Nothing is written to a file: the next start begins with its own settings
-again. Upstream: ``Configuration.update``, which says yes to everything and rewrites the file.
+Parts that can go on with others follow. What is not declared ``Mark.LIVE`` is read at start only, and a request that
+wants to change one of those is refused as a whole. Nothing is written to a file: the next start begins with its own
+settings again. Upstream: ``Configuration.update``, which says yes to everything and rewrites the file.
 """
 
 from __future__ import annotations
@@ -14,26 +14,10 @@ from typing import Any, Protocol, runtime_checkable
 from gateway.errors import RequestRefused
 from gateway.settings import Settings, together
 from gateway.settings.apache_keys import apache_keys
-from gateway.settings.declare import declarations, text_of
+from gateway.settings.declare import Declaration, Mark, declarations, text_of
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 
-CHANGEABLE = frozenset(
-    {
-        *("auto_create_topic_enable", "auto_create_subscription_group", "broker_permission"),
-        *("enable_mixed_message_type", "enable_topic_message_type_check", "reject_transaction_message"),
-        *("lite_pull_message_enable", "long_polling_enable", "short_polling_time_ms", "recall_message_enable"),
-        *("max_transfer_count_on_message_in_memory", "max_transfer_bytes_on_message_in_memory"),
-        *("max_transfer_count_on_message_in_disk", "max_transfer_bytes_on_message_in_disk"),
-        *("pull_batch_max_message_count", "bulk_read_count", "bulk_read_bytes"),
-        *("pop_from_retry_probability", "pop_from_retry_probability_for_priority", "priority_order_asc"),
-        *("pop_response_return_actual_retry_topic", "pop_check_points_limit"),
-        *("min_lite_ttl_ms", "lite_subscription_check_timeout_ms", "max_lite_subscription_count"),
-        *("file_reserved_time_hours", "delete_when", "delete_file_batch_max", "clean_file_forcibly_enable"),
-        *("disk_max_used_space_ratio", "disk_space_clean_forcibly_ratio", "disk_space_warning_level_ratio"),
-    }
-)
-"""Attributes that the followers take over."""
 NEVER = frozenset({"configBlackList", "brokerConfigPath"})
 """Upstream's black list."""
 
@@ -69,16 +53,16 @@ class LiveSettings:
         """
         values = {}
         for key, text in wanted.items():
-            attribute, value = _read(key, text)
-            if value == getattr(self.current, attribute):
+            declaration, value = _read(key, text)
+            if value == getattr(self.current, declaration.attribute):
                 continue
-            if attribute not in CHANGEABLE:
+            if Mark.LIVE not in declaration.marks:
                 raise RequestRefused(
                     ResponseCode.NO_PERMISSION,
                     f"{key} is read at start only: change it in the configuration file, the environment or the "
                     "command line, and restart the broker",
                 )
-            values[attribute] = value
+            values[declaration.attribute] = value
         if not values:
             return
         settings = replace(self.current, **values)
@@ -92,8 +76,8 @@ class LiveSettings:
             part.use(settings)
 
 
-def _read(key: str, text: str) -> tuple[str, Any]:
-    """Attribute and value of an entry."""
+def _read(key: str, text: str) -> tuple[Declaration, Any]:
+    """Declaration and value of an entry."""
     if key in NEVER:
         raise RequestRefused(ResponseCode.NO_PERMISSION, f"{key} cannot be changed by a request")
     declaration = declarations(Settings).get(key)
@@ -101,7 +85,7 @@ def _read(key: str, text: str) -> tuple[str, Any]:
         what = "has no effect in this broker" if key in apache_keys() else "is no setting"
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key} {what}")
     try:
-        return declaration.attribute, declaration.read(text)
+        return declaration, declaration.read(text)
     except ValueError as error:
         raise RequestRefused(ResponseCode.INVALID_PARAMETER, f"{key}={text}: expected {error}") from error
 

@@ -17,7 +17,7 @@ from gateway.settings.addresses import (
     parse_addresses,
     parse_advertised,
 )
-from gateway.settings.declare import machine_setting, setting
+from gateway.settings.declare import Mark, Range, machine_setting, setting
 from gateway.settings.lite import LiteSettings
 from gateway.settings.pop import PopSettings
 
@@ -53,9 +53,9 @@ class BrokerSettings(PopSettings, LiteSettings):
         lambda: platform.node() or "DEFAULT_BROKER",
         "brokerName",
         "Name in routes, unique in its cluster; unless set, the name of the host that served the directory first.",
-        check=name_expected,
+        within=name_expected,
     )
-    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", minimum=0, maximum=0)
+    broker_id: int = setting(0, "brokerId", "0 is the master, and a gateway is always one.", within=Range(0, 0))
     broker_role: BrokerRole = setting(
         BrokerRole.ASYNC_MASTER, "brokerRole", "Kind of master: both answer without a slave, and SLAVE is refused."
     )
@@ -63,8 +63,7 @@ class BrokerSettings(PopSettings, LiteSettings):
         10_911,
         "listenPort",
         "Port of the broker; 0 picks a free one. listenPort-2 is open too, for old clients.",
-        minimum=0,
-        maximum=65_535,
+        within=Range(0, 65_535),
     )
     vip_channel_enable: bool = setting(
         True, "gateway.vipChannelEnable", "Listen on listenPort-2, where clients before 4.5.1 send."
@@ -73,35 +72,26 @@ class BrokerSettings(PopSettings, LiteSettings):
         ADVERTISE_AUTO,
         "gateway.advertise",
         "Address in routes: HOST, HOST:PORT, or auto: the one a client reached the name server at.",
-        check=advertised_expected,
+        within=advertised_expected,
     )
     broker_ip1: str = setting(
         "",
         "brokerIP1",
         "Host in routes, as on Apache; the same as gateway.advertise=HOST, which wins over it.",
-        check=host_expected,
+        within=host_expected,
     )
     namesrv_addr: str = setting(
-        "",
-        "namesrvAddr",
-        "Name servers to register with, host:port separated by ';'.",
-        check=addresses_expected,
+        "", "namesrvAddr", "Name servers to register with, host:port separated by ';'.", within=addresses_expected
     )
     register_name_server_period_ms: int = setting(
-        30_000,
-        "registerNameServerPeriod",
-        "Time between two registrations.",
-        unit="ms",
-        minimum=1_000,
-        maximum=60_000,
+        30_000, "registerNameServerPeriod", "Time between two registrations.", unit="ms", within=Range(1_000, 60_000)
     )
     register_broker_timeout_ms: int = setting(
         24_000,
         "registerBrokerTimeoutMills",
         "Time a name server has to answer a registration.",
         unit="ms",
-        minimum=100,
-        maximum=600_000,
+        within=Range(100, 600_000),
     )
     force_register: bool = setting(True, "forceRegister", "Register also when no topic changed since the last time.")
     compressed_register: bool = setting(False, "compressedRegister", "Send the topics compressed when registering.")
@@ -109,34 +99,35 @@ class BrokerSettings(PopSettings, LiteSettings):
     trace_on: bool = setting(True, "traceOn", "Tell clients that trace messages are welcome.")
     trace_topic_enable: bool = setting(False, "traceTopicEnable", "Create the trace topic when the broker starts.")
     msg_trace_topic_name: str = setting("RMQ_SYS_TRACE_TOPIC", "msgTraceTopicName", "Name of the trace topic.")
-    broker_permission: int = setting(6, "brokerPermission", "2 write, 4 read, 6 both.", check=permission_expected)
+    broker_permission: int = setting(
+        6, "brokerPermission", "2 write, 4 read, 6 both.", within=permission_expected, marks=Mark.LIVE
+    )
     auto_create_topic_enable: bool = setting(
-        True, "autoCreateTopicEnable", "Create a topic when a message is first sent to it."
+        True, "autoCreateTopicEnable", "Create a topic when a message is first sent to it.", marks=Mark.LIVE
     )
     auto_create_subscription_group: bool = setting(
-        True, "autoCreateSubscriptionGroup", "Create a consumer group when it is first seen."
+        True, "autoCreateSubscriptionGroup", "Create a consumer group when it is first seen.", marks=Mark.LIVE
     )
     default_topic_queue_nums: int = setting(
         8,
         "defaultTopicQueueNums",
         "Queues of a topic created by a send, unless the producer asks for fewer.",
-        minimum=1,
-        maximum=1_024,
+        within=Range(1, 1_024),
     )
     cluster_topic_enable: bool = setting(
         True, "clusterTopicEnable", "Let clients use the topic named after the cluster."
     )
     broker_topic_enable: bool = setting(True, "brokerTopicEnable", "Let clients use the topic named after the broker.")
     long_polling_enable: bool = setting(
-        True, "longPollingEnable", "Hold a pull that finds nothing for as long as the client wishes."
+        True, "longPollingEnable", "Hold a pull that finds nothing for as long as the client wishes.", marks=Mark.LIVE
     )
     short_polling_time_ms: int = setting(
         1_000,
         "shortPollingTimeMills",
         "Time a pull is held when longPollingEnable is false.",
         unit="ms",
-        minimum=0,
-        maximum=600_000,
+        within=Range(0, 600_000),
+        marks=Mark.LIVE,
     )
     use_server_side_reset_offset: bool = setting(
         True,
@@ -161,22 +152,23 @@ class BrokerSettings(PopSettings, LiteSettings):
         32,
         "expectConsumerNumUseFilter",
         "Groups of a topic that filter by SQL92; with more, the bit maps exclude fewer messages.",
-        minimum=1,
-        maximum=4_096,
+        within=Range(1, 4_096),
     )
     max_error_rate_of_bloom_filter: int = setting(
         20,
         "maxErrorRateOfBloomFilter",
         "Messages that are looked at in vain for a bit map that seems to let them through.",
         unit="percent",
-        minimum=1,
-        maximum=99,
+        within=Range(1, 99),
     )
     lite_pull_message_enable: bool = setting(
-        True, "litePullMessageEnable", "Answer the pulls of lite pull consumers (request 361)."
+        True, "litePullMessageEnable", "Answer the pulls of lite pull consumers (request 361).", marks=Mark.LIVE
     )
     enable_mixed_message_type: bool = setting(
-        False, "enableMixedMessageType", "Let topics be of the type MIXED, which takes messages of every type."
+        False,
+        "enableMixedMessageType",
+        "Let topics be of the type MIXED, which takes messages of every type.",
+        marks=Mark.LIVE,
     )
     enable_lmq: bool = setting(
         False, "enableLmq", "Light queues (%LMQ%name) can be pulled, and with enableMultiDispatch be sent to."
@@ -185,49 +177,41 @@ class BrokerSettings(PopSettings, LiteSettings):
         False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
     )
     max_lmq_consume_queue_num: int = setting(
-        20_000,
-        "maxLmqConsumeQueueNum",
-        "Light queues there may be.",
-        minimum=0,
-        maximum=10_000_000,
-        limit=True,
+        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", within=Range(0, 10_000_000), marks=Mark.LIMIT
     )
     enable_topic_message_type_check: bool = setting(
         False,
         "gateway.enableTopicMessageTypeCheck",
         "Refuse messages whose type (delay, transaction, FIFO...) is not their topic's, as the proxy of 5.x does.",
+        marks=Mark.LIVE,
     )
     held_pulls_limit: int = setting(
         100_000,
         "gateway.heldPullsLimit",
         "Pulls held at once; further ones are answered at once when they find nothing.",
-        minimum=1,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(1, 10_000_000),
+        marks=Mark.LIMIT,
     )
     held_pulls_per_connection: int = setting(
         10_000,
         "gateway.heldPullsPerConnection",
         "The same for one connection.",
-        minimum=1,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(1, 10_000_000),
+        marks=Mark.LIMIT,
     )
     channel_expired_timeout_ms: int = setting(
         120_000,
         "channelExpiredTimeout",
         "A client that sent no heartbeat for this long no longer counts as a member of its groups.",
         unit="ms",
-        minimum=1_000,
-        maximum=86_400_000,
+        within=Range(1_000, 86_400_000),
     )
     flush_consumer_offset_interval_ms: int = setting(
         5_000,
         "flushConsumerOffsetInterval",
         "Time between two saves of the consumer offsets.",
         unit="ms",
-        minimum=10,
-        maximum=3_600_000,
+        within=Range(10, 3_600_000),
     )
 
     @property

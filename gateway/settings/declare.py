@@ -1,7 +1,7 @@
 """How a setting is declared: a dataclass field whose metadata says everything about it.
 
     max_message_size: int = setting(
-        4_194_304, "maxMessageSize", "Largest message body accepted.", unit="bytes", minimum=1
+        4_194_304, "maxMessageSize", "Largest message body accepted.", unit="bytes", within=Range(1)
     )
 
 The classes go without ``repr`` and ``eq``: nobody asks these of hundreds of settings, and every start would make them.
@@ -15,7 +15,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,21 +36,48 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _HOME = re.compile(r"\$HOME\b|\$\{HOME\}|\$\{user\.home\}|^~(?=/|$)")
 
 
+class Mark(Flag):
+    """What else is true of a setting."""
+
+    NONE = 0
+    LIMIT = auto()
+    """Something is refused, cut or closed beyond it: ``docs/limits.md`` has a row for it."""
+    LIVE = auto()
+    """A running broker goes on with another value (``broker/live_settings.py``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that a setting may have, in its unit, both ends included; None: as large as one likes."""
+
+    minimum: int | float
+    maximum: int | float | None = None
+
+    def __contains__(self, value: int | float) -> bool:
+        return self.minimum <= value and (self.maximum is None or value <= self.maximum)
+
+    def __str__(self) -> str:
+        """The end of a sentence that begins with the kind of number."""
+        if self.minimum == self.maximum:
+            return f", {self.minimum} only"
+        return f", at least {self.minimum}" if self.maximum is None else f" from {self.minimum} to {self.maximum}"
+
+
+Within = Range | Callable[[str], str | None]
+"""What values are good: a range of numbers, or a function that returns what it expected instead of a text, or None."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """One setting, without its value. ``minimum`` and ``maximum`` are inclusive and in ``unit``."""
+    """One setting, without its value."""
 
     attribute: str = ""
     key: str
     kind: type[Any]
     sentence: str
     unit: str = ""
-    minimum: int | float | None = None
-    maximum: int | float | None = None
-    check: Callable[[str], str | None] | None = None
-    """For texts: what was expected instead, or None when the text is good."""
-    is_limit: bool = False
-    """Whether something is refused, cut or closed beyond it: ``docs/limits.md`` then has a row for it."""
+    within: Within | None = None
+    marks: Mark = Mark.NONE
 
     @property
     def environment(self) -> str:
@@ -68,25 +95,17 @@ class Declaration:
         if issubclass(self.kind, StrEnum):
             return " or ".join(member.value for member in self.kind)
         unit = f" ({self.unit})" if self.unit else ""
-        return f"{_KIND_NAMES[self.kind]}{self._range()}{unit}"
+        return f"{_KIND_NAMES[self.kind]}{self.within if isinstance(self.within, Range) else ''}{unit}"
 
     def read(self, text: str) -> Value:
         """The value that ``text`` stands for; ValueError whose text is what was expected."""
         value = self._parse(text.strip())
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            low = self.minimum is not None and value < self.minimum
-            if low or (self.maximum is not None and value > self.maximum):
+        if isinstance(self.within, Range):
+            if isinstance(value, int | float) and value not in self.within:
                 raise ValueError(self.expected)
-        if self.check is not None and (expected := self.check(str(value))) is not None:
+        elif self.within is not None and (expected := self.within(str(value))) is not None:
             raise ValueError(expected)
         return value
-
-    def _range(self) -> str:
-        if self.minimum is not None and self.minimum == self.maximum:
-            return f", {self.minimum} only"
-        if self.minimum is not None and self.maximum is not None:
-            return f" from {self.minimum} to {self.maximum}"
-        return f", at least {self.minimum}" if self.minimum is not None else ""
 
     def _parse(self, text: str) -> Value:
         if self.kind is bool and text.lower() in ("true", "false"):
@@ -119,25 +138,11 @@ def setting(
     sentence: str,
     *,
     unit: str = "",
-    minimum: int | float | None = None,
-    maximum: int | float | None = None,
-    check: Callable[[str], str | None] | None = None,
-    limit: bool = False,
+    within: Within | None = None,
+    marks: Mark = Mark.NONE,
 ) -> T:
-    """Declare a setting with a fixed default; the type of the default is the type of the setting.
-
-    :param limit: something is refused, cut or closed beyond it; the setting needs a row in ``docs/limits.md``.
-    """
-    declaration = Declaration(
-        key=key,
-        kind=type(default),
-        sentence=sentence,
-        unit=unit,
-        minimum=minimum,
-        maximum=maximum,
-        check=check,
-        is_limit=limit,
-    )
+    """Declare a setting with a fixed default; the type of the default is the type of the setting."""
+    declaration = Declaration(key=key, kind=type(default), sentence=sentence, unit=unit, within=within, marks=marks)
     field: T = dataclasses.field(default=default, metadata={_METADATA: declaration})
     return field
 
@@ -148,10 +153,10 @@ def machine_setting(
     key: str,
     sentence: str,
     *,
-    check: Callable[[str], str | None] | None = None,
+    within: Within | None = None,
 ) -> T:
     """Declare a setting whose default depends on the machine; ``make`` is called when it is needed."""
-    declaration = Declaration(key=key, kind=kind, sentence=sentence, check=check)
+    declaration = Declaration(key=key, kind=kind, sentence=sentence, within=within)
     field: T = dataclasses.field(default_factory=make, metadata={_METADATA: declaration})
     return field
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -16,38 +16,35 @@ class LiteSettings:
         "minLiteTTl",
         "Time after its last message for which a lite topic stays at least.",
         unit="ms",
-        minimum=0,
-        maximum=2_592_000_000,
+        within=Range(0, 2_592_000_000),
+        marks=Mark.LIVE,
     )
     lite_ttl_check_interval_ms: int = setting(
         120_000,
         "liteTtlCheckInterval",
         "Time between two looks for lite topics that stayed long enough (lite.topic.expiration).",
         unit="ms",
-        minimum=100,
-        maximum=86_400_000,
+        within=Range(100, 86_400_000),
     )
     lite_subscription_check_interval_ms: int = setting(
         120_000,
         "liteSubscriptionCheckInterval",
         "Time between two looks for subscriptions to lite topics whose client is gone.",
         unit="ms",
-        minimum=100,
-        maximum=86_400_000,
+        within=Range(100, 86_400_000),
     )
     lite_subscription_check_timeout_ms: int = setting(
         180_000,
         "liteSubscriptionCheckTimeoutMills",
         "A client that did not tell its lite topics for this long is gone; clients tell them every 30 s.",
         unit="ms",
-        minimum=1_000,
-        maximum=86_400_000,
+        within=Range(1_000, 86_400_000),
+        marks=Mark.LIVE,
     )
     max_lite_subscription_count: int = setting(
         100_000,
         "maxLiteSubscriptionCount",
         "Lite topics that clients subscribe to, each counted once for every client.",
-        minimum=0,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(0, 10_000_000),
+        marks=Mark.LIMIT | Mark.LIVE,
     )

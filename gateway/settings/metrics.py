@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gateway.settings.addresses import interface_expected
-from gateway.settings.declare import setting
+from gateway.settings.declare import Range, setting
 
 
 class MetricsExporter(StrEnum):
@@ -36,11 +36,11 @@ class MetricsSettings:
         "PROM serves /metrics, /healthz and /readyz over HTTP; OTLP_GRPC and LOG have no effect yet.",
     )
     metrics_prom_exporter_port: int = setting(
-        5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", minimum=0, maximum=65_535
+        5_557, "metricsPromExporterPort", "Port of the metrics; 0 picks a free one.", within=Range(0, 65_535)
     )
     metrics_prom_exporter_host: str = setting(
         "",
         "metricsPromExporterHost",
         "Address to serve the metrics on; empty is bindAddress.",
-        check=exporter_host_expected,
+        within=exporter_host_expected,
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -16,29 +16,20 @@ class NameServerSettings:
     """Routes and key-value configuration."""
 
     nameserver_port: int = setting(
-        9_876,
-        "gateway.nameserverPort",
-        "Port of the name server; 0 picks a free one.",
-        minimum=0,
-        maximum=65_535,
+        9_876, "gateway.nameserverPort", "Port of the name server; 0 picks a free one.", within=Range(0, 65_535)
     )
     kv_config_path: str = setting(
-        "",
-        "kvConfigPath",
-        "File of the key-value configuration; empty: namesrv/kvConfig.json in storePathRootDir.",
+        "", "kvConfigPath", "File of the key-value configuration; empty: namesrv/kvConfig.json in storePathRootDir."
     )
     scan_not_active_broker_interval_ms: int = setting(
         5_000,
         "scanNotActiveBrokerInterval",
         "How often brokers that stopped registering are looked for.",
         unit="ms",
-        minimum=10,
-        maximum=3_600_000,
+        within=Range(10, 3_600_000),
     )
     delete_topic_with_broker_registration: bool = setting(
-        False,
-        "deleteTopicWithBrokerRegistration",
-        "Forget the topics that a broker no longer lists when it registers.",
+        False, "deleteTopicWithBrokerRegistration", "Forget the topics that a broker no longer lists when it registers."
     )
     order_message_enable: bool = setting(
         False, "orderMessageEnable", "Add the order configuration of a topic to its route."
@@ -58,46 +49,40 @@ class NameServerSettings:
         "waitSecondsForService",
         "Time brokers get to register before routes are given out, with needWaitForService.",
         unit="seconds",
-        minimum=0,
-        maximum=3_600,
+        within=Range(0, 3_600),
     )
     nameserver_brokers_limit: int = setting(
         10_000,
         "gateway.nameserverBrokersLimit",
         "Brokers that may be registered with the name server at once.",
-        minimum=1,
-        maximum=1_000_000,
-        limit=True,
+        within=Range(1, 1_000_000),
+        marks=Mark.LIMIT,
     )
     connection_brokers_limit: int = setting(
         1_000,
         "gateway.connectionBrokersLimit",
         "Brokers that may be registered with the name server over one connection.",
-        minimum=1,
-        maximum=1_000_000,
-        limit=True,
+        within=Range(1, 1_000_000),
+        marks=Mark.LIMIT,
     )
     nameserver_topics_limit: int = setting(
         500_000,
         "gateway.nameserverTopicsLimit",
         "Topics of all brokers together that the name server keeps.",
-        minimum=1_000,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(1_000, 10_000_000),
+        marks=Mark.LIMIT,
     )
     registration_topics_limit: int = setting(
         200_000,
         "gateway.registrationTopicsLimit",
         "Topics that one registration of a broker may list.",
-        minimum=1_000,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(1_000, 10_000_000),
+        marks=Mark.LIMIT,
     )
     nameserver_entries_limit: int = setting(
         2_000_000,
         "gateway.nameserverEntriesLimit",
         "Pairs of a topic and a broker that serves the topic; the name server keeps one entry for each.",
-        minimum=1_000,
-        maximum=100_000_000,
-        limit=True,
+        within=Range(1_000, 100_000_000),
+        marks=Mark.LIMIT,
     )

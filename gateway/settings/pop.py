@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 
 class RequestMode(StrEnum):
@@ -28,31 +28,30 @@ class PopSettings:
         -1,
         "defaultPopShareQueueNum",
         "Other clients that each queue is shared with when it is popped; 0 or less: all of the group.",
-        minimum=-1,
-        maximum=65_536,
+        within=Range(-1, 65_536),
     )
     server_load_balancer_enable: bool = setting(
         True, "serverLoadBalancerEnable", "Share out queues among clients that ask; false: each gets all of them."
     )
     revive_queue_num: int = setting(
-        8, "reviveQueueNum", "Queues of the topic in which pops are written down.", minimum=1, maximum=998
+        8, "reviveQueueNum", "Queues of the topic in which pops are written down.", within=Range(1, 998)
     )
     pop_from_retry_probability: int = setting(
         20,
         "popFromRetryProbability",
         "Of 100 pops so many look for retried messages first.",
-        minimum=0,
-        maximum=100,
+        within=Range(0, 100),
+        marks=Mark.LIVE,
     )
     pop_from_retry_probability_for_priority: int = setting(
         0,
         "popFromRetryProbabilityForPriority",
         "The same in topics of type PRIORITY: 0 makes retried messages the least urgent, 100 the most.",
-        minimum=0,
-        maximum=100,
+        within=Range(0, 100),
+        marks=Mark.LIVE,
     )
     priority_order_asc: bool = setting(
-        True, "priorityOrderAsc", "Whether the highest number is the highest priority; false: 0 is."
+        True, "priorityOrderAsc", "Whether the highest number is the highest priority; false: 0 is.", marks=Mark.LIVE
     )
     enable_retry_topic_v2: bool = setting(
         False, "enableRetryTopicV2", "Retry topics of pops are named %RETRY%group+topic instead of %RETRY%group_topic."
@@ -68,26 +67,27 @@ class PopSettings:
         "Retry topics of pops get as many queues as their topic, and messages come again in the queue of their number.",
     )
     pop_response_return_actual_retry_topic: bool = setting(
-        False, "popResponseReturnActualRetryTopic", "Give out retried messages under the name of their retry topic."
+        False,
+        "popResponseReturnActualRetryTopic",
+        "Give out retried messages under the name of their retry topic.",
+        marks=Mark.LIVE,
     )
     pop_polling_size: int = setting(
         1_024,
         "popPollingSize",
         "Pops held at once for one topic, group and queue; further ones are answered POLLING_FULL.",
-        minimum=1,
-        maximum=1_000_000,
-        limit=True,
+        within=Range(1, 1_000_000),
+        marks=Mark.LIMIT,
     )
     max_pop_polling_size: int = setting(
-        100_000, "maxPopPollingSize", "Pops held at once in all.", minimum=1, maximum=10_000_000, limit=True
+        100_000, "maxPopPollingSize", "Pops held at once in all.", within=Range(1, 10_000_000), marks=Mark.LIMIT
     )
     pop_check_points_limit: int = setting(
         200_000,
         "gateway.popCheckPointsLimit",
         "Pops with messages that are not acknowledged, about 700 bytes each; further ones are answered POLLING_FULL.",
-        minimum=1,
-        maximum=100_000_000,
-        limit=True,
+        within=Range(1, 100_000_000),
+        marks=Mark.LIMIT | Mark.LIVE,
     )
     pop_dead_letters: bool = setting(
         True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gateway.settings.addresses import interface_expected
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -16,67 +16,60 @@ class RemotingSettings:
         "127.0.0.1",
         "bindAddress",
         "Address to listen on; 0.0.0.0 is every IPv4 network (Apache's default), :: also IPv6.",
-        check=interface_expected,
+        within=interface_expected,
     )
     server_socket_backlog: int = setting(
         1_024,
         "serverSocketBacklog",
         "Connections the system accepts on our behalf before we do.",
-        minimum=1,
-        maximum=65_535,
+        within=Range(1, 65_535),
     )
     server_channel_max_idle_time_seconds: int = setting(
         120,
         "serverChannelMaxIdleTimeSeconds",
         "A connection on which nothing was received or sent for this long is closed.",
         unit="seconds",
-        minimum=1,
-        maximum=86_400,
-        limit=True,
+        within=Range(1, 86_400),
+        marks=Mark.LIMIT,
     )
     max_connections: int = setting(
         20_000,
         "gateway.maxConnections",
         "Connections open at once; further ones are closed when they arrive.",
-        minimum=1,
-        maximum=1_000_000,
-        limit=True,
+        within=Range(1, 1_000_000),
+        marks=Mark.LIMIT,
     )
     reserved_descriptors: int = setting(
         1_024,
         "gateway.reservedDescriptors",
         "Open files that connections leave to the store, at most half of what the system allows (ulimit -n); beyond "
         "this idle connections are closed, or the new one is.",
-        minimum=16,
-        maximum=1_000_000,
-        limit=True,
+        within=Range(16, 1_000_000),
+        marks=Mark.LIMIT,
     )
     max_frame_bytes: int = setting(
         16_777_216,
         "gateway.maxFrameBytes",
         "Longest request accepted; clients of Apache RocketMQ stop at 16 MiB too.",
         unit="bytes",
-        minimum=65_536,
-        maximum=16_777_216,
-        limit=True,
+        within=Range(65_536, 16_777_216),
+        marks=Mark.LIMIT,
     )
     incomplete_frame_bytes_limit: int = setting(
         268_435_456,
         "gateway.incompleteFrameBytesLimit",
         "Incomplete requests held for all connections together; beyond this the one that holds the most is closed.",
         unit="bytes",
-        minimum=16_777_216,
-        maximum=1_099_511_627_776,
-        limit=True,
+        within=Range(16_777_216, 1_099_511_627_776),
+        marks=Mark.LIMIT,
     )
     unsent_bytes_limit: int = setting(
         33_554_432,
         "gateway.unsentBytesLimit",
         "Answers waiting for a client that does not read; beyond this its connection is closed.",
         unit="bytes",
-        minimum=65_536,
-        maximum=2_147_483_647,
-        limit=True,
+        within=Range(65_536, 2_147_483_647),
+        marks=Mark.LIMIT,
     )
     unsent_bytes_total: int = setting(
         268_435_456,
@@ -84,15 +77,13 @@ class RemotingSettings:
         "Answers waiting for all clients of a server together. From three quarters of it on large answers wait, and "
         "connections that do not read are closed; beyond it the one that holds the most is closed.",
         unit="bytes",
-        minimum=16_777_216,
-        maximum=1_099_511_627_776,
-        limit=True,
+        within=Range(16_777_216, 1_099_511_627_776),
+        marks=Mark.LIMIT,
     )
     call_timeout_ms: int = setting(
         3_000,
         "gateway.callTimeoutMs",
         "Time a client or a name server has to answer a request of ours.",
         unit="ms",
-        minimum=100,
-        maximum=600_000,
+        within=Range(100, 600_000),
     )

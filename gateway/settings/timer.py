@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 PRECISIONS_MS = (100, 200, 500, 1_000)
 """Upstream takes the next smaller of these, without a word."""
@@ -30,61 +30,53 @@ class TimerSettings:
         "timerMaxDelaySec",
         "Longest delay of a timer message; longer ones are refused.",
         unit="s",
-        minimum=1,
-        maximum=315_360_000,
-        limit=True,
+        within=Range(1, 315_360_000),
+        marks=Mark.LIMIT,
     )
     timer_precision_ms: int = setting(
         1_000,
         "timerPrecisionMs",
         "Length of a slot of the timer wheel (100, 200, 500 or 1000); delivery is exact to the millisecond anyway.",
         unit="ms",
-        minimum=100,
-        maximum=1_000,
-        check=precision_expected,
+        within=precision_expected,
     )
     timer_roll_window_slot: int = setting(
         172_800,
         "timerRollWindowSlot",
         "Slots ahead from which on a timer message is stored again on its way, so that the log can let it go.",
         unit="slots",
-        minimum=2,
-        maximum=604_740,
+        within=Range(2, 604_740),
     )
     timer_congest_num_each_slot: int = setting(
         2_147_483_647,
         "timerCongestNumEachSlot",
         "Messages due in one slot above which further ones are refused at random, all from twice as many on.",
-        minimum=1,
-        maximum=2_147_483_647,
-        limit=True,
+        within=Range(1, 2_147_483_647),
+        marks=Mark.LIMIT,
     )
     timer_flush_interval_ms: int = setting(
         1_000,
         "timerFlushIntervalMs",
         "Time between two saves of how far timer messages are delivered.",
         unit="ms",
-        minimum=10,
-        maximum=3_600_000,
+        within=Range(10, 3_600_000),
     )
     mapped_file_size_timer_log: int = setting(
         104_857_600,
         "mappedFileSizeTimerLog",
         "Size of a timer log file, 52 bytes a message; it takes disk space only as it fills.",
         unit="bytes",
-        minimum=4_096,
-        maximum=2_147_483_647,
+        within=Range(4_096, 2_147_483_647),
     )
     append_topic_for_timer_delete_key: bool = setting(
-        False,
-        "appendTopicForTimerDeleteKey",
-        "Markers that take a timer message back name its topic too.",
+        False, "appendTopicForTimerDeleteKey", "Markers that take a timer message back name its topic too."
     )
     recall_message_enable: bool = setting(
-        False, "recallMessageEnable", "Let clients take a timer message back before it is due (recallMessage)."
+        False,
+        "recallMessageEnable",
+        "Let clients take a timer message back before it is due (recallMessage).",
+        marks=Mark.LIVE,
     )
     allow_recall_when_broker_not_writeable: bool = setting(
-        True,
-        "allowRecallWhenBrokerNotWriteable",
-        "Let them do so while brokerPermission does not let them write.",
+        True, "allowRecallWhenBrokerNotWriteable", "Let them do so while brokerPermission does not let them write."
     )

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gateway.settings.declare import setting
+from gateway.settings.declare import Mark, Range, setting
 
 _DATABASE = re.compile(r"(sqlite:/.+|postgres(ql)?://.*)?", re.DOTALL)
 _PASSWORD = re.compile(r"//[^/@:]*:[^/@]*@|[?&]password=", re.IGNORECASE)
@@ -42,46 +42,41 @@ class TransactionSettings:
     """Half messages and their checks; all times are by the broker's clock."""
 
     reject_transaction_message: bool = setting(
-        False, "rejectTransactionMessage", "Refuse half messages with NO_PERMISSION."
+        False, "rejectTransactionMessage", "Refuse half messages with NO_PERMISSION.", marks=Mark.LIVE
     )
     transaction_timeout_ms: int = setting(
         6_000,
         "transactionTimeOut",
         "Age a half message reaches before its producer is first asked for the outcome.",
         unit="ms",
-        minimum=0,
-        maximum=86_400_000,
+        within=Range(0, 86_400_000),
     )
     transaction_check_interval_ms: int = setting(
         30_000,
         "transactionCheckInterval",
         "Time between two questions about the same half message.",
         unit="ms",
-        minimum=10,
-        maximum=86_400_000,
+        within=Range(10, 86_400_000),
     )
     transaction_check_max: int = setting(
         15,
         "transactionCheckMax",
         "Questions that reached a producer before a half message without outcome is discarded.",
-        minimum=1,
-        maximum=1_000_000,
+        within=Range(1, 1_000_000),
     )
     transaction_op_msg_max_size: int = setting(
         4_096,
         "transactionOpMsgMaxSize",
         "Largest body of an op message, which lists settled half messages.",
         unit="bytes",
-        minimum=64,
-        maximum=1_048_576,
+        within=Range(64, 1_048_576),
     )
     checks_in_flight: int = setting(
         200,
         "gateway.checksInFlight",
         "Questions to producers that are unanswered at the same time.",
-        minimum=1,
-        maximum=100_000,
-        limit=True,
+        within=Range(1, 100_000),
+        marks=Mark.LIMIT,
     )
     operator_access: OperatorAccess = setting(
         OperatorAccess.LOOPBACK,
@@ -94,9 +89,8 @@ class TransactionSettings:
         "gateway.recentHalfBytes",
         "Half messages kept in memory as they are, so that an outcome that comes soon need not read theirs.",
         unit="bytes",
-        minimum=0,
-        maximum=17_179_869_184,
-        limit=True,
+        within=Range(0, 17_179_869_184),
+        marks=Mark.LIMIT,
     )
     transaction_state_store: TransactionStateStore = setting(
         TransactionStateStore.QUEUE,
@@ -107,13 +101,12 @@ class TransactionSettings:
         "",
         "gateway.transactionDatabase",
         "transactionStateStore=database: sqlite:/PATH or postgresql://…; empty: SQLite in storePathRootDir.",
-        check=database_expected,
+        within=database_expected,
     )
     transaction_changes_limit: int = setting(
         10_000,
         "gateway.transactionChangesLimit",
         "Half messages that may wait for a table or database that fails; beyond this they are refused as busy.",
-        minimum=1,
-        maximum=10_000_000,
-        limit=True,
+        within=Range(1, 10_000_000),
+        marks=Mark.LIMIT,
     )

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from gateway.settings.broker import BrokerSettings
-from gateway.settings.declare import setting, with_home
+from gateway.settings.declare import Range, setting, with_home
 from gateway.settings.metrics import MetricsSettings
 from gateway.settings.name_server import NameServerSettings
 from gateway.settings.remoting import RemotingSettings
@@ -65,8 +65,7 @@ class ProcessSettings:
         "gateway.stopTimeoutMs",
         "Time a stop has to answer what was received and to flush; then the process ends anyway.",
         unit="ms",
-        minimum=100,
-        maximum=3_600_000,
+        within=Range(100, 3_600_000),
     )
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from gateway.settings.declare import Declaration, declarations
+from gateway.settings.declare import Declaration, Mark, declarations
 from gateway.settings.tree import Settings
 
 PAGE = Path(__file__).parents[2] / "docs" / "limits.md"
@@ -43,7 +43,7 @@ def _rows() -> list[Row]:
 
 
 def _limits() -> dict[str, Declaration]:
-    return {key: declared for key, declared in declarations(Settings).items() if declared.is_limit}
+    return {key: declared for key, declared in declarations(Settings).items() if Mark.LIMIT in declared.marks}
 
 
 def _default_of(row: Row) -> object:
@@ -52,14 +52,14 @@ def _default_of(row: Row) -> object:
     if declared is not None:
         return getattr(Settings, declared.attribute)
     matched = _CONSTANT.fullmatch(row.name)
-    assert matched is not None, f"{row.name} is neither a setting with limit=True nor a constant of a module"
+    assert matched is not None, f"{row.name} is neither a setting with Mark.LIMIT nor a constant of a module"
     return getattr(importlib.import_module(matched["module"]), matched["constant"])
 
 
 def test_each_limit_has_one_row() -> None:
     names = [row.name for row in _rows()]
     assert sorted(names) == sorted(set(names)), "a limit has two rows"
-    assert not set(_limits()) - set(names), "settings with limit=True that have no row"
+    assert not set(_limits()) - set(names), "settings with Mark.LIMIT that have no row"
 
 
 def test_each_row_has_the_default_and_the_unit_of_the_code() -> None:

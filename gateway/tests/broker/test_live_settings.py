@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.broker.live_settings import CHANGEABLE, LiveSettings
+from gateway.broker.live_settings import LiveSettings
 from gateway.errors import RequestRefused
 from gateway.settings import Settings
 from gateway.tests.broker.popping import POP, popping
@@ -57,10 +57,6 @@ def test_a_change_that_cannot_be_is_refused_with_all_others(
     assert refused.value.code is code
     assert follower.told == []
     assert live.current.auto_create_topic_enable
-
-
-def test_what_can_change_is_a_setting() -> None:
-    assert set(vars(Settings())) >= CHANGEABLE
 
 
 def change(broker: WholeBroker, text: bytes) -> int:

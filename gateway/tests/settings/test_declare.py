@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.settings.declare import (
     Declaration,
+    Range,
     declarations,
     environment_name,
     machine_setting,
@@ -29,9 +30,9 @@ class Colour(StrEnum):
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     switch: bool = setting(True, "switch", "A switch.")
-    count: int = setting(3, "countOfThings", "A count.", unit="ms", minimum=1, maximum=10)
-    ratio: float = setting(0.5, "ratio", "A ratio.", minimum=0)
-    name: str = setting("x", "gateway.name", "A name.", check=lambda text: None if text == "x" else "x")
+    count: int = setting(3, "countOfThings", "A count.", unit="ms", within=Range(1, 10))
+    ratio: float = setting(0.5, "ratio", "A ratio.", within=Range(0))
+    name: str = setting("x", "gateway.name", "A name.", within=lambda text: None if text == "x" else "x")
     colour: Colour = setting(Colour.RED, "colour", "A colour.")
     place: Path = machine_setting(Path, lambda: Path("/made"), "place", "A place.")
 
@@ -95,7 +96,7 @@ def test_a_bad_text_is_refused_with_what_was_expected(key: str, text: str, expec
 
 
 def test_a_range_of_one_value_says_so() -> None:
-    assert Declaration(key="k", kind=int, sentence="", minimum=0, maximum=0).expected == "an integer, 0 only"
+    assert Declaration(key="k", kind=int, sentence="", within=Range(0, 0)).expected == "an integer, 0 only"
 
 
 def test_a_relative_path_is_made_absolute() -> None:

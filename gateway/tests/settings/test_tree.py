@@ -57,7 +57,8 @@ DECIDED_AT_START = {"broker_role"}
 
 def test_every_setting_has_a_reader() -> None:
     package = Path(gateway.__file__).parent
-    sources = [path for path in package.rglob("*.py") if not {"tests", "settings"} & set(path.parts)]
+    paths = [path.relative_to(package) for path in package.rglob("*.py")]
+    sources = [package / path for path in paths if not {"tests", "settings"} & set(path.parts)]
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     attributes = {declaration.attribute for declaration in declarations(Settings).values()}
     unread = {one for one in attributes - DECIDED_AT_START if READ_THROUGH.get(one, one) not in words}
