@@ -22,7 +22,7 @@ from gateway.readable import duration_text
 if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.store_settings import StoreSettings
-    from gateway.store_tool.scratch_files import ScratchFiles
+    from gateway.store_tool.files.scratch_files import ScratchFiles
     from gateway.transaction.migration import Migration, Plan
     from gateway.transaction.state_stores.choice import StateChoice
     from gateway.transaction.state_stores.database import Database
@@ -72,7 +72,7 @@ def migrate_transactions(
     from gateway.errors import ConfigurationError
     from gateway.settings.load import Role
     from gateway.settings.transaction import database_expected
-    from gateway.store_tool.directory import opened
+    from gateway.store_tool.files.directory import opened
 
     settings = load_options(Role.BROKER, config_file, assignments).settings
     settings = replace(settings, store_path_root_dir=directory.absolute())
@@ -115,7 +115,7 @@ def _telling_what_prevents_it() -> Iterator[None]:
 
 def _look(settings: Settings, wanted: str, dsn: str | None) -> bool:
     """Show what there is to do, without changing the directory; whether there is nothing."""
-    from gateway.store_tool.scratch_files import ScratchFiles
+    from gateway.store_tool.files.scratch_files import ScratchFiles
 
     with (
         TemporaryDirectory(prefix="rocketmq-gateway-") as scratch,

@@ -21,9 +21,9 @@ from gateway.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from gateway.store.store_settings import StoreSettings
+    from gateway.store_tool.checks.verification import Verification
     from gateway.store_tool.progress import Progress
-    from gateway.store_tool.repair_plan import RepairPlan
-    from gateway.store_tool.verification import Verification
+    from gateway.store_tool.repair.repair_plan import RepairPlan
 
 FOUND = 1
 MAX_SHOWN = 100
@@ -87,9 +87,9 @@ def inspect(
     assignments: tuple[str, ...],
 ) -> None:
     """Show what lies in DIR, without reading the messages."""
-    from gateway.store_tool.directory import opened
-    from gateway.store_tool.inspection import Inspection
-    from gateway.store_tool.named_queue import refuse_unknown
+    from gateway.store_tool.files.directory import opened
+    from gateway.store_tool.look.inspection import Inspection
+    from gateway.store_tool.look.named_queue import refuse_unknown
 
     settings, _ = _load(config_file, assignments)
     with opened(directory, settings, live=live) as found:
@@ -177,8 +177,8 @@ def repair(
 ) -> None:
     """Show what would repair DIR, and with --apply do it."""
     from gateway.clock import wall_clock_ms
-    from gateway.store_tool.repair import Repair, rebuild
-    from gateway.store_tool.repair_plan import make_plan
+    from gateway.store_tool.repair.repair import Repair, rebuild
+    from gateway.store_tool.repair.repair_plan import make_plan
 
     settings, delay_of = _load(config_file, assignments)
     with _verified(directory, settings, delay_of, jobs, write=apply_it) as (verification, _):
@@ -301,10 +301,10 @@ def dump(
     """Print messages of DIR as JSON, one a line."""
     from itertools import islice
 
-    from gateway.store_tool.directory import opened
-    from gateway.store_tool.dump import Dump, Selection
-    from gateway.store_tool.named_queue import refuse_unknown
-    from gateway.store_tool.record_text import record_line
+    from gateway.store_tool.files.directory import opened
+    from gateway.store_tool.look.dump import Dump, Selection
+    from gateway.store_tool.look.named_queue import refuse_unknown
+    from gateway.store_tool.look.record_text import record_line
 
     first, end = offsets or (0, None)
     selection = Selection(
@@ -481,8 +481,8 @@ def _verified(
     """A verification that is done, and how many seconds it took; the directory stays locked."""
     from time import monotonic
 
-    from gateway.store_tool.directory import opened
-    from gateway.store_tool.verification import Verification
+    from gateway.store_tool.checks.verification import Verification
+    from gateway.store_tool.files.directory import opened
 
     with opened(directory, settings, write=write) as found:
         begun = monotonic()

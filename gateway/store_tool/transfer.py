@@ -18,14 +18,14 @@ from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import StorePaths, is_index_name, parse_offset_name
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
 from gateway.store.store_settings import StoreSettings
-from gateway.store_tool.checkpoint_check import read_checkpoint
-from gateway.store_tool.deletions import noted_deletions
-from gateway.store_tool.directory import DiskFile, StoreDirectory, data_end
+from gateway.store_tool.checks.checkpoint_check import read_checkpoint
+from gateway.store_tool.checks.deletions import noted_deletions
+from gateway.store_tool.checks.findings import REPAIR
+from gateway.store_tool.checks.verification import Verification
 from gateway.store_tool.errors import CannotRun
-from gateway.store_tool.findings import REPAIR
+from gateway.store_tool.files.directory import DiskFile, StoreDirectory, data_end
+from gateway.store_tool.files.sparse_copy import copy_sparsely
 from gateway.store_tool.progress import Progress
-from gateway.store_tool.sparse_copy import copy_sparsely
-from gateway.store_tool.verification import Verification
 from gateway.transaction.state_stores.remembered import RememberedStore, migrate_command
 from wire.disk.consume_queue import UNIT_BYTES
 

@@ -33,8 +33,14 @@ OWN_PATTERNS = {
     ("gateway/spark/options.py", "text"): "written by who starts the Spark job, for names of topics",
     ("gateway/spark/planning.py", "options.pattern"): "the same, in two places",
     ("gateway/store/log/log_scan.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
-    ("gateway/store_tool/log_walk.py", "re.escape((magic & 4294967295).to_bytes(4, 'big'))"): "four bytes as they are",
-    ("gateway/store_tool/property_columns.py", "PAIR_END + name + b'([^\\x02]*)'"): "one repetition, at the end",
+    (
+        "gateway/store_tool/checks/log_walk.py",
+        "re.escape((magic & 4294967295).to_bytes(4, 'big'))",
+    ): "four bytes as they are",
+    (
+        "gateway/store_tool/records/property_columns.py",
+        "PAIR_END + name + b'([^\\x02]*)'",
+    ): "one repetition, at the end",
 }
 """Patterns that this test cannot read, as their files have them, and why they are harmless."""
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store_tool import queue_check
-from gateway.store_tool.index_part import IndexWords
+from gateway.store_tool.checks import queue_check
+from gateway.store_tool.checks.index_part import IndexWords
 from gateway.tests.doubling import MOST_GROWTH
 from gateway.tests.store_tool.small_directory import fill, run
 

@@ -23,7 +23,7 @@ from click.testing import Result
 
 from gateway.errors import GatewayError
 from gateway.store.disk.files import RealFiles
-from gateway.store_tool.directory import holder_of
+from gateway.store_tool.files.directory import holder_of
 from gateway.tests.broker.whole_broker import WholeBroker
 from gateway.tests.store_tool.small_directory import log_file, run
 from wire.safe_text import UNSAFE

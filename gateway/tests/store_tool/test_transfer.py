@@ -9,8 +9,8 @@ import pytest
 
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.durability.checkpoint import MARKS_AT
-from gateway.store_tool import sparse_copy
 from gateway.store_tool.errors import CannotRun
+from gateway.store_tool.files import sparse_copy
 from gateway.tests.store.small_store import message, opened, put, read_all
 from gateway.tests.store_tool.small_directory import COUNT, flip, log_file, records, run, tree
 from gateway.transaction.state_stores.remembered import Remembered, RememberedStore

@@ -1,0 +1,94 @@
+"""The checkpoint against the log: it must not promise more than there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.readable import moment_text
+from gateway.store.disk.files import RealFiles
+from gateway.store.durability.checkpoint import MARKS_AT, UNKNOWN, CheckpointFile, Marks
+from gateway.store_tool.checks.findings import REPAIR, Finding, Findings, Kind
+from gateway.store_tool.files.directory import StoreDirectory, open_to_read
+from wire.disk.checkpoint import FILE_BYTES, Checkpoint
+
+
+class ReadOnlyFiles(RealFiles):
+    """The operating system's files, never changed: what ``CheckpointFile.load`` would put right stays as it is."""
+
+    def open(self, path: Path, *, create: bool = False) -> int:  # noqa: ARG002 (as every file layer)
+        """A descriptor for reading; nothing is made."""
+        return open_to_read(path)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Nothing."""
+
+
+def read_checkpoint(directory: StoreDirectory) -> tuple[Checkpoint, Marks | None]:
+    """Upstream's times and our marks; zeros and None when there is no file, or another broker wrote it last."""
+    if not directory.paths.checkpoint.is_file():
+        return Checkpoint(), None
+    file = CheckpointFile(ReadOnlyFiles(), directory.paths)
+    try:
+        file.load()
+        return file.times, file.marks
+    finally:
+        file.close()
+
+
+def expected_begin(directory: StoreDirectory) -> int:
+    """Where the commit log begins as far as the gateway deleted it; below 0 when nobody knows."""
+    if not directory.paths.checkpoint.is_file():
+        return UNKNOWN
+    file = CheckpointFile(ReadOnlyFiles(), directory.paths)
+    try:
+        file.load()
+        return file.log_begin
+    finally:
+        file.close()
+
+
+def check_checkpoint(directory: StoreDirectory, findings: Findings, log_end: int, last_stored_at_ms: int) -> None:
+    """Compare with where the log ends and when its last message was stored (0: nobody knows)."""
+    path = directory.paths.checkpoint
+    if path.exists() and not path.is_file():
+        return  # told of as a misfit
+    if not path.exists():
+        findings.note(f"{path} is missing: the next start walks through the whole log")
+        return
+    with path.open("rb") as opened:
+        data = opened.read(FILE_BYTES)
+    size = path.stat().st_size
+    if size != FILE_BYTES:
+        _tell(directory, findings, None, f"has {size} bytes, a checkpoint has {FILE_BYTES}")
+    times, marks = read_checkpoint(directory)
+    for position, name, value in (
+        (0, "the log", times.log_stored_at_ms),
+        (8, "the consume queues", times.queues_stored_at_ms),
+        (16, "the index", times.index_stored_at_ms),
+    ):
+        if value < 0 or (last_stored_at_ms and value > last_stored_at_ms):
+            last = moment_text(last_stored_at_ms)
+            what = f"says {name} is on disk up to {moment_text(value)}, the last message was stored at {last}"
+            _tell(directory, findings, position, what)
+    if marks is None:
+        if data[MARKS_AT:].strip(b"\x00"):
+            findings.note(
+                f"{path} was written by another broker since the gateway's offsets were, or these are damaged"
+            )
+        return
+    for name, offset in (("durable", marks.durable), ("queues", marks.queues), ("index", marks.index.scanned)):
+        if offset > log_end:
+            what = f"says {offset} bytes of the log ({name}) are on disk, it ends at {log_end}"
+            _tell(directory, findings, MARKS_AT, what)
+
+
+def _tell(directory: StoreDirectory, findings: Findings, position: int | None, what: str) -> None:
+    findings.add(
+        Finding(
+            kind=Kind.CHECKPOINT,
+            path=directory.paths.checkpoint,
+            position=position,
+            what=what,
+            remedy=f"{REPAIR} {directory.root}",
+        )
+    )

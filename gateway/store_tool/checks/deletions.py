@@ -1,0 +1,64 @@
+"""What a directory shows of deleted topics and queues: as much as the server knows that opens it next.
+
+noted      in ``gateway-deleted``, and by the names of what a killed server left in ``deleted``
+not noted  a queue that has no message in its files: it was deleted, or it lost its files, or a killed server had
+           its units in memory. The list of queues tells, in a directory of another broker ``earlier_lives``
+"""
+
+from __future__ import annotations
+
+from gateway.metadata.names import SYSTEM_TOPICS
+from gateway.store.durability.checkpoint import CheckpointFile
+from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
+from gateway.store.queues.queue_ends import QueueEnds
+from gateway.store.queues.queue_journal import QueueJournal
+from gateway.store.queues.queues_away import QueuesAway
+from gateway.store.recovery.earlier_lives import NOTHING, EarlierLives, is_of_another_broker
+from gateway.store_tool.checks.checkpoint_check import ReadOnlyFiles
+from gateway.store_tool.files.directory import StoreDirectory
+
+
+def noted_deletions(directory: StoreDirectory) -> tuple[DeletedTopics, str | None]:
+    """The deletions that the directory notes, and a remark when the file of them cannot be read."""
+    files = ReadOnlyFiles()
+    deleted = DeletedTopics(files, directory.paths)
+    remark = deleted.load()
+    deleted.note_interrupted(QueuesAway(files, directory.paths).topics())
+    return deleted, remark
+
+
+class EmptyQueues:
+    """Judges queues that have no message in their files.
+
+    :param covered_end: the log offset after the last message that any queue has; −1 when none has one.
+    :param topics: those of the table; None when nobody knows.
+    :ivar another: whether another broker served the directory last.
+    """
+
+    def __init__(self, directory: StoreDirectory, covered_end: int, topics: frozenset[str] | None) -> None:
+        files, paths = ReadOnlyFiles(), directory.paths
+        checkpoint = CheckpointFile(files, paths)
+        if paths.checkpoint.is_file():
+            checkpoint.load()
+            checkpoint.close()
+        self.another = is_of_another_broker(checkpoint, files, paths)
+        self._listed: frozenset[QueueName] = frozenset()
+        if self.another:
+            known = None if topics is None else SYSTEM_TOPICS.union(topics)
+            self._lives = EarlierLives.of_another_broker(files, paths, covered_end, known)
+            return
+        # Not the table of topics: after a kill it may be older than the queues.
+        ends = QueueJournal(files, paths).load() if paths.queue_ends.is_file() else QueueEnds()
+        marks = checkpoint.marks
+        self._lives = EarlierLives(
+            max(ends.log_end, NOTHING if marks is None else marks.queues), None, by_next_life=False
+        )
+        self._listed = frozenset((topic, queue_id) for topic, queue_id, end in ends if end > 0)
+
+    def were_deleted(self, name: QueueName, position: int, ended: int = NOTHING) -> bool:
+        """Whether the messages that the log has of a queue without one in its files are hidden on purpose.
+
+        :param position: the log offset of the first of them.
+        :param ended: below this offset of the log are messages of lives of the topic that ended.
+        """
+        return name not in self._listed and self._lives.hides(name[0], position, ended)

@@ -1,0 +1,171 @@
+"""A key index file by itself, without the log: all its chains, its slots, and what its header says of them."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter, mod, setitem
+
+from gateway.store_tool.checks.hash_runs import hash_runs
+from gateway.store_tool.checks.index_part import (
+    ENTRY_WORDS,
+    HASH,
+    PREVIOUS,
+    IndexFault,
+    IndexPart,
+    IndexWords,
+    in_entry,
+    in_head,
+    offsets_of,
+    reading,
+)
+from wire.disk.index_file import FIRST_ENTRY, NO_ENTRY, SLOT_BYTES
+
+MAX_TOLD = 100
+"""Entries, or slots, of one file told of one by one."""
+CHUNK_ENTRIES = 262_144
+"""Read at a time: the memory taken does not grow with the file's entries."""
+STEP_ENTRIES = 512
+"""Entries that are looked at together when no two of them are of one slot, as is mostly so of this many."""
+
+
+@dataclass(slots=True)
+class FileFaults:
+    """What is wrong with a file; of its entries' commit log offsets the lowest (or 0) and the highest (or −1)."""
+
+    part: IndexPart
+    faults: list[IndexFault] = field(default_factory=list)
+    lowest: int = 0
+    highest: int = -1
+
+
+def check_file(part: IndexPart) -> FileFaults:
+    """Follow all chains at once: each entry names the one of its slot before it, each slot its newest."""
+    result = FileFaults(part)
+    newest = array("i", bytes(part.shape.slots * SLOT_BYTES))
+    first_offset = last_offset = used_slots = 0
+    with reading(part) as file:
+        for first, entries in _chunks(part, file):
+            offsets = offsets_of(entries)
+            last_offset = offsets[-1]
+            if first == FIRST_ENTRY:
+                first_offset = result.lowest = offsets[0]
+            result.lowest, result.highest = min(result.lowest, min(offsets)), max(result.highest, max(offsets))
+            if len(result.faults) < MAX_TOLD:
+                result.faults += _chain_faults(part, first, entries, newest)
+                used_slots += entries[PREVIOUS::ENTRY_WORDS].count(NO_ENTRY)
+        if len(result.faults) >= MAX_TOLD:
+            return result
+        slots = file.slots()
+    if result.faults:  # a wrong previous entry says nothing of slots
+        used_slots = len(newest) - newest.count(NO_ENTRY)
+    result.faults += _slot_faults(part, newest, slots)
+    result.faults += _head_faults(part, used_slots, (first_offset, last_offset, result.highest))
+    return result
+
+
+def beyond_log(found: FileFaults, log_end: int) -> list[IndexFault]:
+    """Entries of no message that can be: no message starts at or after ``log_end``."""
+    if found.lowest >= 0 and found.highest < log_end:
+        return []
+    part, faults = found.part, []
+    with reading(part) as file:
+        for first, entries in _chunks(part, file):
+            faults += [
+                in_entry(part, entry, f"entry {entry} belongs to a message at {offset}, the log ends at {log_end}")
+                for entry, offset in enumerate(offsets_of(entries), first)
+                if not 0 <= offset < log_end
+            ]
+            if len(faults) >= MAX_TOLD:
+                break
+    return faults[:MAX_TOLD]
+
+
+def _chunks(part: IndexPart, file: IndexWords) -> Iterator[tuple[int, array[int]]]:
+    """All entries in use, with the number of the first of each chunk."""
+    end = FIRST_ENTRY + part.entry_count
+    for first in range(FIRST_ENTRY, end, CHUNK_ENTRIES):
+        yield first, file.entries(first, min(CHUNK_ENTRIES, end - first))
+
+
+def _chain_faults(part: IndexPart, first: int, entries: array[int], newest: array[int]) -> list[IndexFault]:
+    """``newest`` has the newest entry of each slot so far, and is brought on."""
+    faults: list[IndexFault] = []
+    hashes, before = entries[HASH::ENTRY_WORDS], entries[PREVIOUS::ENTRY_WORDS]
+    done = 0
+    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
+        faults += _loose_faults(part, first + done, hashes[done:start], before[done:start], newest)
+        done = start
+        if start < end:
+            slot, last = hashes[start] % part.shape.slots, first + end - 1
+            if before[start] == newest[slot] and before[start + 1 : end] == array("i", range(first + start, last)):
+                newest[slot] = last
+                done = end
+        if len(faults) >= MAX_TOLD:
+            break
+    return faults[:MAX_TOLD]
+
+
+def _loose_faults(
+    part: IndexPart, first: int, hashes: array[int], before: array[int], newest: array[int]
+) -> list[IndexFault]:
+    faults: list[IndexFault] = []
+    for start in range(0, len(hashes), STEP_ENTRIES):
+        end = min(start + STEP_ENTRIES, len(hashes))
+        slots = list(map(mod, hashes[start:end], repeat(part.shape.slots)))
+        entries = range(first + start, first + end)
+        if len(set(slots)) == len(slots) > 1 and array("i", itemgetter(*slots)(newest)) == before[start:end]:
+            deque(map(setitem, repeat(newest), slots, entries), maxlen=0)
+            continue
+        faults += _single_faults(part, entries, slots, before[start:end], newest)
+        if len(faults) >= MAX_TOLD:
+            break
+    return faults
+
+
+def _single_faults(
+    part: IndexPart, entries: range, slots: Sequence[int], before: array[int], newest: array[int]
+) -> list[IndexFault]:
+    faults = []
+    for entry, slot, previous in zip(entries, slots, before, strict=True):
+        if newest[slot] != previous:
+            what = f"entry {entry} says the one before it is {previous}, it is {newest[slot]}"
+            faults.append(in_entry(part, entry, what))
+            if len(faults) >= MAX_TOLD:
+                break
+        newest[slot] = entry
+    return faults
+
+
+def _slot_faults(part: IndexPart, newest: array[int], found: array[int]) -> list[IndexFault]:
+    if newest == found:
+        return []
+    wrong = [slot for slot in range(part.shape.slots) if newest[slot] != found[slot]]
+    return [
+        IndexFault(
+            part.path,
+            part.shape.slot_position(slot),
+            f"slot {slot} leads to entry {found[slot]}, its newest is {newest[slot]}",
+        )
+        for slot in wrong[:MAX_TOLD]
+    ]
+
+
+def _head_faults(part: IndexPart, used_slots: int, offsets: tuple[int, int, int]) -> list[IndexFault]:
+    """:param offsets: of the first entry, of the last, and the highest."""
+    head, faults = part.head, []
+    first, last, highest = offsets
+    # 4.9 counts a slot for every entry.
+    if head.used_slots not in (used_slots, part.entry_count):
+        what = f"the header says {head.used_slots} slots are used, {used_slots} are"
+        faults.append(in_head(part, "used_slots", what))
+    if part.entry_count and head.begin_commit_log_offset != first:
+        what = f"the header says it begins at {head.begin_commit_log_offset}, entry 1 at {first}"
+        faults.append(in_head(part, "begin_commit_log_offset", what))
+    if part.entry_count and head.end_commit_log_offset not in (last, highest):
+        what = f"the header says it ends at {head.end_commit_log_offset}, its last entry at {last}"
+        faults.append(in_head(part, "end_commit_log_offset", what))
+    return faults

@@ -1,0 +1,447 @@
+"""Key index files against the log: every entry against the keys of the log's messages.
+
+Entries lie in log order but for the batches in which they were made, so the entries of a stretch of the log are found
+by halving. Mostly those of keys, and those of tags, are in log order each for themselves, and are compared as whole
+columns; where they are not, by sums over them; only where these differ single entries are looked at. Entries of tags,
+which Apache RocketMQ makes since 5.5, may be missing. A file without the log: ``index_chains``.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import compress, count
+from operator import mul
+from pathlib import Path
+
+from gateway.readable import moment_text
+from gateway.store_tool.checks.findings import REPAIR, START, Finding, Findings, Kind
+from gateway.store_tool.checks.hash_runs import hash_runs
+from gateway.store_tool.checks.index_part import (
+    ENTRY_WORDS,
+    HASH,
+    SECONDS,
+    IndexFault,
+    IndexPart,
+    NearIndex,
+    in_entry,
+    in_head,
+    offsets_of,
+    reading,
+)
+from gateway.store_tool.files.directory import StoreDirectory
+from gateway.store_tool.records.stretch_keys import StretchKeys
+from wire.disk.index_entry import MAX_SECONDS
+from wire.disk.index_file import FIRST_ENTRY
+
+MAX_TOLD = 100
+"""Entries of one stretch told of one by one."""
+BATCH_ENTRIES = 4_096
+"""Entries mostly stand no farther from where their message's offset would put them: they are made in batches."""
+FAR_ENTRIES = 131_072
+"""And never so far."""
+SAMPLE_ENTRIES = 64
+"""Of so many entries far from the ends of a stretch one is asked where it belongs."""
+STEP_TIMES = 64
+"""Messages that are mostly stored within one second."""
+FEW_TAGS = 8
+"""So many hashes are looked for one after the other."""
+_SHORT_RUN = 16
+"""Where keys and tags change more often than this on average, picking one by one is quicker than cutting."""
+
+
+@dataclass(slots=True)
+class IndexFaults:
+    """What a stretch of the log says of the index; ``unindexed_from``: its first key behind the index's end, or −1."""
+
+    faults: list[IndexFault] = field(default_factory=list)
+    repeated: int = 0
+    unindexed_from: int = -1
+
+
+# --- a stretch of the log against the files --------------------------------------------------------------------------
+
+
+class _Window:
+    """Entries of one file near a stretch. A plain class: its offsets are worked out once.
+
+    ``first`` is the number of the first entry, ``offsets`` are those of all of them, ``inside`` those entries whose
+    messages lie in the stretch.
+    """
+
+    __slots__ = ("entries", "first", "inside", "offsets", "part")
+
+    def __init__(self, part: IndexPart, first: int, entries: array[int], begin: int, end: int) -> None:
+        self.part = part
+        self.first = first
+        self.entries = entries
+        self.offsets = offsets_of(entries)
+        self.inside = _inside(entries, self.offsets, begin, end)
+
+
+def compare_stretch(index: NearIndex, keys: StretchKeys, begin: int, end: int) -> IndexFaults:
+    """Compare what the log asks for in [begin, end) with what the files have."""
+    result = IndexFaults()
+    if not index.exists:
+        result.unindexed_from = min([*keys.offsets[:1], *keys.tag_offsets[:1]], default=-1)
+        return result
+    parts = [file.part for file in index.files if file.reaches(begin, end)]
+    windows: list[_Window] = []
+    is_right = False
+    for margin in (BATCH_ENTRIES, FAR_ENTRIES):
+        windows = [window for part in parts if (window := _window(part, begin, end, margin)) is not None]
+        is_right = bool(windows) and (_are_in_order(windows, keys) or (len(windows) == 1 and _is_all(windows[0], keys)))
+        if is_right:
+            break
+    for window in windows:
+        _check_times(window, keys, result)
+    if not is_right:
+        _look_closely(windows, keys, (begin, end), index.end, result)
+    return result
+
+
+def _are_in_order(windows: Sequence[_Window], keys: StretchKeys) -> bool:
+    """Whether the entries of keys are those of the log in its order, and those of tags, when there are any, too."""
+    entries = windows[0].inside if len(windows) == 1 else sum((window.inside for window in windows), array("i"))
+    count = len(entries) // ENTRY_WORDS
+    mask = bytes(count)
+    if count != len(keys.offsets):
+        if count != len(keys.offsets) + len(keys.tag_offsets):
+            return False
+        mask = _mask(entries[HASH::ENTRY_WORDS], set(keys.tag_hashes))
+        if mask.count(1) != len(keys.tag_offsets):
+            return False  # a key is hashed as a tag is
+    key_ages, tag_ages = _ages(windows, mask, 0), _ages(windows, mask, 1)
+    return _are(_picked(entries, mask, 0), key_ages, (keys.offsets, keys.hashes, keys.times)) and (
+        count == len(keys.offsets)
+        or _are(_picked(entries, mask, 1), tag_ages, (keys.tag_offsets, keys.tag_hashes, keys.tag_times))
+    )
+
+
+def _ages(windows: Sequence[_Window], mask: bytes, wanted: int) -> list[tuple[int, int]]:
+    """How many entries of each window have the value wanted in the mask, and from when on their file counts seconds."""
+    found, start = [], 0
+    for window in windows:
+        end = start + len(window.inside) // ENTRY_WORDS
+        found.append((mask.count(wanted, start, end), window.part.head.begin_ms))
+        start = end
+    return found
+
+
+def _mask(hashes: array[int], wanted: set[int]) -> bytes:
+    """A byte for each hash: 1 where it is one of those wanted."""
+    parts, done = [], 0
+    for start, end in [*hash_runs(hashes), (len(hashes), len(hashes))]:
+        loose = hashes[done:start]
+        if len(wanted) <= FEW_TAGS and not any(_may_hold(loose, number) for number in wanted):
+            parts.append(bytes(len(loose)))
+        else:
+            parts.append(bytes(map(wanted.__contains__, loose)))
+        if start < end:
+            parts.append(bytes((hashes[start] in wanted,)) * (end - start))
+        done = end
+    return b"".join(parts)
+
+
+def _may_hold(hashes: array[int], number: int) -> bool:
+    """Whether the bytes of a number are found, if only in the middle of two others."""
+    return array("i", (number,)).tobytes() in hashes.tobytes()
+
+
+def _are(
+    entries: array[int], ages: Sequence[tuple[int, int]], wanted: tuple[array[int], array[int], array[int]]
+) -> bool:
+    """Whether entries are these, in the order of their offsets.
+
+    :param wanted: offsets, hashes and store times.
+    """
+    offsets, hashes, times = wanted
+    found = offsets_of(entries)
+    if found != offsets:  # unique keys come before the others
+        order = sorted(range(len(offsets)), key=offsets.__getitem__)
+        offsets, hashes, times = (array(column.typecode, map(column.__getitem__, order)) for column in wanted)
+    return (
+        found == offsets
+        and entries[HASH::ENTRY_WORDS] == hashes
+        and entries[SECONDS::ENTRY_WORDS] == _seconds_since(times, ages)
+    )
+
+
+def _seconds_since(times: array[int], ages: Sequence[tuple[int, int]]) -> array[int]:
+    """The seconds of entries in one file after the other."""
+    seconds, start = array("i"), 0
+    for many, begin_ms in ages:
+        seconds += _all_seconds(times[start : start + many], begin_ms)
+        start += many
+    return seconds
+
+
+def _picked(entries: array[int], mask: bytes, wanted: int) -> array[int]:
+    """The entries whose place in the mask has the value wanted."""
+    picked = array("i")
+    if mask.count(b"\x00\x01") * _SHORT_RUN > len(mask):
+        picked.frombytes(bytes(4 * ENTRY_WORDS * mask.count(wanted)))
+        chosen = mask if wanted else mask.translate(_OTHER)
+        for word in range(ENTRY_WORDS):
+            picked[word::ENTRY_WORDS] = array("i", list(compress(entries[word::ENTRY_WORDS], chosen)))
+        return picked
+    end = 0
+    while (start := mask.find(wanted, end)) >= 0:
+        end = mask.find(1 - wanted, start)
+        end = len(mask) if end < 0 else end
+        picked += entries[start * ENTRY_WORDS : end * ENTRY_WORDS]
+    return picked
+
+
+_OTHER = bytes((1, 0)).ljust(256, b"\x00")
+
+
+def _is_all(window: _Window, keys: StretchKeys) -> bool:
+    """Whether the entries are the same, with the tags or without them, in whatever order.
+
+    Sums of the columns and of a product are compared: any one changed entry changes them, and what several changed
+    ones would have to be to cancel out is no damage that happens.
+    """
+    entries, begin_ms = window.inside, window.part.head.begin_ms
+    found = offsets_of(entries), entries[HASH::ENTRY_WORDS], entries[SECONDS::ENTRY_WORDS]
+    if len(found[0]) == len(keys.offsets):
+        wanted = (keys.offsets, keys.hashes, _all_seconds(keys.times, begin_ms))
+    else:
+        wanted = (
+            keys.offsets + keys.tag_offsets,
+            keys.hashes + keys.tag_hashes,
+            _all_seconds(keys.times, begin_ms) + _all_seconds(keys.tag_times, begin_ms),
+        )
+    return _sums(*found) == _sums(*wanted)
+
+
+def _inside(entries: array[int], offsets: array[int], begin: int, end: int) -> array[int]:
+    """The entries of messages in [begin, end). Those of others stand near the ends: elsewhere only samples are taken.
+
+    One that is overlooked makes the comparison fail; then each entry is looked at.
+    """
+    edge = 2 * BATCH_ENTRIES
+    core = offsets[edge:-edge:SAMPLE_ENTRIES]
+    if not core or min(core) < begin or max(core) >= end:
+        return _chosen(entries, offsets, begin, end)
+    last = len(offsets) - edge
+    return (
+        _chosen(entries[: edge * ENTRY_WORDS], offsets[:edge], begin, end)
+        + entries[edge * ENTRY_WORDS : last * ENTRY_WORDS]
+        + _chosen(entries[last * ENTRY_WORDS :], offsets[last:], begin, end)
+    )
+
+
+def _chosen(entries: array[int], offsets: Iterable[int], begin: int, end: int) -> array[int]:
+    return _picked(entries, bytes([begin <= offset < end for offset in offsets]), 1)
+
+
+def _sums(offsets: Sequence[int], hashes: Sequence[int], seconds: Sequence[int]) -> tuple[int, ...]:
+    return len(offsets), sum(offsets), sum(hashes), sum(seconds), sum(map(mul, offsets, hashes))
+
+
+def _look_closely(
+    windows: Sequence[_Window], keys: StretchKeys, span: tuple[int, int], index_end: int, result: IndexFaults
+) -> None:
+    times = dict(zip(keys.offsets, keys.times, strict=True))
+    times.update(zip(keys.tag_offsets, keys.tag_times, strict=True))
+    wanted = Counter(zip(keys.offsets, keys.hashes, strict=True))
+    tags = Counter(zip(keys.tag_offsets, keys.tag_hashes, strict=True))
+    known = wanted + tags
+    seen: Counter[tuple[int, int]] = Counter()
+    for window in windows:
+        _judge_window(window, span, known, times, seen, result)
+    _judge_missing(windows, wanted - seen, index_end, result)
+
+
+def _judge_missing(
+    windows: Sequence[_Window], missing: Counter[tuple[int, int]], index_end: int, result: IndexFaults
+) -> None:
+    """Keys without an entry: not indexed yet, or lost."""
+    later = [offset for offset, _ in missing if offset > index_end]
+    if later:
+        result.unindexed_from = min(later)
+    lost = sorted(offset for offset, _ in missing if offset <= index_end)
+    if lost:
+        what = f"a key of the message at {lost[0]} has no entry"
+        if len(lost) > 1:
+            what = f"{len(lost)} keys of messages from {lost[0]} to {lost[-1]} have no entry"
+        path = windows[0].part.path if windows else Path()
+        result.faults.append(IndexFault(path, None, what, lost[0]))
+
+
+def _judge_window(
+    window: _Window,
+    span: tuple[int, int],
+    known: Counter[tuple[int, int]],
+    times: dict[int, int],
+    seen: Counter[tuple[int, int]],
+    result: IndexFaults,
+) -> None:
+    part, entries = window.part, window.entries
+    begin_ms = part.head.begin_ms
+    hashes, ages = entries[HASH::ENTRY_WORDS], entries[SECONDS::ENTRY_WORDS]
+    rows = zip(count(window.first), window.offsets, hashes, ages, strict=False)
+    for entry, offset, key_hash, seconds in rows:
+        if not span[0] <= offset < span[1]:
+            continue
+        name = (offset, key_hash)
+        if name not in known:
+            what = f"entry {entry} has key hash {key_hash}, which no key of the message at {offset} has"
+            if offset not in times:
+                what = f"entry {entry} belongs to no message: none with a key starts at {offset}"
+            result.faults.append(in_entry(part, entry, what, offset))
+        else:
+            seen[name] += 1
+            if seen[name] > known[name]:
+                result.repeated += 1
+            expected = _seconds(times[offset], begin_ms)
+            if seconds != expected:
+                what = (
+                    f"entry {entry} has {seconds} s since the begin of the file, its message was stored at {expected} s"
+                )
+                result.faults.append(in_entry(part, entry, what, offset))
+        if len(result.faults) >= MAX_TOLD:
+            return
+
+
+def _check_times(window: _Window, keys: StretchKeys, result: IndexFaults) -> None:
+    """The header's times are those of the first entry, and of the last one or the newest message."""
+    part, head = window.part, window.part.head
+    offsets = window.offsets
+    begin = _time_of(keys, head.begin_commit_log_offset)
+    if begin is not None and begin != head.begin_ms:
+        what = (
+            f"the header says it begins at {moment_text(head.begin_ms)}, its first message is of {moment_text(begin)}"
+        )
+        result.faults.append(in_head(part, "begin_ms", what))
+    if window.first + len(offsets) == FIRST_ENTRY + part.entry_count:
+        newest, last = _time_of(keys, max(offsets)), _time_of(keys, offsets[-1])
+        if newest is not None and head.end_ms not in (newest, last):
+            what = (
+                f"the header says it ends at {moment_text(head.end_ms)}, its newest message is of {moment_text(newest)}"
+            )
+            result.faults.append(in_head(part, "end_ms", what))
+
+
+def _time_of(keys: StretchKeys, offset: int) -> int | None:
+    """When the message at an offset was stored; None when it has no key or lies elsewhere."""
+    for offsets, times in ((keys.offsets, keys.times), (keys.tag_offsets, keys.tag_times)):
+        packed, wanted = memoryview(offsets).tobytes(), array("q", (offset,)).tobytes()
+        at = packed.find(wanted)
+        while at >= 0 and at % offsets.itemsize:
+            at = packed.find(wanted, at + 1)
+        if at >= 0:
+            return times[at // offsets.itemsize]
+    return None
+
+
+def _window(part: IndexPart, begin: int, end: int, margin: int) -> _Window | None:
+    """The entries of a file that may belong to [begin, end); None when there are none."""
+    used = part.entry_count
+    if not used:
+        return None
+    with reading(part) as file:
+
+        def offset_of(entry: int) -> int:
+            return offsets_of(file.entries(entry, 1))[0]
+
+        numbers = range(FIRST_ENTRY, FIRST_ENTRY + used)
+        first = FIRST_ENTRY + bisect_left(numbers, begin, key=offset_of)
+        last = FIRST_ENTRY + bisect_left(numbers, end, key=offset_of)
+        first = max(first - margin, FIRST_ENTRY)
+        last = min(last + margin, FIRST_ENTRY + used)
+        window = _Window(part, first, file.entries(first, last - first), begin, end)
+    is_near = len(window.inside) > 0 or (max(window.offsets) >= begin and min(window.offsets) < end)
+    return window if is_near else None
+
+
+def _all_seconds(times: array[int], begin_ms: int) -> array[int]:
+    seconds = array("i")
+    for start in range(0, len(times), STEP_TIMES):
+        part = times[start : start + STEP_TIMES]
+        span = (part[0],) if part == part[:1] * len(part) else (min(part), max(part))
+        if len(both := {_seconds(time, begin_ms) for time in span}) == 1:
+            seconds += array("i", both) * len(part)
+        else:
+            seconds.extend([_seconds(time, begin_ms) for time in part])
+    return seconds
+
+
+def _seconds(stored_at_ms: int, begin_ms: int) -> int:
+    """As ``wire.disk.index_entry.entry_seconds``."""
+    return min(max((stored_at_ms - begin_ms) // 1000, 0), MAX_SECONDS) if begin_ms > 0 else 0
+
+
+# --- judging ---------------------------------------------------------------------------------------------------------
+
+
+class IndexCheck:
+    """Puts together what was found; ``bad_files`` are to be made again."""
+
+    def __init__(self, directory: StoreDirectory, findings: Findings, parts: Sequence[IndexPart]) -> None:
+        self._directory = directory
+        self._findings = findings
+        self._parts = parts
+        self._unindexed_from = -1
+        self.bad_files: set[Path] = set()
+
+    def add(self, found: IndexFaults, is_gap: Callable[[int], bool]) -> None:
+        """What a stretch says, in log order.
+
+        :param is_gap: whether an offset lies where the log is damaged: that is told of already.
+        """
+        for fault in found.faults:
+            if fault.commit_log_offset is not None and is_gap(fault.commit_log_offset):
+                self.bad_files.add(fault.path)
+            else:
+                self._tell(fault)
+        if found.repeated:
+            # Apache's broker indexes the last messages again when it starts after a kill.
+            self._findings.note("the key index knows some messages twice; harmless")
+        if self._unindexed_from < 0:
+            self._unindexed_from = found.unindexed_from
+
+    def add_file(self, faults: Sequence[IndexFault]) -> None:
+        """What a file says by itself."""
+        for fault in faults:
+            self._tell(fault)
+
+    def finish(self, scanned: int | None) -> None:
+        """Judge what is missing at the end.
+
+        :param scanned: up to where the index is known to be complete; None when nobody says.
+        """
+        if self._unindexed_from < 0:
+            return
+        if not self._directory.index_files:
+            self._findings.note("there are no index files: queries by key find nothing until a server builds them")
+            return
+        what = f"messages from commit log offset {self._unindexed_from} on are not in the key index"
+        if scanned is not None and self._unindexed_from >= scanned:
+            self._findings.note(f"{what} yet; a server goes on building it")
+            return
+        path = self._parts[-1].path if self._parts else self._directory.paths.index
+        self._tell(IndexFault(path, None, what, self._unindexed_from))
+
+    def _tell(self, fault: IndexFault) -> None:
+        if fault.path == Path():
+            fault = replace(fault, path=self._parts[0].path if self._parts else self._directory.paths.index)
+        # A start after a kill makes the newest file anew, and trusts the others.
+        settles = self._directory.killed and (not self._parts or fault.path == self._parts[-1].path)
+        if not settles:
+            self.bad_files.add(fault.path)
+        self._findings.add(
+            Finding(
+                kind=Kind.INDEX if fault.commit_log_offset is None else Kind.ENTRY,
+                path=fault.path,
+                position=fault.position,
+                commit_log_offset=fault.commit_log_offset,
+                what=fault.what,
+                remedy=START if settles else f"{REPAIR} {self._directory.root}",
+            ),
+            settles=settles,
+        )

@@ -1,0 +1,166 @@
+"""One key index file as the checks see it: its shape, its header, its entries as words.
+
+Files do not say how many slots and entries they have: the configured numbers are tried, then the usual four entries a
+slot. Files are only read, and never mapped: they are mostly holes, and touching a mapped hole takes room on a tmpfs, or
+kills when there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gateway.store.disk.files import RealFiles
+from gateway.store_tool.files.directory import DiskFile, open_to_read
+from wire.disk.index_file import ENTRY_BYTES, FIRST_ENTRY, HEAD, HEAD_BYTES, SLOT_BYTES, IndexHead, IndexShape
+from wire.errors import LayoutError, LocalError
+
+ENTRIES_PER_SLOT = 4
+"""Upstream's defaults, and what people keep to when they change them."""
+ENTRY_WORDS = ENTRY_BYTES // 4
+HASH, OFFSET_HIGH, OFFSET_LOW, SECONDS, PREVIOUS = range(ENTRY_WORDS)
+"""The words of an entry."""
+_SWAP = sys.byteorder == "little"
+_FILES = RealFiles()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One index file with its shape and header."""
+
+    path: Path
+    shape: IndexShape
+    head: IndexHead
+
+    @property
+    def entry_count(self) -> int:
+        """Entries in use."""
+        return min(self.head.next_entry, self.shape.entries) - FIRST_ENTRY
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPart:
+    """An index file, and the lowest and the highest commit log offset of its entries."""
+
+    part: IndexPart
+    lowest: int
+    highest: int
+
+    def reaches(self, begin: int, end: int) -> bool:
+        """Whether an entry may belong to a message in [begin, end) of the log."""
+        return self.lowest < end and self.highest >= begin
+
+
+@dataclass(frozen=True, slots=True)
+class NearIndex:
+    """The index files with entries near a stretch of the log.
+
+    ``end`` is the highest commit log offset that any file says it has, −1 when none has one. ``exists`` says whether
+    there is a file at all.
+    """
+
+    files: tuple[PlacedPart, ...] = ()
+    end: int = -1
+    exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFault:
+    """Something wrong in an index file; ``position`` is the byte of it, None when that cannot be told."""
+
+    path: Path
+    position: int | None
+    what: str
+    commit_log_offset: int | None = None
+
+
+def shape_of(size: int, configured: IndexShape) -> IndexShape | None:
+    """How many slots and entries a file of a size has; None when neither guess fits."""
+    if size == configured.file_bytes:
+        return configured
+    slots, rest = divmod(size - HEAD_BYTES, SLOT_BYTES + ENTRIES_PER_SLOT * ENTRY_BYTES)
+    try:
+        return IndexShape(slots, slots * ENTRIES_PER_SLOT) if rest == 0 else None
+    except LocalError:
+        return None
+
+
+def read_part(file: DiskFile, configured: IndexShape) -> IndexPart | str:
+    """The file, or what is wrong with it as a whole."""
+    shape = shape_of(file.size, configured)
+    if shape is None:
+        return (
+            f"has {file.size} bytes; with maxHashSlotNum={configured.slots} and maxIndexNum={configured.entries} "
+            f"it has {configured.file_bytes}"
+        )
+    with file.path.open("rb") as opened:
+        data = opened.read(HEAD_BYTES)
+    try:
+        head = IndexHead.parse(data)
+    except LayoutError as error:
+        return str(error)
+    if head.next_entry > shape.entries:
+        return f"the header says {head.next_entry - FIRST_ENTRY} entries, {shape.entries - FIRST_ENTRY} have room"
+    return IndexPart(file.path, shape, head)
+
+
+def in_head(part: IndexPart, name: str, what: str) -> IndexFault:
+    """Something wrong with a field of the header."""
+    return IndexFault(part.path, HEAD.offset(name), what)
+
+
+def in_entry(part: IndexPart, entry: int, what: str, offset: int | None = None) -> IndexFault:
+    """Something wrong with an entry."""
+    return IndexFault(part.path, part.shape.entry_position(entry), what, offset)
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+class IndexWords:
+    """Reads a file's slots and entries as big-endian int32 numbers."""
+
+    __slots__ = ("_fd", "_shape")
+
+    def __init__(self, fd: int, shape: IndexShape) -> None:
+        self._fd = fd
+        self._shape = shape
+
+    def slots(self) -> array[int]:
+        """The newest entry of each slot."""
+        return words(_FILES.pread(self._fd, self._shape.slots * SLOT_BYTES, HEAD_BYTES))
+
+    def entries(self, first: int, count: int) -> array[int]:
+        """Entries, ``ENTRY_WORDS`` words each."""
+        return words(_FILES.pread(self._fd, count * ENTRY_BYTES, self._shape.entry_position(first)))
+
+
+@contextmanager
+def reading(part: IndexPart) -> Iterator[IndexWords]:
+    """The file, open."""
+    fd = open_to_read(part.path)
+    try:
+        yield IndexWords(fd, part.shape)
+    finally:
+        os.close(fd)
+
+
+def words(data: bytes) -> array[int]:
+    """Big-endian int32 numbers."""
+    found = array("i", data)
+    if _SWAP:
+        found.byteswap()
+    return found
+
+
+def offsets_of(entries: array[int]) -> array[int]:
+    """The commit log offset of each entry."""
+    pairs = array("i", bytes(8 * (len(entries) // ENTRY_WORDS)))
+    first, second = (OFFSET_LOW, OFFSET_HIGH) if _SWAP else (OFFSET_HIGH, OFFSET_LOW)
+    pairs[0::2], pairs[1::2] = entries[first::ENTRY_WORDS], entries[second::ENTRY_WORDS]
+    return array("q", pairs.tobytes())

@@ -1,0 +1,46 @@
+"""A topic or queue that a person named on the command line: whether the directory has it, and what was meant if not."""
+
+from __future__ import annotations
+
+from gateway.spelling import nearest
+from gateway.store_tool.checks.config_check import known_topics
+from gateway.store_tool.errors import CannotRun
+from gateway.store_tool.files.directory import StoreDirectory
+
+MAX_NAMED = 20
+"""Queue ids, or topics, that an error names."""
+_LEAST_ALIKE = 0.6
+
+
+def refuse_unknown(directory: StoreDirectory, topic: str | None, queue_id: int | None = None) -> None:
+    """Do nothing when the topic has a queue, or stands in topics.json, and has the queue if one is named.
+
+    :param topic: None for all topics.
+    :raises CannotRun: there is nothing of this name; the text has the names that are near.
+    """
+    queues = sorted(name for name in directory.queues if topic in (None, name[0]))
+    if topic is not None and not queues:
+        others = {name for name, _ in directory.queues} | (known_topics(directory) or frozenset())
+        if topic not in others:
+            raise CannotRun(f"{directory.root} has no topic {topic}{_meant(topic, others)}")
+    if queue_id is not None and queue_id not in {number for _, number in queues}:
+        whose = directory.root if topic is None else f"topic {topic} in {directory.root}"
+        raise CannotRun(f"{whose} has no queue {queue_id}; {_there_are(sorted({number for _, number in queues}))}")
+
+
+def _meant(topic: str, others: set[str]) -> str:
+    near = nearest(topic, sorted(others, reverse=True), _LEAST_ALIKE)
+    if near is not None:
+        return f"; did you mean {near}?"
+    if 0 < len(others) <= MAX_NAMED:
+        return f"; there are {', '.join(sorted(others))}"
+    return "; rocketmq-gateway store inspect lists them" if others else "; it has none"
+
+
+def _there_are(numbers: list[int]) -> str:
+    if not numbers:
+        return "nothing was ever stored there"
+    if len(numbers) == numbers[-1] - numbers[0] + 1 > 2:
+        return f"there are {numbers[0]} … {numbers[-1]}"
+    more = ", …" if len(numbers) > MAX_NAMED else ""
+    return f"there {'is' if len(numbers) == 1 else 'are'} {', '.join(map(str, numbers[:MAX_NAMED]))}{more}"

@@ -1,0 +1,75 @@
+"""What a repair could not save of transactions: which of them are pending again because their op record was damaged.
+
+An op record says which half messages are settled. A commit is known without it, by its final message; of a rollback
+nothing else tells, so after the repair those half messages are pending, and their producers are asked again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gateway.errors import GatewayError
+from gateway.metadata.names import OP_HALF_TOPIC
+from gateway.metadata.offsets import saved_offsets
+from gateway.settings.transaction import TransactionStateStore
+from gateway.store.message_store import MessageStore
+from gateway.store_tool.checks.queue_check import Place
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.op_positions import OpPositions
+from gateway.transaction.outcomes import Outcomes
+from gateway.transaction.rebuild import OpenHalf, Rebuild
+from gateway.transaction.state_stores.remembered import RememberedStore
+
+
+class SavedOffsets:
+    """Consumer offsets as their file has them; nothing is written."""
+
+    def __init__(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        self._table = table
+
+    def query(self, group: str, topic: str, queue_id: int) -> int:
+        """The next offset, -1 when there is none."""
+        return self._table.get(f"{topic}@{group}", {}).get(queue_id, -1)
+
+
+def lost_outcomes(store: MessageStore, root: Path, lost: Iterable[Place]) -> list[str]:
+    """A line for each transaction that may be pending again, behind one that says why; none without lost op records.
+
+    :param store: repaired and open; :param lost: places of messages that could not be saved.
+    """
+    if not any(topic == OP_HALF_TOPIC for topic, _, _ in lost):
+        return []
+    try:
+        return _found(store, root)
+    except GatewayError as error:
+        return [f"outcomes of transactions are lost, and which are pending again cannot be told: {error}"]
+
+
+def _found(store: MessageStore, root: Path) -> list[str]:
+    if RememberedStore(root / "transaction").load().store is not TransactionStateStore.QUEUE:
+        return []  # its outcomes are not in op records
+    saved = saved_offsets(root / "config" / "consumerOffset.json")
+    outcomes = Outcomes(TransactionLimits().remembered_outcomes)
+    halves: dict[int, OpenHalf] = {}
+    found = Rebuild(
+        store=store,
+        offsets=SavedOffsets({} if saved is None else saved.offset_table),
+        mark=0,
+        outcomes=outcomes,
+        ops=OpPositions(),
+        opened=lambda half: halves.update({half.offset: half}),
+        closed=lambda offset, state: outcomes.put(offset, state),
+    ).run()
+    reason = (
+        f"{found.lost_ops} records of outcomes of transactions are lost; {len(found.unrecorded)} commits among them "
+        f"are known by their final messages, {len(found.uncertain)} pending transactions may have been rolled back"
+    )
+    return [reason, *(_line(store, halves[offset]) for offset in found.uncertain)]
+
+
+def _line(store: MessageStore, half: OpenHalf) -> str:
+    message = store.message_at(half.log_offset, half.size)
+    key = None if message is None else message.unique_key
+    what = f"half message {half.offset}, id {key}, topic {half.topic}, group {half.group}"
+    return f"transaction that may be pending again: {what}"
