@@ -201,10 +201,12 @@ class Dispatch:
         return [self._entries[code] for code in sorted(self._entries)]
 
     def _load_late(self) -> None:
-        load, self._late = self._late, None
-        if load is not None:
-            for group in load():
-                group.register(self)
+        if self._late is None:
+            return
+        groups = list(self._late())  # may fail, for want of descriptors or memory: then the next request tries again
+        self._late = None
+        for group in groups:
+            group.register(self)
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
         """Carry out all commands of one read, in order; never raises."""
