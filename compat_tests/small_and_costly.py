@@ -396,19 +396,6 @@ def page_silence(place: Place) -> Counter[str]:
         return _page(place)
 
 
-def storms(place: Place) -> Counter[str]:
-    """Connections to each port, thousands at once, that end as soon as they are there, and again."""
-    for address in (place.broker, place.name_server, place.pages):
-        for _ in range(20):
-            with ExitStack() as opened:
-                for _ in range(1_000):
-                    peer = opened.enter_context(socket.socket())
-                    peer.setblocking(False)
-                    peer.connect_ex(address)
-                    peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    return _page(place)
-
-
 def _page(place: Place) -> Counter[str]:
     """What somebody else is answered there meanwhile."""
     with socket.create_connection(place.pages, timeout=ANSWER_S) as asker:
@@ -519,7 +506,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     for kind in (
         *(statistics, added_topics),
         *(endless_queues, many_queues, numbers, poison, filters, heartbeats, members, registrations, lenient),
-        *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence, storms),
+        *(values, offsets, locks, queries, idle, page_bodies, page_requests, page_silence),
         *(lite_changes, large_outcomes, large_commits, transaction_pages, pops, looks),
     )
 }

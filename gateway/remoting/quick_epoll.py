@@ -17,12 +17,12 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from select import EPOLLET, EPOLLIN, EPOLLOUT, epoll
+from select import EPOLLET, EPOLLIN, epoll
 from typing import Any, Final
 
 from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.main import CONNECTION_DONE, CONNECTION_LOST
-from twisted.internet.tcp import Port, Server
+from twisted.internet.tcp import Server
 from twisted.python import log
 
 from gateway.remoting.deputy import Deputy
@@ -33,23 +33,6 @@ EXPECTED_WITHIN_S: Final = 0.001
 _LONGEST_S: Final = 3600.0
 """No timer of a server lies further ahead; Twisted knows how long epoll can wait at most."""
 _READABLE: Final = int(EPOLLIN)
-_TO_BE_READ: Final = int(EPOLLIN | EPOLLOUT)
-"""Of an event: whether there is something to read, or an end to be found, and nothing to write."""
-MOST_ACCEPTS: Final = 16
-"""Connections that a port accepts in one turn. Each costs about 0.1 ms, and Twisted accepts 20 more in each turn while
-more wait: a peer that opens thousands at once would hold up everybody for longer and longer."""
-MOST_ENDS: Final = 64
-"""Ends of connections that are carried out in one turn. Each costs about 0.06 ms, and all connections of a peer end at
-once when its process does."""
-
-
-class QuickPort(Port):
-    """A listening port that accepts few connections in a turn."""
-
-    def doRead(self) -> None:  # noqa: N802 (Twisted's name)
-        """Accept what has arrived, as far as one turn goes."""
-        self.numberAccepts = min(self.numberAccepts, MOST_ACCEPTS)
-        super().doRead()  # type: ignore[no-untyped-call]
 
 
 class QuickEpollReactor(EPollReactor):
@@ -65,17 +48,8 @@ class QuickEpollReactor(EPollReactor):
         self._calls_only = epoll()
         self._calls_only.register(self._bell, EPOLLIN | EPOLLET)  # nobody reads it: it takes 2^64 rings to fill
         self._poller.register(self._calls_only, EPOLLIN)
-        self._ends: deque[tuple[Server, BaseException]] = deque()
         self._waited_for: deque[tuple[Callable[[], Any], Callable[[Any], None]]] = deque()
         self._deputy = Deputy(partial(self._turn, is_deputy=True), self.wakeUp)
-
-    def listenTCP(  # noqa: N802 (Twisted's name)
-        self, port: int, factory: Any, backlog: int = 50, interface: str = ""
-    ) -> QuickPort:
-        """Listen on a port of this machine."""
-        listening = QuickPort(port, factory, backlog, interface, self)
-        listening.startListening()
-        return listening
 
     def seconds(self) -> float:
         """Of a clock that never jumps; for differences only."""
@@ -142,7 +116,7 @@ class QuickEpollReactor(EPollReactor):
                 if fd == self._calls_only.fileno():
                     self._calls_only.poll(0, 1)  # the bell has been heard
                 continue  # or closed by one of the others
-            if event & _TO_BE_READ == _READABLE and type(selectable) is Server and selectable.connected:
+            if event == _READABLE and type(selectable) is Server and selectable.connected:
                 self._read(selectable)
             elif selectable is self.waker:
                 selectable.doRead()
@@ -150,14 +124,12 @@ class QuickEpollReactor(EPollReactor):
                 log.callWithLogger(  # type: ignore[no-untyped-call]
                     selectable, self._doReadOrWrite, selectable, fd, event
                 )
-        if self._ends:
-            self._carry_out_ends()
 
     doIteration = doPoll  # noqa: N815 (Twisted's name)
 
     def _events(self, timeout: float | None, most: int) -> list[tuple[int, int]]:
         self._is_waiting = True  # before it looks whether it was woken: who comes in between rings
-        if self._is_woken or self._ends:
+        if self._is_woken:
             timeout = 0
         try:
             if self._expects_call and timeout != 0:
@@ -191,12 +163,4 @@ class QuickEpollReactor(EPollReactor):
             else:
                 why = CONNECTION_DONE
         if why:
-            self.removeReader(connection)  # type: ignore[no-untyped-call]
-            self._ends.append((connection, why))
-
-    def _carry_out_ends(self) -> None:
-        """End some of the connections that ended or failed, the first ones first."""
-        for _ in range(min(len(self._ends), MOST_ENDS)):
-            connection, why = self._ends.popleft()
-            if connection.connected:  # it may have been closed by ourselves meanwhile
-                self._disconnectSelectable(connection, why, True)  # type: ignore[no-untyped-call]
+            self._disconnectSelectable(connection, why, True)  # type: ignore[no-untyped-call]
