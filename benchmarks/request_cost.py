@@ -31,7 +31,7 @@ from twisted.internet.task import Clock
 from benchmarks.scale import HOST
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.parts import BrokerParts
-from gateway.cli.run import settle_memory
+from gateway.cli.serving.run import settle_memory
 from gateway.cli.version import is_compiled
 from gateway.clock import wall_clock_ms
 from gateway.in_thread import in_this_thread

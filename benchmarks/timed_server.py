@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gateway.cli import run
+from gateway.cli.serving import run
 from gateway.remoting import deputy
 from gateway.store.disk.files import Buffer, RealFiles
 

@@ -44,7 +44,7 @@ def config(
     **options: str | None,
 ) -> None:
     """Print the settings: value, source and meaning of each."""
-    from gateway.cli.kept_name import with_kept_name
+    from gateway.cli.serving.kept_name import with_kept_name
     from gateway.settings.load import Role
 
     loaded = load_options(Role(role_name), config_file, assignments, **options)

@@ -15,12 +15,12 @@ from typing import Any
 
 import click
 
-from gateway.cli.broker import broker
 from gateway.cli.config import config
-from gateway.cli.late_modules import put_off
-from gateway.cli.nameserver import nameserver
 from gateway.cli.output import say_lines
-from gateway.cli.serve import serve
+from gateway.cli.serving.broker import broker
+from gateway.cli.serving.late_modules import put_off
+from gateway.cli.serving.nameserver import nameserver
+from gateway.cli.serving.serve import serve
 from gateway.cli.stop_signals import interrupt_as_ctrl_c
 from gateway.cli.version import version
 from gateway.errors import GatewayError
@@ -28,11 +28,11 @@ from gateway.errors import GatewayError
 PIPE_CLOSED = 141
 """128 + SIGPIPE: what a shell says of any program that wrote into a closed pipe. Nothing is printed then."""
 LATE_COMMANDS = {
-    "consume": ("gateway.cli.consume", "consume"),
-    "pipeline": ("gateway.cli.pipeline", "pipeline"),
-    "produce": ("gateway.cli.produce", "produce"),
+    "consume": ("gateway.cli.clients.consume", "consume"),
+    "pipeline": ("gateway.cli.clients.pipeline", "pipeline"),
+    "produce": ("gateway.cli.clients.produce", "produce"),
     "store": ("gateway.cli.store", "store"),
-    "tail": ("gateway.cli.tail", "tail"),
+    "tail": ("gateway.cli.clients.tail", "tail"),
     "transactions": ("gateway.cli.transactions", "transactions"),
 }
 """Commands whose module is loaded when they are called: a server's start imports nothing of them."""

@@ -391,7 +391,7 @@ def _ask(call: BrokerCall, code: RequestCode, header: Header) -> Transaction:
 def _body(call: BrokerCall, entry: Transaction) -> dict[str, str]:
     """The body as ``body``, ``body_base64``, or ``body_unread`` (a reason); nothing if the record is gone."""
     from gateway.cli.broker_call import BrokerRefused
-    from gateway.cli.json_messages import body_members
+    from gateway.cli.clients.json_messages import body_members
     from gateway.client.compression import decompress
     from gateway.client.errors import MessageRefused
     from wire.codes import RequestCode

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from gateway.cli.late_modules import is_coroutine, load_deferreds, put_off
 from gateway.cli.main import cli
+from gateway.cli.serving.late_modules import is_coroutine, load_deferreds, put_off
 
 COMMANDS = ["serve", "broker", "nameserver", "config", "version"]
 
@@ -119,9 +119,10 @@ def test_twisted_does_not_bring_what_no_server_uses() -> None:
 
 def test_a_server_is_loaded_without_asyncio_which_works_afterwards() -> None:
     code = (
-        "import sys\nfrom gateway.cli.late_modules import load_deferreds, put_off\n"
+        "import sys\nfrom gateway.cli.serving.late_modules import load_deferreds, put_off\n"
         "put_off()\nload_deferreds()\n"
-        "import gateway.cli.run, gateway.cli.servers, gateway.broker.service, gateway.nameserver.service\n"
+        "import gateway.cli.serving.run, gateway.cli.serving.servers\n"
+        "import gateway.broker.service, gateway.nameserver.service\n"
         "import twisted.internet.epollreactor, gateway.remoting.quick_epoll\n"
         "brought = {'asyncio', 'ssl'} & set(sys.modules)\n"
         "assert not brought, brought\n"

@@ -1,0 +1,64 @@
+"""``rocketmq-gateway pipeline answer-checks``: be the producer that brokers ask about half messages of Spark's sink."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.clients.client_options import client_errors, name_server_option
+from gateway.cli.output import say
+
+if TYPE_CHECKING:
+    from gateway.client import ReceivedMessage, TransactionState
+    from gateway.spark.decisions import Decisions
+
+DEFAULT_GROUP = "spark-rocketmq-producer"
+
+
+@click.command(name="answer-checks")
+@click.argument("checkpoint", metavar="CHECKPOINT")
+@click.option("--group", default=DEFAULT_GROUP, show_default=True, help="The sink's producerGroup.")
+@click.option("--topic", "topics", multiple=True, help="A topic the sink writes to; may be repeated.")
+@click.option("--seconds", type=click.FloatRange(min=0), help="End after so long (default: Ctrl-C).")
+@name_server_option
+def answer_checks(checkpoint: str, group: str, topics: tuple[str, ...], seconds: float | None, nameserver: str) -> None:
+    """Answer for half messages of a sink with deliveryMode=transactional, from the decisions in its CHECKPOINT.
+
+    Those of tasks and tries that do not count are rolled back, those that count are committed. Without it they wait,
+    which harms nobody but the list of what is pending.
+    """
+    from gateway.client import TransactionProducer
+    from gateway.spark.decisions import Decisions
+
+    checker = DecisionChecker(Decisions(checkpoint))
+    producer = TransactionProducer(group, checker, namesrv=nameserver, topics=topics)
+    with client_errors(), producer, suppress(KeyboardInterrupt):
+        threading.Event().wait(seconds)
+    say(", ".join(f"{count} {name}" for name, count in sorted(checker.counts.items())) or "nothing was asked")
+
+
+class DecisionChecker:
+    """Answers checks from decisions; ``counts`` has the answers."""
+
+    def __init__(self, decisions: Decisions) -> None:
+        self._decisions = decisions
+        self.counts: dict[str, int] = {}
+
+    def check(self, message: ReceivedMessage) -> TransactionState:
+        """What was decided; a message that is none of the sink's is UNKNOWN."""
+        from gateway.client import TransactionState
+        from gateway.spark.decisions import Verdict
+        from wire.message.properties import PropertyName
+
+        properties = message.record.property_map
+        query, batch = properties.get("SPARK_QUERY"), properties.get("SPARK_BATCH", "")
+        verdict = Verdict.UNKNOWN
+        if query is not None and batch.isdecimal():
+            first = properties.get(PropertyName.TRAN_PREPARED_QUEUE_OFFSET, "")
+            half_offset = int(first) if first.isdecimal() else message.queue_offset
+            verdict = self._decisions.verdict(query, int(batch), message.queue.broker_name, half_offset)
+        self.counts[verdict.value] = self.counts.get(verdict.value, 0) + 1
+        return TransactionState[verdict.name]

@@ -1,0 +1,164 @@
+"""``rocketmq-gateway tail``: messages of a topic as lines of JSON, without being a consumer of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from gateway.cli.clients.client_options import (
+    EARLIEST,
+    LATEST,
+    Begin,
+    client_errors,
+    name_server_option,
+    shows_progress,
+)
+from gateway.cli.clients.live_rate import LiveRate
+from gateway.cli.clients.message_filter import filter_of, filter_options
+from gateway.cli.output import say
+
+if TYPE_CHECKING:
+    from gateway.client import AdminClient, LitePullConsumer, MessageQueue, ReceivedMessage
+
+BATCH = 32
+POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What to read of a queue: from ``start`` up to, not including, ``end``, or beyond it when following."""
+
+    start: int
+    end: int
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway tail orders
+      every message from now on, until Ctrl-C
+  rocketmq-gateway tail orders --last 10 --no-follow
+      the last ten of each queue
+  rocketmq-gateway tail orders --from 1h --no-follow --tag paid --grep '"total": 0' > found.jsonl
+      what came in the last hour, filtered; a progress bar on the terminal
+  rocketmq-gateway tail '%DLQ%billing' --from earliest --no-follow
+      what a group has given up
+
+\b
+Nothing is committed, and no group gets fewer messages by it. Queues are read side by side: the order is that of each
+queue. Tags and the other conditions are looked at here, after the messages came.
+"""
+)
+@click.argument("topic")
+@click.option("--from", "begin", type=Begin(), default=LATEST, metavar="WHERE", help="earliest, latest, 10m, a time.")
+@click.option("--last", type=click.IntRange(1), metavar="N", help="Begin N messages before the end of each queue.")
+@click.option("--no-follow", is_flag=True, help="Stop at what is the end now.")
+@click.option("--count", type=click.IntRange(1), metavar="N", help="Stop after N lines.")
+@click.option("--all-properties", is_flag=True, help="Those of the protocol, too.")
+@filter_options
+@name_server_option
+def tail(
+    topic: str,
+    begin: str | datetime,
+    last: int | None,
+    no_follow: bool,
+    count: int | None,
+    all_properties: bool,
+    nameserver: str,
+    tag: str | None,
+    keys: tuple[str, ...],
+    properties: tuple[str, ...],
+    pattern: str | None,
+) -> None:
+    """Print messages of TOPIC as they come, or those that are there."""
+    from gateway.client import AdminClient, LitePullConsumer, LitePullSettings
+    from gateway.client.admin.admin_messages import TOOLS_GROUP
+
+    wanted = filter_of(tag, keys, properties, pattern)
+    with client_errors():
+        settings = LitePullSettings.from_env(namesrv=nameserver, auto_commit=False, pull_batch_size=BATCH)
+        with AdminClient(namesrv=nameserver) as admin:
+            spans = _spans(admin, topic, begin, last)
+        with LitePullConsumer(TOOLS_GROUP, settings) as consumer:
+            _seek(consumer, spans)
+            progress = LiveRate(
+                time.monotonic, sys.stderr, "messages read", total=_messages_of(spans) if no_follow else None
+            )
+            messages = _counted(_messages(consumer, spans, no_follow), progress)
+            with suppress(KeyboardInterrupt):  # how following ends
+                _print(islice(filter(wanted.takes, messages), count), all_properties)
+            if shows_progress():
+                progress.end()
+
+
+def _spans(admin: AdminClient, topic: str, begin: str | datetime, last: int | None) -> dict[MessageQueue, Span]:
+    spans = {}
+    for queue, holds in admin.topics.stats(topic).items():
+        if last is not None:
+            start = max(holds.min_offset, holds.max_offset - last)
+        elif isinstance(begin, datetime):
+            start = max(holds.min_offset, min(admin.offsets.at(queue, begin), holds.max_offset))
+        else:
+            start = holds.min_offset if begin == EARLIEST else holds.max_offset
+        spans[queue] = Span(start, holds.max_offset)
+    return spans
+
+
+def _messages_of(spans: Mapping[MessageQueue, Span]) -> int:
+    """How many messages are to be read when nothing is followed."""
+    return sum(span.end - span.start for span in spans.values())
+
+
+def _seek(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span]) -> None:
+    """Make a consumer begin at the starts."""
+    consumer.assign(spans)
+    for queue, span in spans.items():
+        consumer.seek(queue, span.start)
+
+
+def _messages(consumer: LitePullConsumer, spans: Mapping[MessageQueue, Span], stops: bool) -> Iterator[ReceivedMessage]:
+    """The messages of all queues; ``stops`` at the ends. Offsets that no message has are told of: they have no gaps."""
+    expected = {queue: span.start for queue, span in spans.items()}
+    left = {queue for queue, span in spans.items() if span.start < span.end}
+    while left or not stops:
+        for message in consumer.poll(POLL_S):
+            queue, offset = message.queue, message.queue_offset
+            if offset != expected[queue]:
+                say(_jump_text(queue, expected[queue], offset), err=True)
+            expected[queue] = offset + 1
+            if stops and message.queue_offset >= spans[queue].end:
+                left.discard(queue)
+                continue
+            yield message
+            if message.queue_offset == spans[queue].end - 1:
+                left.discard(queue)
+
+
+def _jump_text(queue: MessageQueue, expected: int, offset: int) -> str:
+    """What happened when a queue does not go on where it was read to."""
+    if offset < expected:
+        return f"{queue}: goes on at {offset} instead of {expected}: the topic was deleted and made again"
+    return f"{queue}: messages {expected} to {offset - 1} are gone: deleted before they were read"
+
+
+def _counted(messages: Iterable[ReceivedMessage], progress: LiveRate) -> Iterator[ReceivedMessage]:
+    """The same messages, each shown as read once the next is asked for."""
+    for message in messages:
+        yield message
+        if shows_progress():
+            progress.add()
+
+
+def _print(messages: Iterable[ReceivedMessage], all_properties: bool) -> None:
+    from gateway.cli.clients.json_messages import message_line
+
+    for message in messages:
+        say(message_line(message, all_properties=all_properties))

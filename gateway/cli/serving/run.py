@@ -1,0 +1,360 @@
+"""Running servers in this process: reactor, start, ready line, signals, stop, exit code.
+
+``Lifetime`` is the sequence and knows only a reactor and things with ``start`` and ``stop``; ``run`` puts
+the real ones in. Start-up errors are one line on standard error and an exit code, never a traceback.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred, ensureDeferred
+from twisted.internet.defer import TimeoutError as DeferredTimeout
+from twisted.internet.error import CannotListenError
+from twisted.python.failure import Failure
+
+from gateway.cli.output import say, say_lines
+from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT, wanted
+from gateway.errors import GatewayError
+from gateway.remoting.descriptors import MOST_RESERVED_SHARE, open_files_limit
+from gateway.settings.addresses import Address, is_loopback
+from gateway.settings.load import Loaded, Role
+from gateway.telemetry.logs import EventLog
+
+if TYPE_CHECKING:
+    from gateway.cli.serving.members import Member
+    from gateway.cli.serving.servers import Part
+    from gateway.settings.tree import Settings
+    from gateway.store.disk.files import FileLayer
+
+log = EventLog("process")
+
+LEAST_QUEUE_FILES = 16
+"""The smallest ``gateway.maxOpenConsumeQueueFiles``."""
+SWITCH_INTERVAL_S = 0.001
+"""A thread back from fdatasync gets the interpreter after 1 ms instead of 5: every answer of the batch waits
+for it, and there are few threads, so the extra switches cost nothing measurable."""
+
+STOP_MARGIN_S = 5.0
+STANDARD_INPUT = 0
+LOOK_AT_TURNS_EVERY_S = 1.0
+"""Nothing of it happens before the first of these seconds is over: nobody who waits for a start needs it."""
+LOOK_AT_MEMORY_EVERY_S = 1.0
+"""A look takes some ten microseconds."""
+
+GARBAGE_THRESHOLDS = (8_000, 1, 4_000)
+"""Messages and commands hold no reference cycles, so collections find nothing and only pause; Python's
+first threshold (700 or 2000 objects) would make one for every few hundred requests. The first two bound a pause:
+8,000 objects take up to seven milliseconds, ten with those that outlived a collection before. The third
+puts off those that look at everything."""
+
+
+class Lifetime:
+    """From the first start to the last stop of some servers; run once.
+
+    :param make_parts: the servers; the next one is taken from it when the one before it runs.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        make_parts: Callable[[], Iterable[Part]],
+        *,
+        announce: Callable[[str], None],
+        stop_timeout_s: float,
+    ) -> None:
+        self._reactor = reactor
+        self._make_parts = make_parts
+        self._announce = announce
+        self._stop_timeout_s = stop_timeout_s
+        self._asked_to_stop: Deferred[str] = Deferred()
+
+    async def run(self) -> int:
+        """Start in order, announce, wait until asked to stop, stop in reverse order; the exit code."""
+        started: list[Part] = []
+        try:
+            for part in self._make_parts():
+                started.append(part)
+                await part.server.start()
+            if not self._asked_to_stop.called:
+                self._announce(ready_line(started))
+            settle_memory()
+            reason = await self._asked_to_stop
+        # Whatever ends a start must stop what is running already; ``report`` tells the user.
+        except Exception as problem:  # noqa: BLE001
+            await self._stop(started, quiet=True)
+            return report(problem)
+        log.info("stopping", reason=reason)
+        return await self._stop(started)
+
+    def ask_to_stop(self, reason: str) -> bool:
+        """Begin to stop; False when that was asked before."""
+        if self._asked_to_stop.called:
+            return False
+        self._asked_to_stop.callback(reason)
+        return True
+
+    async def _stop(self, started: list[Part], *, quiet: bool = False) -> int:
+        exit_code = 0
+        for part in reversed(started):
+            ending = ensureDeferred(part.server.stop())
+            ending.addTimeout(self._stop_timeout_s, self._reactor)
+            try:
+                await ending
+            except DeferredTimeout:
+                log.error("stop took too long", server=part.label, limit_s=self._stop_timeout_s)
+                exit_code = 1
+            except GatewayError as problem:  # something the user has to know, and no defect
+                if not quiet:
+                    log.error("stopped with a loss", server=part.label, reason=str(problem))
+                exit_code = 1
+            # The other servers have to be stopped as well, whatever this one raised.
+            except Exception as problem:  # noqa: BLE001
+                if not quiet:
+                    log.error("stop failed", server=part.label, failure=problem)
+                exit_code = 1
+        if not quiet:
+            log.info("stopped", exit_code=exit_code)
+        return exit_code
+
+
+def ready_line(parts: Sequence[Part]) -> str:
+    """``ready nameserver=HOST:PORT broker=HOST:PORT advertised=HOST:PORT``, with the servers that run.
+
+    ``advertised=`` follows a broker whose clients are told another address than the one that is listened on.
+    """
+    words = ["ready"]
+    for part in parts:
+        for address, advertised in zip(part.server.addresses, part.server.advertised, strict=True):
+            words.append(f"{part.label}={Address(*address[:2])}")
+            words += [] if advertised is None else [f"advertised={advertised}"]
+    return " ".join(words)
+
+
+def report(problem: Exception) -> int:
+    """Tell the user why nothing was started; returns the exit code."""
+    if isinstance(problem, CannotListenError):
+        reason = getattr(problem.socketError, "strerror", None) or problem.socketError
+        problem = GatewayError(f"cannot listen on {problem.interface}:{problem.port}: {reason}")
+    elif isinstance(problem, OSError) and not isinstance(problem, GatewayError):
+        where = f"{problem.filename}: " if problem.filename else ""
+        problem = GatewayError(f"{where}{problem.strerror or problem}")
+    if isinstance(problem, GatewayError):
+        say_lines(f"Error: {problem}", err=True)
+        return problem.exit_code
+    log.error("start failed", failure=problem)
+    return 1
+
+
+def settle_memory() -> None:
+    """Keep the garbage collector away from what was made at start, which lives as long as the process.
+
+    Without a collection first: of 100,000 objects it would free 1,400 and no page, and clients that wait for
+    the start would wait 30 ms longer.
+    """
+    gc.freeze()
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    gc.enable()
+
+
+def adapt_turns(reactor: Any) -> None:
+    """Let the threads of this process run as soon as they wake, whoever else computes, while they have little to do."""
+    from gateway.cli.serving import time_slice  # ctypes takes five milliseconds
+
+    turns = time_slice.Turns(reactor.seconds, time.process_time, time_slice.give)
+
+    def look() -> None:
+        if turns.look():
+            reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
+        else:
+            log.debug("turns on the processor stay as they are: a busy neighbour holds up answers for longer")
+
+    reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
+
+
+def give_back_memory(reactor: Any) -> None:
+    """Look for free memory from time to time, see ``spare_memory``."""
+    from gateway.cli.serving.spare_memory import spare_memory  # ctypes takes five milliseconds
+
+    memory = spare_memory()
+
+    def look() -> None:
+        if memory is not None:
+            memory.look()
+            reactor.callLater(LOOK_AT_MEMORY_EVERY_S, look)
+
+    look()
+
+
+def run(
+    role: Role,
+    loaded: Loaded,
+    files: FileLayer | None = None,
+    *,
+    members: Sequence[Member] = (),
+    supervised: bool = False,
+) -> None:
+    """Serve until a signal; ends the process with the exit code.
+
+    :param files: the disk of the broker's store; the operating system's files unless a test brings another.
+    :param members: brokers to run in processes of their own, instead of one in this process.
+    :param supervised: whether this is such a process: its log names the broker, and the end of its input ends it.
+    """
+    from gateway.cli.serving.log_output import begin_logging, tell_regularly
+
+    settings = loaded.settings
+    log_lines = begin_logging(settings.log_level, **({"broker": settings.broker_name} if supervised else {}))
+    for notice in loaded.notices:
+        log.warning(notice)
+    for remark in loaded.remarks:
+        log.info(remark)
+    if not is_loopback(settings.bind_address):
+        log.warning(
+            "listening beyond this machine without authentication: everyone who reaches the ports can read "
+            "and write all messages",
+            bind_address=settings.bind_address,
+        )
+    raise_file_limit()
+    settings = fitted(settings)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    reactor = install_reactor()
+    tell_regularly(log_lines, reactor)
+    from gateway.cli.serving.servers import make_parts, make_parts_of_many
+
+    several = partial(make_parts_of_many, members, settings, reactor)
+    lifetime = Lifetime(
+        reactor,
+        several if members else partial(make_parts, role, settings, reactor, files),
+        announce=say,
+        # A broker of several takes its own time before it is killed.
+        stop_timeout_s=settings.stop_timeout_ms / 1_000 + (STOP_MARGIN_S if members else 0),
+    )
+    if supervised:
+        stop_with_input(reactor, lifetime)
+    sys.exit(serve_until_stopped(reactor, lifetime))
+
+
+def serve_until_stopped(reactor: Any, lifetime: Lifetime) -> int:
+    """Run the reactor around a lifetime; the exit code."""
+    exit_codes: list[int] = []
+
+    def end(result: int | Failure) -> None:
+        if isinstance(result, Failure):
+            log.error("the process failed", failure=result.value)
+        exit_codes.append(1 if isinstance(result, Failure) else result)
+        reactor.stop()
+
+    def begin() -> None:
+        listen_to_signals(reactor, lifetime)
+        ensureDeferred(lifetime.run()).addBoth(end)
+        reactor.callLater(LOOK_AT_TURNS_EVERY_S, adapt_turns, reactor)
+        reactor.callLater(LOOK_AT_TURNS_EVERY_S, give_back_memory, reactor)
+
+    reactor.callWhenRunning(begin)
+    reactor.run()
+    return exit_codes[0] if exit_codes else 1
+
+
+def listen_to_signals(reactor: Any, lifetime: Lifetime) -> None:
+    """Let signals stop the servers; a second one, ``IMPATIENCE_S`` later, ends the process at once, as a crash would.
+
+    What was acknowledged is on disk either way, so an impatient operator loses nothing. Signals that mean nothing here
+    would end the process without a stop if they were left alone.
+    """
+    asked_at_s = 0.0
+
+    def received(number: int, frame: FrameType | None) -> None:
+        del frame
+        reactor.callFromThread(stop, signal.Signals(number))
+
+    def stop(number: signal.Signals) -> None:
+        nonlocal asked_at_s
+        if lifetime.ask_to_stop(number.name):
+            asked_at_s = reactor.seconds()
+        elif reactor.seconds() - asked_at_s >= IMPATIENCE_S:
+            log.warning("stopped at once", reason=number.name)
+            sys.stderr.flush()
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
+
+    def received_in_vain(number: int, frame: FrameType | None) -> None:
+        del frame
+        reactor.callFromThread(tell, signal.Signals(number))
+
+    def tell(number: signal.Signals) -> None:
+        log.warning("signal without effect", signal=number.name, stop_with="SIGTERM")
+
+    # After Twisted's own handlers: those would end the reactor before the servers are stopped.
+    for number in wanted(STOPPING):
+        signal.signal(number, received)
+    for number in wanted(WITHOUT_EFFECT):
+        signal.signal(number, received_in_vain)
+
+
+def stop_with_input(reactor: Any, lifetime: Lifetime) -> None:
+    """Stop when standard input ends, which a supervisor holds open: none of its brokers outlives it.
+
+    Signals that a terminal sends to all of its processes are for the supervisor alone.
+    """
+    if hasattr(os, "setpgrp"):  # not on Windows
+        os.setpgrp()
+
+    def wait() -> None:
+        # Not sys.stdin: a thread that waits in there holds a lock that Python wants at its end.
+        while os.read(STANDARD_INPUT, 1_024):
+            pass
+        reactor.callFromThread(lifetime.ask_to_stop, "the supervisor ended")
+
+    threading.Thread(target=wait, name="supervisor", daemon=True).start()
+
+
+def install_reactor() -> Any:
+    """Make epoll the reactor where there is epoll, else Twisted's choice for the platform."""
+    if sys.platform == "linux":
+        from twisted.internet.main import installReactor
+
+        from gateway.remoting.quick_epoll import QuickEpollReactor
+
+        installReactor(QuickEpollReactor())  # type: ignore[no-untyped-call]
+    # The one place that takes the real reactor; everything else is handed it.
+    from twisted.internet import reactor  # noqa: TID251
+
+    return reactor
+
+
+def fitted(settings: Settings) -> Settings:
+    """Return the settings with as many open files as the system allows, and tell of those it does not."""
+    limit = open_files_limit()
+    if limit is None:
+        return settings
+    reserved = min(settings.reserved_descriptors, limit // MOST_RESERVED_SHARE)
+    if settings.max_connections > limit - reserved:
+        log.warning(
+            "the system allows fewer open files than connections may be made (ulimit -n, LimitNOFILE)",
+            open_files=limit,
+            max_connections=settings.max_connections,
+            connections_at_most=limit - reserved,
+        )
+    queue_files = max(min(settings.max_open_consume_queue_files, reserved // 2), LEAST_QUEUE_FILES)
+    return replace(settings, max_open_consume_queue_files=queue_files)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system lets us: each connection and each log file is one."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, which has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

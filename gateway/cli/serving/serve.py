@@ -1,0 +1,65 @@
+"""``rocketmq-gateway serve``: name server and broker in one process, or several brokers, each in its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from gateway.cli.options import load_options, settings_options
+from gateway.cli.serving.late_modules import load_deferreds
+
+MAX_BROKERS = 64
+"""Of one command; far more than cores."""
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  rocketmq-gateway serve --data ./data
+      serve this machine; clients use the name server 127.0.0.1:9876
+  rocketmq-gateway serve --data /var/lib/rocketmq --bind 0.0.0.0
+      serve every network of this machine (there is no authentication yet)
+  rocketmq-gateway serve -c broker.conf --set flushDiskType=ASYNC_FLUSH
+      take an existing Apache RocketMQ configuration, and change one setting
+  rocketmq-gateway serve --bind 0.0.0.0 --advertise mq.example.org:30911
+      behind a port mapping: tell clients the address they can reach
+  rocketmq-gateway serve --data ./data --port 0 --nameserver-port 0
+      for tests: free ports, printed in the line that begins with "ready"
+  rocketmq-gateway serve --data ./data --brokers 4
+      four brokers in one cluster, for more cores: ports 10911, 10921, ..., files in broker-0, broker-1, ...
+
+\b
+Standard output gets one line when clients may connect:
+  ready nameserver=HOST:PORT broker=HOST:PORT (broker= once for each, and
+  advertised=HOST:PORT after it when clients are told another address)
+Standard error gets the log. SIGTERM or Ctrl-C: finish, flush, exit 0.
+"""
+)
+@click.option(
+    "--brokers",
+    metavar="N",
+    type=click.IntRange(1, MAX_BROKERS),
+    default=1,
+    help="Brokers to run, from 2 on each in a process of its own that is started again when it ends (default: 1).",
+)
+@settings_options("--port", "--nameserver-port", "--nameserver", "--advertise")
+def serve(config_file: Path | None, assignments: tuple[str, ...], brokers: int, **options: str | None) -> None:
+    """Run a name server and a broker in one process, or several brokers in processes of their own."""
+    from dataclasses import replace
+
+    from gateway.cli.serving.kept_name import with_kept_name
+    from gateway.cli.serving.members import check_directory, members
+
+    load_deferreds()
+    from gateway.cli.serving.run import run
+    from gateway.settings.load import Role
+
+    loaded = load_options(Role.SERVE, config_file, assignments, **options)
+    check_directory(loaded.settings.store_path_root_dir, brokers)
+    if brokers == 1:
+        run(Role.SERVE, with_kept_name(loaded), members=())
+        return
+    found = members(loaded, brokers)
+    remarks = [member.remark for member in found if member.remark is not None]
+    run(Role.SERVE, replace(loaded, remarks=(*loaded.remarks, *remarks)), members=found)
