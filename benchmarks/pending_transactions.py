@@ -26,7 +26,7 @@ from twisted.internet.testing import StringTransport
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.named_messages import NamedMessages
-from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import in_this_thread
 from gateway.remoting.answer_room import AnswerRoom
 from gateway.remoting.channel import Channel

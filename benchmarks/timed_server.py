@@ -29,7 +29,7 @@ from gateway.remoting import deputy
 from gateway.store.disk.files import Buffer, RealFiles
 
 if TYPE_CHECKING:
-    from gateway.broker.upkeep import Job
+    from gateway.broker.upkeep.upkeep import Job
 
 SLOW_S = 0.005
 """Of turns that take longer it is kept what they were made of."""
@@ -244,7 +244,7 @@ def _follow_tables(events: Events) -> None:
 
 
 def _follow_jobs(events: Events) -> None:
-    from gateway.broker.upkeep import Upkeep
+    from gateway.broker.upkeep.upkeep import Upkeep
 
     make = Upkeep.__init__
 

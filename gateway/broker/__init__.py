@@ -1,5 +1,5 @@
 """The broker: requests of producers, consumers and tools, carried out on store, metadata and membership.
 
-``service`` wires the parts, ``requests`` answers, ``registration`` tells name servers where we are,
-``upkeep`` does what is due from time to time.
+``service`` says when everything starts and stops, ``parts`` what a broker is made of, ``requests`` answers,
+``announcing`` tells name servers where we are, ``upkeep`` does what is due from time to time, ``figures`` counts.
 """

@@ -10,26 +10,26 @@ from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING
 
+from gateway.broker.announcing.store_hosts import LOOPBACK
 from gateway.broker.named_messages import NamedMessages
 from gateway.broker.requests.cleaning import CleaningRequests
 from gateway.broker.requests.consumers import ConnectedClients
-from gateway.broker.requests.end_transaction import EndTransaction
 from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
-from gateway.broker.requests.lite_pop import PopLite
-from gateway.broker.requests.lite_subscriptions import LiteSubscriptionRequests
 from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
-from gateway.broker.requests.pop import PopLimits, PopMessage
-from gateway.broker.requests.pop_ack import PopAcks
+from gateway.broker.requests.pop.lite_pop import PopLite
+from gateway.broker.requests.pop.lite_subscriptions import LiteSubscriptionRequests
+from gateway.broker.requests.pop.pop import PopLimits, PopMessage
+from gateway.broker.requests.pop.pop_ack import PopAcks
 from gateway.broker.requests.pull import PullLimits, PullMessage
 from gateway.broker.requests.query import QueryMessages
-from gateway.broker.requests.recall import RecallMessage, RecallTerms, may_recall
-from gateway.broker.requests.reply import ReplyMessage
-from gateway.broker.requests.send import SendLimits, SendMessage
-from gateway.broker.requests.send_back import SendBack
+from gateway.broker.requests.sending.end_transaction import EndTransaction
+from gateway.broker.requests.sending.recall import RecallMessage, RecallTerms, may_recall
+from gateway.broker.requests.sending.reply import ReplyMessage
+from gateway.broker.requests.sending.send import SendLimits, SendMessage
+from gateway.broker.requests.sending.send_back import SendBack
 from gateway.broker.requests.topics import TopicRequests
-from gateway.broker.store_hosts import LOOPBACK
 from gateway.delivery.long_poll import LONGEST_HOLD_MS
 from wire.message.message_id import UniqueKeys, pack_host
 

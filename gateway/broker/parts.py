@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.announcing.store_hosts import StoreHosts
 from gateway.broker.cold_reads import ColdReads
-from gateway.broker.expiry import Expiry
-from gateway.broker.flows import Flows
-from gateway.broker.last_save import LastSave, NotAllSaved, save_all
+from gateway.broker.figures.flows import Flows
+from gateway.broker.figures.throughput import Throughput, Totals
+from gateway.broker.figures.traffic import Traffic
 from gateway.broker.live_settings import LiveSettings
-from gateway.broker.requests.throughput import Throughput, Totals
-from gateway.broker.store_hosts import StoreHosts
-from gateway.broker.traffic import Traffic
+from gateway.broker.upkeep.expiry import Expiry
+from gateway.broker.upkeep.last_save import LastSave, NotAllSaved, save_all
 from gateway.delivery.filters.bloom import BloomShape
 from gateway.delivery.filters.group_bits import FILE_NAME as BIT_MAPS_FILE_NAME
 from gateway.delivery.filters.group_bits import GroupBitMaps
@@ -73,7 +73,7 @@ from wire.message.record import OutgoingMessage
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from gateway.broker.requests.assignments import QueuesOf
+    from gateway.broker.requests.rare.assignments import QueuesOf
     from gateway.clock import Milliseconds
     from gateway.store.disk.files import FileLayer
     from gateway.store.put_result import PutOutcome

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from gateway.broker.admission import Admission
-from gateway.broker.advertised import fixed_address, unheard, unheard_at
+from gateway.broker.announcing.advertised import fixed_address, unheard, unheard_at
+from gateway.broker.announcing.registration import NameServerLink, NameServerRegistration, RemoteNameServer
 from gateway.broker.client_requests import register_client_requests
 from gateway.broker.door import Door
 from gateway.broker.jobs import jobs
 from gateway.broker.log_thread import LogThread, has_few_processors
 from gateway.broker.parts import BrokerParts
-from gateway.broker.registration import NameServerLink, NameServerRegistration, RemoteNameServer
 from gateway.broker.tool_requests import register_tool_requests
-from gateway.broker.upkeep import Upkeep
+from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.remoting.client import RemotingClient
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
@@ -34,7 +34,7 @@ from gateway.settings.metrics import MetricsExporter
 from gateway.telemetry.logs import EventLog
 
 if TYPE_CHECKING:
-    from gateway.broker.metrics_server import MetricsServer
+    from gateway.broker.figures.metrics_server import MetricsServer
     from gateway.clock import Milliseconds
     from gateway.settings import Settings
     from gateway.store.disk.files import FileLayer
@@ -221,7 +221,7 @@ class BrokerService:
             if exporter is not MetricsExporter.DISABLE:
                 log.warning("metrics are not exported: metricsExporterType may be PROM only", set=exporter.value)
             return None
-        from gateway.broker.metrics_server import MetricsServer  # for those who ask for it only
+        from gateway.broker.figures.metrics_server import MetricsServer  # for those who ask for it only
 
         store = self._parts.store
         problems = {"healthz": lambda: store.failure, "readyz": lambda: store.refusal if self._is_ready else NOT_READY}

@@ -23,7 +23,7 @@ def register_tool_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
 
 
 def _statistics(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.statistics import StatisticsRequests
+    from gateway.broker.requests.rare.statistics import StatisticsRequests
 
     return StatisticsRequests(
         store=parts.store,
@@ -38,7 +38,7 @@ def _statistics(parts: BrokerParts) -> RequestGroup:
 
 
 def _assignments(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.assignments import Assignments
+    from gateway.broker.requests.rare.assignments import Assignments
 
     settings = parts.settings
     return Assignments(
@@ -56,7 +56,7 @@ def _assignments(parts: BrokerParts) -> RequestGroup:
 
 
 def _pop_waiting(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.pop_waiting import PopWaiting
+    from gateway.broker.requests.rare.pop_waiting import PopWaiting
 
     settings, pops = parts.settings, parts.pops
     waiting = PopWaiting(
@@ -80,7 +80,7 @@ def _pop_waiting(parts: BrokerParts) -> RequestGroup:
 
 
 def _reset_offsets(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.reset_offsets import ResetOffsets
+    from gateway.broker.requests.rare.reset_offsets import ResetOffsets
 
     return ResetOffsets(
         store=parts.store,
@@ -98,7 +98,7 @@ def _reset_offsets(parts: BrokerParts) -> RequestGroup:
 
 
 def _group_offsets(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.group_offsets import GroupOffsets
+    from gateway.broker.requests.rare.group_offsets import GroupOffsets
 
     return GroupOffsets(
         store=parts.store,
@@ -110,7 +110,7 @@ def _group_offsets(parts: BrokerParts) -> RequestGroup:
 
 
 def _consumption(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.consumption import Consumption
+    from gateway.broker.requests.rare.consumption import Consumption
 
     return Consumption(
         store=parts.store,
@@ -128,7 +128,7 @@ def _consumption(parts: BrokerParts) -> RequestGroup:
 
 
 def _consumer_state(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.consumer_state import ConsumerState
+    from gateway.broker.requests.rare.consumer_state import ConsumerState
 
     return ConsumerState(
         store=parts.store,
@@ -141,7 +141,7 @@ def _consumer_state(parts: BrokerParts) -> RequestGroup:
 
 
 def _counts(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.counts import Counts
+    from gateway.broker.requests.rare.counts import Counts
 
     return Counts(
         flows=parts.flows,
@@ -152,7 +152,7 @@ def _counts(parts: BrokerParts) -> RequestGroup:
 
 
 def _lite_info(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.lite_info import LiteInfo
+    from gateway.broker.requests.rare.lite_info import LiteInfo
 
     return LiteInfo(
         store=parts.store,
@@ -168,7 +168,7 @@ def _lite_info(parts: BrokerParts) -> RequestGroup:
 
 
 def _queue_units(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.queue_units import QueueUnitRequests
+    from gateway.broker.requests.rare.queue_units import QueueUnitRequests
 
     return QueueUnitRequests(
         store=parts.store,
@@ -180,26 +180,26 @@ def _queue_units(parts: BrokerParts) -> RequestGroup:
 
 
 def _replication(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.replication import Replication
+    from gateway.broker.requests.rare.replication import Replication
 
     return Replication(store=parts.store)
 
 
 def _pop_store(_parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.pop_store import PopStore
+    from gateway.broker.requests.rare.pop_store import PopStore
 
     return PopStore()
 
 
 def _timer_state(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.admin.timer_state import TimerState
+    from gateway.broker.requests.rare.timer_state import TimerState
 
     return TimerState(parts.timers)
 
 
 def _broker_info(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.broker_info import BrokerInfo
-    from gateway.broker.store_identity import FILE_NAME, store_identity
+    from gateway.broker.requests.rare.broker_info import BrokerInfo
+    from gateway.broker.upkeep.store_identity import FILE_NAME, store_identity
     from gateway.metadata.json_file import JsonFile
 
     return BrokerInfo(
@@ -222,7 +222,7 @@ def _broker_info(parts: BrokerParts) -> RequestGroup:
 
 
 def _transaction_control(parts: BrokerParts) -> RequestGroup:
-    from gateway.broker.requests.transaction_control import TransactionControl
+    from gateway.broker.requests.rare.transaction_control import TransactionControl
     from gateway.transaction.audit import AuditLog
 
     directory = parts.settings.store_path_root_dir / "transaction"

@@ -71,5 +71,5 @@ def test_the_command_prints_those_that_do(tree: Path) -> None:
 
 
 def test_tests_of_sends_are_run_compiled_and_those_of_pages_are_not() -> None:
-    assert reaches_compiled(Path("gateway/tests/broker/requests/test_send.py"))
+    assert reaches_compiled(Path("gateway/tests/broker/requests/sending/test_send.py"))
     assert not reaches_compiled(Path("gateway/tests/test_limits_page.py"))

@@ -40,8 +40,8 @@ from wire.message.lite_topics import lite_queue
 
 if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
-    from gateway.broker.flows import Flows
-    from gateway.broker.traffic import Traffic
+    from gateway.broker.figures.flows import Flows
+    from gateway.broker.figures.traffic import Traffic
     from gateway.clock import Milliseconds
     from gateway.membership.consumers import Consumers
     from gateway.metadata.groups import Groups

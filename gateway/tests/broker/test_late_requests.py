@@ -18,9 +18,9 @@ print(*sorted(name for name in sys.modules if name.startswith("gateway.broker.re
 
 def test_a_start_loads_no_rare_request() -> None:
     loaded = subprocess.run([sys.executable, "-c", START], check=True, capture_output=True, text=True).stdout.split()
-    assert "gateway.broker.requests.send" in loaded
-    assert "gateway.broker.requests.broker_info" not in loaded
-    assert not [name for name in loaded if name.startswith("gateway.broker.requests.admin.")]
+    assert "gateway.broker.requests.sending.send" in loaded
+    assert "gateway.broker.requests.rare.broker_info" not in loaded
+    assert not [name for name in loaded if name.startswith("gateway.broker.requests.rare.")]
 
 
 def test_a_rare_request_is_answered_when_it_comes(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from gateway.broker.requests.pop_taking import INIT_FROM_LAST
+from gateway.broker.requests.pop.pop_taking import INIT_FROM_LAST
 from gateway.settings.store import FlushDiskType
 from gateway.store.disk.files import RealFiles
 from gateway.tests.broker.popping import bodies, pop
-from gateway.tests.broker.test_expiry import ask_for_deletion, broker_in, fill, make_old
+from gateway.tests.broker.upkeep.test_expiry import ask_for_deletion, broker_in, fill, make_old
 from gateway.tests.broker.whole_broker import START_MS, WholeBroker, pulling
 from gateway.tests.membership.subscriptions import subscription
 from gateway.tests.remoting.conversation import Peer

@@ -17,7 +17,7 @@ from gateway.broker.client_requests import register_client_requests
 from gateway.broker.jobs import jobs
 from gateway.broker.parts import BrokerParts
 from gateway.broker.tool_requests import register_tool_requests
-from gateway.broker.upkeep import Upkeep
+from gateway.broker.upkeep.upkeep import Upkeep
 from gateway.in_thread import InThread, in_this_thread
 from gateway.remoting.dispatch import Dispatch
 from gateway.settings import Settings

@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 
 from gateway.broker.cold_reads import ColdReads
 from gateway.broker.named_messages import NamedMessages
-from gateway.broker.requests.end_transaction import EndTransaction
+from gateway.broker.requests.sending.end_transaction import EndTransaction
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.remoting.answer_room import AnswerRoom

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, cast
 from twisted.internet.defer import Deferred, succeed
 
 from gateway.broker.cold_reads import ColdReads
-from gateway.broker.flows import Flows
+from gateway.broker.figures.flows import Flows
 from gateway.broker.requests.consumers import ConnectedClients
 from gateway.broker.requests.groups import GroupRequests
 from gateway.broker.requests.heartbeats import HeartbeatRequests
 from gateway.broker.requests.locks import LockRequests
 from gateway.broker.requests.offsets import OffsetRequests
-from gateway.broker.requests.statistics import StatisticsRequests
+from gateway.broker.requests.rare.statistics import StatisticsRequests
 from gateway.broker.requests.topics import TopicRequests
 from gateway.delivery.filters.subscribed import SubscribedFilters
 from gateway.in_thread import in_this_thread

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gateway.metadata.names import SCHEDULE_TOPIC
-from gateway.tests.broker.test_expiry import ask_for_deletion, broker_in, fill, make_old
+from gateway.tests.broker.upkeep.test_expiry import ask_for_deletion, broker_in, fill, make_old
 from gateway.tests.broker.whole_broker import WholeBroker
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.topics import DeleteTopicRequest

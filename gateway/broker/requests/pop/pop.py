@@ -1,0 +1,443 @@
+"""POP_MESSAGE: messages of any queue of a topic, hidden from the rest of the group for a while.
+
+Checks, codes and the order of the sources follow upstream's ``PopMessageProcessor``: now and then the group's retry
+topic first, then the topic's queues from a random one on, then the retry topic. What is popped is answered when its
+check points are in the log. What is in memory is read at once, anything else in a thread, while other pops pass the
+queue by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from gateway.broker.requests.pop.pop_ack import check_invisible
+from gateway.broker.requests.pop.pop_sources import PopSources, SourceOrder, check_pop_place, has_changed
+from gateway.broker.requests.pop.pop_taking import Pop, PopTaking, Taken, answer_refusals
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.subscribed import check_expression_type
+from gateway.delivery.filters.tags import is_tag_type
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
+from gateway.delivery.pop.receipts import (
+    NORMAL,
+    ORDER_REVIVE_QUEUE,
+    Receipt,
+    build_receipt,
+    msg_offset_info,
+    order_count_info,
+    start_offset_info,
+)
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
+from gateway.remoting.dispatch import wait_for_room
+from gateway.store.reading.get_result import GetStatus
+from wire.codes import RequestCode, ResponseCode
+from wire.disk.revive_log import MAX_MESSAGES, CheckPointRecord, ReviveRecord
+from wire.frame import build_frame_head
+from wire.headers.declare import build_header, read_header
+from wire.headers.pop import PopMessageRequest, PopMessageResponse
+from wire.message.properties import PropertyName, append_properties
+from wire.message.record import build_record, parse_records, restated
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.figures.flows import Flows
+    from gateway.broker.figures.traffic import Traffic
+    from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
+    from gateway.delivery.pop.check_points import CheckPoints
+    from gateway.delivery.pop.held_pops import HeldPops
+    from gateway.delivery.pop.order import OrderTable
+    from gateway.delivery.pop.positions import Key, Positions, Step
+    from gateway.delivery.pop.revive_log import ReviveLog
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
+    from gateway.store.message_store import MessageStore
+
+MAX_ATTEMPT_CHARACTERS: Final = 255
+"""Characters of an attempt's id; clients send a UUID."""
+LATE_MS: Final = 500
+"""A pop that arrives this long after its poll time is over is not tried any more, as upstream."""
+
+
+class PopLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the pop path; sizes bytes, times milliseconds."""
+
+    broker_permission: int
+    max_bytes: int
+    max_bytes_cold: int
+    property_filter_enabled: bool
+    order: SourceOrder
+    actual_retry_topic: bool
+    longest_hold_ms: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings, longest_hold_ms: int) -> PopLimits:
+        """The limits that the settings ask for."""
+        return cls(
+            broker_permission=settings.broker_permission,
+            max_bytes=settings.max_transfer_bytes_on_message_in_memory,
+            max_bytes_cold=settings.max_transfer_bytes_on_message_in_disk,
+            property_filter_enabled=settings.enable_property_filter,
+            order=SourceOrder.from_settings(settings),
+            actual_retry_topic=settings.pop_response_return_actual_retry_topic,
+            longest_hold_ms=longest_hold_ms,
+        )
+
+
+class PopMessage:
+    """Answers POP_MESSAGE (200050).
+
+    :param soon: runs a function at the end of the reactor turn; :param random_below: a number below another.
+    :param turns: of filters.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        positions: Positions,
+        check_points: CheckPoints,
+        orders: OrderTable,
+        revive_log: ReviveLog,
+        held: HeldPops,
+        limits: PopLimits,
+        broker_name: str,
+        clock_ms: Milliseconds,
+        cold_reads: ColdReads,
+        traffic: Traffic,
+        flows: Flows,
+        soon: Callable[[Callable[[], None]], None],
+        random_below: Callable[[int], int],
+        turns: FilterTurns,
+    ) -> None:
+        self._turns = turns
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._positions = positions
+        self._points = check_points
+        self._log = revive_log
+        self._held = held
+        self._limits = limits
+        self._broker_name = broker_name
+        self._clock_ms = clock_ms
+        self._traffic = traffic
+        self._flows = flows
+        self._soon = soon
+        self._sources = PopSources(topics, groups, limits.order, random_below, positions.unread)
+        self._taking = PopTaking(
+            store=store,
+            positions=positions,
+            orders=orders,
+            cold_reads=cold_reads,
+            max_bytes=limits.max_bytes,
+            max_bytes_cold=limits.max_bytes_cold,
+            finish=self._finished,
+            was_read=self._was_read,
+            turns=turns,
+            clock_ms=clock_ms,
+        )
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.POP_MESSAGE, self.pop, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE)
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._limits = PopLimits.from_settings(settings, self._limits.longest_hold_ms)
+        self._points.shares.resize(settings.pop_check_points_limit)
+        self._sources.order = self._limits.order
+        self._taking.max_bytes, self._taking.max_bytes_cold = self._limits.max_bytes, self._limits.max_bytes_cold
+
+    def pop(self, request: Request) -> None:
+        """Check, take what is there, and answer or hold; in a later turn where filters have used up this one."""
+        header = read_header(PopMessageRequest, request.command)
+        if self._turns.is_busy and self._takes_turns(header):
+            popped = partial(answer_refusals, request, partial(self._pop_with_room, request, header))
+            self._turns.later(request.channel, popped)
+        else:
+            self._pop(request, header)
+
+    def _takes_turns(self, header: PopMessageRequest) -> bool:
+        return bool(header.exp and not is_tag_type(header.exp_type)) or self._sources.are_many(header)
+
+    def _pop_with_room(self, request: Request, header: PopMessageRequest) -> None:
+        """Go on with a pop that waited for its turn: there may be no room for its answer any more."""
+        if request.channel.must_wait:
+            wait_for_room(request, partial(answer_refusals, request, partial(self.pop, request)))
+        else:
+            self._pop(request, header)
+
+    def _pop(self, request: Request, header: PopMessageRequest) -> None:
+        now_ms = self._clock_ms()
+        born_ms = header.born_time or now_ms
+        if now_ms - born_ms - header.poll_time > LATE_MS:
+            self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "the poll time was over when the pop arrived")
+            return
+        accepts = self._checked(header)
+        # A client whose clock is ahead does not wait longer than it asked for.
+        deadline_ms = min(born_ms, now_ms) + longest_wait_ms(header.poll_time, self._limits.longest_hold_ms)
+        self._start(Pop(request, header, accepts, deadline_ms, now_ms))
+
+    # -- checks ---------------------------------------------------------------------------------------------
+
+    def _checked(self, header: PopMessageRequest) -> MessageFilter:
+        limits, topic, group = self._limits, header.topic, header.consumer_group
+        if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
+            )
+        check_invisible(header.invisible_time)
+        check_attempt(header.attempt_id)
+        check_pop_place(self._topics, self._groups, limits.broker_permission, topic, header.queue_id, group)
+        if not limits.property_filter_enabled:
+            check_expression_type(header.exp_type)
+        return posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
+
+    # -- taking ---------------------------------------------------------------------------------------------
+
+    def _start(self, pop: Pop) -> None:
+        group = pop.header.consumer_group
+        if not pop.header.order and not self._points.shares.has_room(group):
+            remark = self._points.shares.refusal(group, f"open pops of group {group}")
+            self._found_nothing(pop.request, ResponseCode.POLLING_FULL, remark)
+            return
+        if self._taking.has_too_much:
+            self._found_nothing(pop.request, ResponseCode.POLLING_FULL, "too many popped messages wait for the disk")
+            return
+        pop.sources = self._sources.of(pop.header, pop.watched)
+        self._taking.go_on(pop)
+
+    def _was_read(self, key: Key) -> None:
+        """Whoever waits for this very queue passed it by."""
+        if self._held.count(key):
+            self._soon(lambda: self._held.wake(*key))
+
+    def _finished(self, pop: Pop) -> None:
+        if pop.accepts.by_properties is not None:
+            self._turns.spend_read(pop.work)
+        if pop.request.channel.closed:  # it may have waited for the disk: others shall have the messages
+            self._wake_another(pop)
+        elif pop.taken:
+            self._keep(pop)
+        elif pop.begins:
+            self._when_saved(pop, partial(self._resume, pop, False))  # messages may have come meanwhile
+        else:
+            self._hold(pop)
+
+    # -- keeping and answering ------------------------------------------------------------------------------
+
+    def _when_saved(self, pop: Pop, go_on: Callable[[], None]) -> None:
+        """Go on when it is on disk where a new group begins; after a kill it would begin at another end."""
+        if pop.begins:
+            self._positions.save(lambda _failure: answer_refusals(pop.request, go_on))
+        else:
+            go_on()
+
+    def _keep(self, pop: Pop) -> None:
+        """Write down what was taken; answered when that is in the log."""
+        self._taking.waiting_bytes += pop.bytes
+        if pop.header.order:
+            self._keep_order(pop)
+            return
+        queue_id = self._log.next_queue()
+        records: list[ReviveRecord] = []
+        steps: list[Step] = []
+        for taken in pop.taken:
+            source, start = taken.source, taken.start_offset
+            records.append(
+                CheckPointRecord(
+                    topic=source.topic,
+                    group=pop.header.consumer_group,
+                    queue_id=source.queue_id,
+                    start_offset=start,
+                    popped_at_ms=pop.popped_at_ms,
+                    invisible_ms=pop.header.invisible_time,
+                    count=len(taken.offsets),
+                    diffs=[offset - start for offset in taken.offsets],
+                    broker_name=self._broker_name,
+                    next_offset=taken.next_offset,
+                )
+            )
+            key = (source.topic, pop.header.consumer_group, source.queue_id)
+            steps.append(self._positions.step(key, taken.next_offset))
+        self._log.append(records, queue_id, partial(self._kept, pop, steps, queue_id))
+        self._wake_next(pop)
+
+    def _kept(self, pop: Pop, steps: list[Step], queue_id: int, stored: bool) -> None:
+        self._taking.waiting_bytes -= pop.bytes
+        move = self._positions.stored if stored else self._positions.failed
+        for step in steps:
+            move(step)
+        if stored:
+            self._when_saved(pop, partial(self._answer, pop, queue_id, None))
+        else:
+            refuse_unstored(pop.request)
+
+    def _keep_order(self, pop: Pop) -> None:
+        infos, states = self._taking.close_in_order(pop)
+        counts = ";".join(
+            order_count_info(
+                taken.source.queue_id,
+                sorted(info.counts.items()),
+                min(info.counts.values()) if len(info.counts) == len(info.offsets) else 0,
+            )
+            for taken, info in zip(pop.taken, infos, strict=True)
+        )
+
+        def kept(stored: bool) -> None:
+            self._taking.waiting_bytes -= pop.bytes
+            if stored:
+                self._when_saved(pop, partial(self._answer, pop, ORDER_REVIVE_QUEUE, counts))
+            else:
+                refuse_unstored(pop.request)
+
+        self._log.append(states, self._log.next_queue(), kept)
+        self._wake_next(pop)
+
+    def _wake_next(self, pop: Pop) -> None:
+        """More is there: someone else who waits may have it."""
+        if pop.rest or pop.was_cut:
+            self._wake_another(pop)
+
+    def _wake_another(self, pop: Pop) -> None:
+        if len(self._held):
+            header = pop.header
+            queue_id = max(header.queue_id, ANY_QUEUE)
+            self._soon(lambda: self._held.wake(header.topic, header.consumer_group, queue_id))
+
+    def _answer(self, pop: Pop, revive_queue_id: int, order_counts: str | None) -> None:
+        starts, offsets, parts, size = [], [], [], 0
+        for taken in pop.taken:
+            queue_id, retry = taken.source.queue_id, taken.source.retry
+            starts.append(start_offset_info(retry, queue_id, taken.start_offset))
+            offsets.append(msg_offset_info(retry, queue_id, taken.offsets))
+            if retry == NORMAL or self._limits.actual_retry_topic:
+                parts += taken.parts
+            else:
+                parts += self._renamed(pop, taken, revive_queue_id)
+        size = sum(map(len, parts))
+        header = PopMessageResponse(
+            pop_time=pop.popped_at_ms,
+            invisible_time=pop.header.invisible_time,
+            revive_qid=revive_queue_id,
+            rest_num=pop.rest,
+            start_offset_info=";".join(starts),
+            msg_offset_info=";".join(offsets),
+            order_count_info=order_counts,
+        )
+        self._traffic.found_pulls += 1
+        self._traffic.given_messages += pop.count
+        self._flows.given(pop.header.topic, pop.header.consumer_group, pop.count, size)
+        response = pop.request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(header))
+        pop.request.send_parts([build_frame_head(response, size), *parts])
+
+    def _renamed(self, pop: Pop, taken: Taken, revive_queue_id: int) -> Iterator[bytes]:
+        """Messages of a retry topic as the client knows them: under its own topic, each with its receipt."""
+        for message in parse_records(b"".join(taken.parts)):
+            raw = message.properties
+            if PropertyName.POP_CK not in message.property_map:
+                receipt = Receipt(
+                    taken.start_offset,
+                    pop.popped_at_ms,
+                    pop.header.invisible_time,
+                    revive_queue_id,
+                    taken.source.retry,
+                    self._broker_name,
+                    message.queue_id,
+                    message.queue_offset,
+                )
+                raw = append_properties(raw, {PropertyName.POP_CK: build_receipt(receipt)})
+            renamed = restated(message, pop.header.topic, message.queue_id, raw, message.property_map)
+            yield build_record(renamed, message.queue_offset, message.commit_log_offset, message.stored_at_ms)
+
+    # -- nothing found --------------------------------------------------------------------------------------
+
+    def _hold(self, pop: Pop) -> None:
+        request, header = pop.request, pop.header
+        if pop.remark is not None:
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=pop.remark)
+            return
+        key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
+        resume = partial(self._resume, pop)
+        held = HeldPop(key, pop.accepts, pop.deadline_ms, request.channel, resume, retries=not header.order)
+        request.command.let_go()
+        outcome = self._held.hold(held)
+        if outcome is Held.FULL:
+            self._found_nothing(request, ResponseCode.POLLING_FULL, "too many pops are held")
+        elif outcome is Held.TOO_LATE:
+            self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+        elif pop.scanned or (pop.was_cut and has_changed(pop.watched)):
+            # There may be more to be looked through, or something came while it looked: others have their turn first.
+            self._wake_another(pop)
+
+    def _resume(self, pop: Pop, is_over: bool) -> None:
+        request = pop.request
+        if request.channel.closed:  # it was told in a later turn: whoever else waits shall have the message
+            if not is_over:
+                self._wake_another(pop)
+            return
+        if is_over:
+            self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+            return
+
+        again = partial(self._again, pop)
+
+        def in_turn() -> None:
+            if request.channel.closed:  # whoever else waits shall have the message
+                self._wake_another(pop)
+            else:
+                answer_refusals(request, again)
+
+        if self._turns.is_busy and (pop.accepts.by_properties is not None or pop.was_cut):
+            answer_refusals(request, partial(self._turns.later, request.channel, in_turn))
+        else:
+            answer_refusals(request, again)
+
+    def _again(self, pop: Pop) -> None:
+        """Look once more: there may be something."""
+        request, now_ms = pop.request, self._clock_ms()
+        if now_ms - pop.deadline_ms > LATE_MS:
+            self._wake_another(pop)
+            self._found_nothing(request, ResponseCode.POLLING_TIMEOUT, "no message came in time")
+            return
+        if request.channel.must_wait:
+            wait_for_room(request, partial(self._resume, pop, False))
+            if request.channel.is_full:  # who reads shall have the message
+                self._wake_another(pop)
+            return
+        accepts = self._checked(pop.header)  # the topic may be gone
+        wait_ms = longest_wait_ms(pop.header.poll_time, self._limits.longest_hold_ms)
+        deadline_ms = min(pop.deadline_ms, now_ms + wait_ms)  # the clock may be set back
+        self._start(Pop(request, pop.header, accepts, deadline_ms, now_ms))
+
+    def _found_nothing(self, request: Request, code: ResponseCode, remark: str) -> None:
+        self._traffic.missed_pulls += 1
+        request.answer(code, PopMessageResponse(), remark=remark)
+
+
+def check_attempt(attempt_id: str | None) -> None:
+    """Let the id of an attempt pass, which is kept until the messages of an ordered pop are done.
+
+    :raises RequestRefused: INVALID_PARAMETER.
+    """
+    if attempt_id is not None and len(attempt_id) > MAX_ATTEMPT_CHARACTERS:
+        raise RequestRefused(
+            ResponseCode.INVALID_PARAMETER,
+            f"attemptId has {len(attempt_id)} characters, the limit is {MAX_ATTEMPT_CHARACTERS}",
+        )
+
+
+def refuse_unstored(request: Request) -> None:
+    """Answer a pop whose records could not be written."""
+    request.answer(ResponseCode.SYSTEM_ERROR, remark="the store takes nothing now: nothing was popped")

@@ -1,0 +1,322 @@
+"""Taking messages of queues for a pop, one queue after the other, and closing those that are popped in order.
+
+What pops of topics and of lite topics have in common. What is in memory is read at once, anything else in a thread,
+while other pops pass the queue by. A look at very many queues takes turns with others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.record_filter import Work
+from gateway.delivery.filters.turns import READ_STEPS
+from gateway.delivery.pop.receipts import NORMAL
+from gateway.delivery.pop.revive_log import state_of
+from gateway.errors import RequestRefused
+from gateway.remoting.dispatch import wait_for_room
+from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.telemetry.logs import EventLog
+from wire.codes import ResponseCode
+from wire.message.light_queues import LIGHT_QUEUE_PREFIX
+from wire.message.record_fields import queue_offset_at, total_size_at
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.requests.pop.pop_sources import Source, Watched
+    from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
+    from gateway.delivery.pop.order import OrderInfo, OrderTable
+    from gateway.delivery.pop.positions import Key, Positions
+    from gateway.remoting.dispatch import Request
+    from gateway.store.message_store import MessageStore
+    from wire.disk.revive_log import ReviveRecord
+    from wire.headers.pop import PopMessageRequest
+
+log = EventLog("pop")
+
+INIT_FROM_LAST: Final = 1
+"""``initMode`` of a group that is new to a queue: 0 from its first message, 1 from its last."""
+
+LOOKS: Final = 256
+"""Queues that a pop looks at before others have their turn, and no more once it has something."""
+LOOK_STEPS: Final = 15
+"""Steps of a look at one queue, beside those of its filter."""
+
+
+class Taken(NamedTuple):
+    """What was taken of one queue."""
+
+    source: Source
+    start_offset: int
+    next_offset: int
+    offsets: list[int]
+    parts: list[bytes]
+
+
+class Pop:
+    """One pop under way. A plain class: one is made for each."""
+
+    __slots__ = (
+        "accepts",
+        "begins",
+        "bytes",
+        "count",
+        "deadline_ms",
+        "header",
+        "popped_at_ms",
+        "remark",
+        "request",
+        "rest",
+        "scanned",
+        "sources",
+        "taken",
+        "was_cut",
+        "watched",
+        "work",
+    )
+
+    def __init__(
+        self, request: Request, header: PopMessageRequest, accepts: MessageFilter, deadline_ms: int, now_ms: int
+    ) -> None:
+        self.request = request
+        self.header = header
+        self.accepts = accepts
+        self.begins = False  # whether the group is new to a queue, and where it begins is not known to be on disk
+        self.deadline_ms = deadline_ms
+        self.popped_at_ms = now_ms
+        self.sources: Iterator[Source] = iter(())
+        self.watched: Watched = []
+        self.was_cut = False
+        """Whether others had their turn while it looked, or it did not look at all queues."""
+        self.taken: list[Taken] = []
+        self.count = 0
+        self.bytes = 0
+        self.rest = 0
+        self.scanned = False
+        self.remark: str | None = None
+        self.work = Work(READ_STEPS)
+
+
+MAX_WAITING_BYTES = 64 * 1024 * 1024
+"""Bytes of messages that are popped and wait for the disk, before they are given out; further pops come later."""
+
+
+class PopTaking:
+    """Takes messages of queues.
+
+    :param max_bytes: of one pop, at least one message; ``max_bytes_cold`` of one that reads the disk.
+    :param finish: told of a pop that has what it gets.
+    :param was_read: told of a queue that others passed by while it was read from the disk.
+    :param turns: of looks.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        positions: Positions,
+        orders: OrderTable,
+        cold_reads: ColdReads,
+        max_bytes: int,
+        max_bytes_cold: int,
+        finish: Callable[[Pop], None],
+        was_read: Callable[[Key], None],
+        turns: FilterTurns,
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._store = store
+        self._positions = positions
+        self._orders = orders
+        self._cold_reads = cold_reads
+        self.max_bytes = max_bytes
+        self.max_bytes_cold = max_bytes_cold
+        self._finish = finish
+        self._was_read = was_read
+        self._turns = turns
+        self._clock_ms = clock_ms
+        self.waiting_bytes = 0
+        """Bytes of messages that were taken and wait for the disk."""
+
+    @property
+    def has_too_much(self) -> bool:
+        """Whether so much waits for the disk that nothing more is taken."""
+        return self.waiting_bytes > MAX_WAITING_BYTES
+
+    def is_full(self, pop: Pop) -> bool:
+        """Whether a pop has as much as it may have."""
+        return pop.count >= pop.header.max_msg_nums or pop.bytes >= self.max_bytes
+
+    def go_on(self, pop: Pop) -> None:
+        """Take from the sources that are left, until one has to be waited for."""
+        looks = 0
+        for source in pop.sources:
+            if not self._take(pop, source):
+                return
+            looks += 1
+            if looks >= LOOKS:
+                looks = 0
+                if self._is_cut(pop):
+                    return
+        self._finish(pop)
+
+    def _is_cut(self, pop: Pop) -> bool:
+        """Let others have their turn after many looks, with what there is or before anything is taken."""
+        self._turns.spend(LOOKS * LOOK_STEPS)
+        if pop.taken:
+            pop.was_cut = True
+            self._finish(pop)
+        elif self._turns.is_spent:
+            pop.was_cut = True
+            self._turns.later(pop.request.channel, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+        else:
+            return False
+        return True
+
+    def _go_on(self, pop: Pop) -> None:
+        """Go on in a later turn, when there is room for an answer."""
+        channel = pop.request.channel
+        if channel.must_wait and not channel.closed:
+            wait_for_room(pop.request, partial(answer_refusals, pop.request, partial(self._go_on, pop)))
+            return
+        pop.popped_at_ms = self._clock_ms()
+        if channel.closed:
+            self._finish(pop)
+        else:
+            self.go_on(pop)
+
+    def _take(self, pop: Pop, source: Source) -> bool:
+        """Take what there is in a queue; False when the disk has to be waited for."""
+        group, order = pop.header.consumer_group, pop.header.order
+        key = (source.topic, group, source.queue_id)
+        if self._positions.is_read(key):
+            return True
+        offset = self._positions.committed(key)
+        if offset < 0:
+            offset = self._begin_at(key, source, pop)
+        end = self._store.max_offset(source.topic, source.queue_id)
+        if offset == end:
+            if source.unread is not None:
+                source.unread.to_pop[source.queue_id] = 0
+            return True
+        if self.is_full(pop) or pop.work.left <= 0:
+            pop.rest += max(0, end - offset)
+            return True
+        if order and (
+            self._orders.is_closed(key, pop.header.attempt_id, pop.popped_at_ms) or self._orders.is_full(key)
+        ):
+            pop.rest += max(0, end - offset)
+            return True
+        return self._read(pop, source, key, offset)
+
+    def _begin_at(self, key: Key, source: Source, pop: Pop) -> int:
+        """Where a group begins that is new to a queue; remembered at once."""
+        store, (topic, _, queue_id) = self._store, key
+        least = max(0, store.min_offset(topic, queue_id))
+        offset = least
+        if source.retry == NORMAL and pop.header.init_mode == INIT_FROM_LAST:
+            pop.begins = True  # asked again after a kill, the end would be another one
+            if least or store.is_cold(topic, queue_id, 0):
+                offset = max(store.max_offset(topic, queue_id) - 1, 0)
+        self._positions.skip(key, offset)
+        return offset
+
+    def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
+        store, (topic, queue_id, retry, _) = self._store, source
+        accepts = pop.accepts if retry == NORMAL else EVERYTHING
+        by_code, by_record = accepts.accepts_code, accepts.choose_within(pop.work)
+        count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
+        result = store.get_messages_now(topic, queue_id, offset, count, size, by_code, by_record)
+        if result is not None:
+            self._have_read(pop, source, key, offset, result)
+            return True
+        if pop.taken:  # it must not wait: until it is kept, another pop would take the same
+            pop.rest += max(0, store.max_offset(topic, queue_id) - offset)
+            return True
+
+        def read() -> GetResult:
+            least = min(size, self.max_bytes_cold)
+            return store.get_messages(topic, queue_id, offset, count, least, by_code, by_record)
+
+        def have_read(result: GetResult | BaseException) -> None:
+            self._positions.end_read(key)
+            self._was_read(key)
+            answer_refusals(pop.request, lambda: take(result))
+
+        def take(result: GetResult | BaseException) -> None:
+            if isinstance(result, BaseException):
+                log.error("read failed", topic=topic, queue=queue_id, error=repr(result))
+                pop.remark = f"reading the store failed: {result}"
+            elif (committed := self._positions.committed(key)) == offset:
+                self._have_read(pop, source, key, offset, result)
+            elif committed >= 0:  # it was set elsewhere meanwhile; else the topic was deleted
+                pop.sources = chain((source,), pop.sources)
+            self.go_on(pop)
+
+        self._positions.begin_read(key)
+        try:
+            self._cold_reads.read(read, have_read, pop.request.channel)
+        except RequestRefused as refusal:
+            self._positions.end_read(key)
+            pop.remark = refusal.remark
+            return True
+        return False
+
+    def _have_read(self, pop: Pop, source: Source, key: Key, offset: int, result: GetResult) -> None:
+        next_offset = result.next_begin_offset
+        if result.status is GetStatus.FOUND:
+            if source.topic.startswith(LIGHT_QUEUE_PREFIX):  # records tell the offset in their own topic's queue
+                offsets = list(range(next_offset - result.count, next_offset))
+            else:
+                offsets = _queue_offsets(result.parts)
+            pop.taken.append(Taken(source, offset, next_offset, offsets, list(result.parts)))
+            pop.count += len(offsets)
+            pop.bytes += result.total_bytes
+        elif result.status is GetStatus.MESSAGE_DAMAGED:
+            log.error("message cannot be popped", topic=source.topic, queue=source.queue_id, reason=result.remark)
+            pop.remark = result.remark
+            return
+        elif next_offset != offset:  # filtered out, expired, or the queue was made anew
+            self._positions.skip(key, next_offset)
+            pop.scanned = True
+        pop.rest += max(0, result.max_offset - next_offset)
+
+    def close_in_order(self, pop: Pop) -> tuple[list[OrderInfo], list[ReviveRecord]]:
+        """Close the queues of what was taken to the group: what it has in hand of each, and the records that say so."""
+        header = pop.header
+        infos: list[OrderInfo] = []
+        states: list[ReviveRecord] = []
+        for taken in pop.taken:
+            key = (taken.source.topic, header.consumer_group, taken.source.queue_id)
+            self._positions.skip(key, taken.offsets[0])  # before it there is nothing for the group
+            info = self._orders.popped(key, taken.offsets, pop.popped_at_ms, header.invisible_time, header.attempt_id)
+            infos.append(info)
+            states.append(state_of(key, taken.offsets[0], info))
+        return infos, states
+
+
+def _queue_offsets(parts: Sequence[bytes]) -> list[int]:
+    """The offsets of records, in their order."""
+    offsets: list[int] = []
+    for part in parts:
+        at, end = 0, len(part)
+        while at < end:
+            offsets.append(queue_offset_at(part, at))
+            at += total_size_at(part, at)
+    return offsets
+
+
+def answer_refusals(request: Request, go_on: Callable[[], None]) -> None:
+    """Go on with a request that waited: what stops it is its answer, and nothing to those who woke it."""
+    try:
+        go_on()
+    except RequestRefused as refusal:
+        request.answer(refusal.code, remark=refusal.remark)
+    except OSError as error:
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"reading the store failed: {error}")
+    except Exception as error:  # noqa: BLE001 - others wait for the same turn
+        log.error("pop failed", failure=error)
+        request.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

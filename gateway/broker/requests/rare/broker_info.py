@@ -1,0 +1,227 @@
+"""What the broker tells tools about itself: its settings and its running figures.
+
+Upstream: ``AdminBrokerProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from shutil import disk_usage
+from typing import TYPE_CHECKING
+
+from gateway.broker.cold_reads import TOOLS
+from gateway.errors import ConfigurationError, RequestRefused
+from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Answer
+from gateway.settings.declare import declarations, text_of
+from gateway.settings.properties import escape_property, parse_properties_file
+from gateway.settings.tree import Settings
+from wire.bodies.kv_table import KVTable
+from wire.bodies.topics import DataVersion
+from wire.codes import SERVER_VERSION, RequestCode, ResponseCode
+from wire.headers.admin import GetBrokerConfigResponse
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.figures.throughput import Throughput
+    from gateway.broker.figures.traffic import Traffic
+    from gateway.broker.live_settings import LiveSettings
+    from gateway.clock import Milliseconds
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.timer_service import TimerService
+    from gateway.store.message_store import MessageStore
+    from gateway.telemetry.metrics import Registry
+
+QUEUE_CAPACITIES = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000, "ack": 100_000}
+"""Of upstream's thread pools by default: tools divide by them."""
+NO_POOL = 2**31 - 1
+"""What upstream says of buffers that are left where it has none."""
+
+
+class BrokerInfo:
+    """Answers UPDATE_BROKER_CONFIG (25), GET_BROKER_CONFIG (26) and GET_BROKER_RUNTIME_INFO (28).
+
+    :param booted: when the broker started, in epoch milliseconds, and where its commit log ended then.
+    :param name_servers: the name servers of the broker, as somebody sees them who reached it at an address.
+    :param version_text: shown as the broker's version.
+    :param delay_offsets: next offset and end of each delay level's queue.
+    :param registry: the metrics, shown by their names beside upstream's figures.
+    :param store_id: what tells this store from another one in its place; upstream has nothing like it.
+    :param timers: None when timer messages are off.
+    """
+
+    def __init__(
+        self,
+        *,
+        live: LiveSettings,
+        store: MessageStore,
+        cold_reads: ColdReads,
+        throughput: Throughput,
+        clock_ms: Milliseconds,
+        booted: tuple[int, int],
+        traffic: Traffic,
+        name_servers: Callable[[str], str],
+        version_text: str,
+        delay_offsets: Callable[[], Mapping[int, tuple[int, int]]],
+        registry: Registry,
+        store_id: str,
+        timers: TimerService | None,
+    ) -> None:
+        self._live = live
+        self._store = store
+        self._cold_reads = cold_reads
+        self._earliest: tuple[int, int] | None = None  # place and store time of the log's first message
+        self._throughput = throughput
+        self._clock_ms = clock_ms
+        self._version_text = version_text
+        self._delay_offsets = delay_offsets
+        self._registry = registry
+        self._store_id = store_id
+        self._timers = timers
+        self._booted_ms, self._booted_log_end = booted
+        self._traffic = traffic
+        self._name_servers = name_servers
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.UPDATE_BROKER_CONFIG, None, self.update_config, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_BROKER_CONFIG, None, self.config, Right.ADMIN)
+        dispatch.answers(RequestCode.GET_BROKER_RUNTIME_INFO, None, self.runtime_info, Right.ADMIN)
+
+    def update_config(self, request: Request, _header: None) -> Answer:
+        """Change settings that can change now: properties text, all of it or nothing."""
+        try:
+            entries = parse_properties_file(request.command.body, "the request")
+        except ConfigurationError as error:
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, str(error)) from error
+        self._live.change({entry.key: entry.value for entry in entries})
+        return Answer()
+
+    def config(self, request: Request, _header: None) -> Answer:
+        """Every setting in effect, as properties text."""
+        current, reached_at = self._live.current, request.channel.local[0]
+        in_effect = current.in_effect() | {
+            "broker_ip1": current.advertised.host or reached_at,
+            "namesrv_addr": self._name_servers(reached_at),
+        }
+        lines = [
+            escape_property(key, in_effect.get(name := declaration.attribute, text_of(getattr(current, name))))
+            for key, declaration in declarations(Settings).items()
+        ]
+        version = DataVersion(counter=1 + self._live.changes, timestamp=self._booted_ms).build().decode()
+        return Answer(header=GetBrokerConfigResponse(version=version), body="\n".join(lines).encode())
+
+    async def runtime_info(self, _request: Request, _header: None) -> Answer:
+        """The figures that mqadmin and the dashboard show."""
+        offset = self._store.min_commit_log_offset
+        if self._earliest is None or self._earliest[0] != offset:
+            earliest = await self._cold_reads.result(partial(self._store.head_at, offset), TOOLS)
+            self._earliest = None if earliest is None else (offset, earliest.stored_at_ms)
+        return Answer(body=KVTable(self._figures()).build())
+
+    def _figures(self) -> dict[str, str]:
+        now_ms = self._clock_ms()
+        store = self._store
+        figures: dict[str, object] = {
+            "brokerVersionDesc": self._version_text,
+            "brokerVersion": SERVER_VERSION,
+            "brokerActive": "true",
+            "storeId": self._store_id,
+            "bootTimestamp": self._booted_ms,
+            "runtime": _duration(now_ms - self._booted_ms),
+            "startAcceptSendRequestTimeStamp": 0,
+            "earliestMessageTimeStamp": -1 if self._earliest is None else self._earliest[1],
+            "commitLogDirCapacity": _capacity(self._live.current.commit_log_directory),
+            "commitLogDiskRatio": _disk_ratio(self._live.current.commit_log_directory),
+            "consumeQueueDiskRatio": _disk_ratio(self._live.current.store_path_root_dir),
+            "commitLogMinOffset": store.min_commit_log_offset,
+            "commitLogMaxOffset": store.max_commit_log_offset,
+            "remainHowManyDataToFlush": _bytes(store.max_commit_log_offset - store.flushed_offset),
+            **self._throughput_figures(),
+            **self._put_figures(),
+            **self._queues(),
+            "dispatchBehindBytes": store.dispatch_behind_bytes,
+            **{sample.name: sample.value for sample in self._registry.samples() if not sample.labels},
+        }
+        for level, (offset, end) in self._delay_offsets().items():
+            figures[f"scheduleMessageOffset_{level}"] = f"{offset},{end}"
+        return {name: str(value) for name, value in figures.items()}
+
+    def _throughput_figures(self) -> dict[str, object]:
+        throughput = self._throughput
+        puts, gets = throughput.day(lambda t: t.puts), throughput.day(lambda t: t.gets)
+        return {
+            "msgPutTotalYesterdayMorning": puts.yesterday_morning,
+            "msgPutTotalTodayMorning": puts.today_morning,
+            "msgPutTotalTodayNow": puts.today_now,
+            "msgGetTotalYesterdayMorning": gets.yesterday_morning,
+            "msgGetTotalTodayMorning": gets.today_morning,
+            "msgGetTotalTodayNow": gets.today_now,
+            "putTps": throughput.rates(lambda t: t.puts),
+            "getFoundTps": throughput.rates(lambda t: t.found_pulls),
+            "getMissTps": throughput.rates(lambda t: t.missed_pulls),
+            "getTotalTps": throughput.rates(lambda t: t.found_pulls + t.missed_pulls),
+            "getTransferredTps": throughput.rates(lambda t: t.gets),
+            "getTransferedTps": throughput.rates(lambda t: t.gets),  # so spelt by 4.x, and by exporters
+        }
+
+    def _put_figures(self) -> dict[str, object]:
+        """What messages took, in milliseconds, and their bytes in the commit log since the start."""
+        traffic = self._traffic
+        count, size = traffic.stored_messages, self._store.stored_end - self._booted_log_end
+        return {
+            "putMessageTimesTotal": count,
+            "putMessageSizeTotal": size,
+            "putMessageAverageSize": round(size / count, 2) if count else 0.0,
+            "putMessageEntireTimeMax": traffic.longest_put_ms,
+            "putMessageDistributeTime": traffic.put_times_text(),
+            "getMessageEntireTimeMax": traffic.longest_read_ms,
+        }
+
+    def _queues(self) -> dict[str, object]:
+        """Upstream's thread pools and timer; here requests wait in no queue, and timer messages enter at once."""
+        waiting = {
+            f"{kind}ThreadPoolQueue{figure}": value
+            for kind, capacity in QUEUE_CAPACITIES.items()
+            for figure, value in (("Size", 0), ("HeadWaitTimeMills", 0), ("Capacity", capacity))
+        }
+        timers = self._timers
+        timer: dict[str, object] = {
+            "timerReadBehind": 0 if timers is None else timers.behind_ms // 1_000,
+            "timerOffsetBehind": 0,
+            "timerCongestNum": 0 if timers is None else timers.waiting,
+            "timerEnqueueTps": self._throughput.rate(lambda t: t.timers_entered),
+            "timerDequeueTps": self._throughput.rate(lambda t: t.timers_delivered),
+        }
+        others = {"EndTransactionQueueSize": 0, "pageCacheLockTimeMills": 0, "dispatchMaxBuffer": 0}
+        return {**waiting, **timer, **others, "remainTransientStoreBufferNumbs": NO_POOL}
+
+
+def _duration(elapsed_ms: int) -> str:
+    minutes, seconds = divmod(elapsed_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _disk_ratio(directory: Path) -> float:
+    """Part of the disk that is in use, 0 to 1; -1 when that cannot be found out."""
+    try:
+        usage = disk_usage(directory)
+    except OSError:
+        return -1.0
+    return round(usage.used / usage.total, 4) if usage.total else -1.0
+
+
+def _capacity(directory: Path) -> str:
+    try:
+        usage = disk_usage(directory)
+    except OSError:
+        return "unknown"
+    return f"Total : {usage.total >> 30} GiB, Free : {usage.free >> 30} GiB."
+
+
+def _bytes(count: int) -> str:
+    return f"{count} B"

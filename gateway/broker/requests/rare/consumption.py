@@ -1,0 +1,288 @@
+"""How far groups are behind, in messages and in time; what they subscribe to and what they may read."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from gateway.broker.cold_reads import TOOLS
+from gateway.broker.requests.awaiting import saved
+from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
+from gateway.errors import RequestRefused
+from gateway.metadata.names import check_group_name
+from gateway.remoting.declared import Right, Size
+from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import MAX_LIST_BYTES, item_text, list_text, too_long
+from gateway.remoting.turns import ENTRIES_PER_TURN, Work
+from wire.bodies.fastjson import PreparedText
+from wire.bodies.message_queue import MessageQueue
+from wire.bodies.statistics import ConsumeStats, ConsumeStatsList, OffsetWrapper
+from wire.bodies.subscriptions import GroupForbidden, QuerySubscriptionAnswer
+from wire.bodies.time_spans import ConsumeTimeSpans, QueueTimeSpan
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import GetConsumeStatsInBrokerRequest
+from wire.headers.subscriptions import UpdateGroupForbiddenRequest
+from wire.headers.topics import QueryConsumeTimeSpanRequest, QuerySubscriptionByConsumerRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.figures.flows import Flows
+    from gateway.clock import Milliseconds
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns
+    from gateway.store.message_store import MessageStore
+    from wire.bodies.topics import TopicConfig
+
+ALL_PROGRESS: Final = "progress of all groups"
+
+
+class _Slice(NamedTuple):
+    """Some queues of a topic that a group consumes; ``pair`` counts groups with their topics."""
+
+    pair: int
+    group: str
+    topic: str
+    queues: range
+
+
+class _Progress:
+    """How far all groups are, as text: one table for each group and topic."""
+
+    def __init__(self) -> None:
+        self.tables: list[str] = []
+        self.behind = self.in_flight = 0
+        self._bytes = 0
+
+    def add(self, told: list[tuple[_Slice, str, int, int]]) -> None:
+        """Keep what was read of some slices, which come in their order.
+
+        :raises RequestRefused: SYSTEM_ERROR: the text does not fit into a frame.
+        """
+        for some, text, behind, in_flight in told:
+            self._bytes += len(text)
+            self.behind += behind
+            self.in_flight += in_flight
+            if some.pair < len(self.tables):
+                self.tables[-1] += f",{text}"
+            else:
+                self.tables.append(text)
+        if self._bytes > MAX_LIST_BYTES:
+            raise too_long(ALL_PROGRESS, "ask for single groups")
+
+
+class Consumption:
+    """Answers QUERY_CONSUME_TIME_SPAN (303), GET_BROKER_CONSUME_STATS (317), QUERY_SUBSCRIPTION_BY_CONSUMER (345) and
+    UPDATE_AND_GET_GROUP_FORBIDDEN (353).
+
+    :param address: of the broker as tools shall see it, ``host:port``, for those who reached it on a channel.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        offsets: ConsumerOffsets,
+        consumers: Consumers,
+        flows: Flows,
+        cold_reads: ColdReads,
+        clock_ms: Milliseconds,
+        broker_name: str,
+        address: Callable[[Request], str],
+        turns: Turns,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._consumers = consumers
+        self._flows = flows
+        self._cold_reads = cold_reads
+        self._clock_ms = clock_ms
+        self._broker_name = broker_name
+        self._address = address
+        self._turns = turns
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(
+            RequestCode.QUERY_CONSUME_TIME_SPAN, QueryConsumeTimeSpanRequest, self.time_span, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            GetConsumeStatsInBrokerRequest,
+            self.all_groups,
+            Right.ADMIN,
+            Size.LIST,
+        )
+        dispatch.answers(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+            QuerySubscriptionByConsumerRequest,
+            self.subscription,
+            Right.ADMIN,
+        )
+        dispatch.answers(
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, UpdateGroupForbiddenRequest, self.forbidden, Right.ADMIN
+        )
+
+    async def time_span(self, _request: Request, header: QueryConsumeTimeSpanRequest) -> Answer:
+        """When the first, the last and the last consumed message of each queue were stored."""
+        config = self._existing(header.topic)
+        offsets = self._offsets.of_topic(header.group, header.topic)
+        topic = header.topic
+        check_rows(f"time spans of topic {topic}", config.write_queue_nums)
+        spans = await rows_text(
+            f"time spans of topic {topic}",
+            self._cold_reads,
+            range(config.write_queue_nums),
+            lambda queue_id: item_text(self._span(topic, queue_id, offsets.get(queue_id, -1)).to_json()),
+        )
+        text: Any = PreparedText(f"[{spans}]")
+        return Answer(body=ConsumeTimeSpans(text).build())
+
+    async def all_groups(self, request: Request, header: GetConsumeStatsInBrokerRequest) -> Answer:
+        """Every group with what it has consumed of each topic; with ``is_order`` of ordered topics only."""
+        pairs = self._consumed(header.is_order)
+        check_rows(ALL_PROGRESS, sum(config.write_queue_nums for _, config in pairs))
+        progress = _Progress()
+        for some in _batches(pairs):
+            told = await self._cold_reads.result(
+                lambda some=some: [self._slice(one) for one in some],  # type: ignore[misc]
+                TOOLS,
+                is_long=True,
+            )
+            progress.add(told)
+        groups: Any = await self._turns.run(self._by_group(pairs, progress.tables), request.channel)
+        body = ConsumeStatsList(
+            broker_addr=self._address(request),
+            consume_stats_list=groups,
+            total_diff=progress.behind,
+            total_inflight_diff=progress.in_flight,
+        )
+        return Answer(body=body.build())
+
+    def subscription(self, _request: Request, header: QuerySubscriptionByConsumerRequest) -> Answer:
+        """What a connected group wants of a topic; without ``subscription`` when it does not subscribe it."""
+        topic = header.topic or ""
+        found = self._consumers.subscription(header.group, topic)
+        return Answer(body=QuerySubscriptionAnswer(header.group, topic, found).build())
+
+    async def forbidden(self, _request: Request, header: UpdateGroupForbiddenRequest) -> Answer:
+        """Forbid a group to read a topic, or allow it again (when ``readable`` is given); says what holds."""
+        if header.readable is not None:
+            if header.readable is False:
+                check_group_name(header.group)
+                self._existing(header.topic)
+            self._groups.set_readable(header.group, header.topic, header.readable)
+            await saved(self._groups.persist, f"what group {header.group} may read")
+        readable = self._groups.may_read(header.group, header.topic)
+        return Answer(body=GroupForbidden(header.group, header.topic, readable).build())
+
+    # -- figures --------------------------------------------------------------------------------------------
+
+    def _consumed(self, ordered_only: bool) -> list[tuple[str, TopicConfig]]:
+        """Every group with each topic that it has offsets in, by name; topics it no longer subscribes left out."""
+        known, pairs = self._groups.table(), []
+        for group, topic in sorted(self._offsets.pairs()):
+            config = self._topics.get(topic)
+            if group not in known or config is None or (ordered_only and not config.order):
+                continue
+            connected = self._consumers.group(group)
+            if connected is None or not connected.subscriptions or topic in connected.subscriptions:
+                pairs.append((group, config))
+        return pairs
+
+    def _by_group(self, pairs: list[tuple[str, TopicConfig]], tables: list[str]) -> Work[PreparedText]:
+        """The text of all groups with their topics; there is a table for each pair."""
+        groups: list[Any] = []
+        at = 0
+        for group, of_group in groupby(pairs, key=lambda pair: pair[0]):
+            stats = []
+            for _, config in of_group:
+                table: Any = PreparedText(f"{{{tables[at]}}}")
+                tables[at] = ""
+                stats.append(ConsumeStats(table, self._flows.given_per_second(config.topic_name, group)).to_json())
+                at += 1
+                if at % ENTRIES_PER_TURN == 0:
+                    yield
+            groups.append({group: stats})
+        return (yield from list_text(ALL_PROGRESS, groups, advice="ask for single groups"))
+
+    def _slice(self, some: _Slice) -> tuple[_Slice, str, int, int]:
+        """The text of some queues of a group's topic, and how far it is behind there; runs in a thread."""
+        texts: list[str] = []
+        behind = in_flight = 0
+        for number in some.queues:
+            row = self._progress(some.group, some.topic, number)
+            behind += row.broker_offset - row.consumer_offset
+            in_flight += row.pull_offset - row.consumer_offset
+            texts.append(row_text(MessageQueue(some.topic, self._broker_name, number), row))
+        return some, ",".join(texts), behind, in_flight
+
+    def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        """How far a group is in a queue; reads a store time, so it runs in a thread."""
+        store = self._store
+        consumed = max(self._offsets.query(group, topic, queue_id), 0)
+        return OffsetWrapper(
+            broker_offset=store.max_offset(topic, queue_id),
+            consumer_offset=consumed,
+            pull_offset=consumed,
+            last_timestamp=max(store.stored_at_ms(topic, queue_id, consumed - 1), 0) if consumed else 0,
+        )
+
+    def _existing(self, topic: str) -> TopicConfig:
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{topic}] not exist")
+        return config
+
+    def _span(self, topic: str, queue_id: int, consumed: int) -> QueueTimeSpan:
+        """One queue; runs in a thread."""
+        store = self._store
+        end = store.max_offset(topic, queue_id)
+        first_ms = store.earliest_stored_at_ms(topic, queue_id)
+        last_ms = store.stored_at_ms(topic, queue_id, end - 1) if end > 0 else -1
+        consumed_ms = store.stored_at_ms(topic, queue_id, consumed - 1) if consumed > 0 else first_ms
+        delay_ms = 0
+        if consumed < end:
+            next_ms = store.stored_at_ms(topic, queue_id, max(consumed, store.min_offset(topic, queue_id)))
+            delay_ms = self._clock_ms() - next_ms if next_ms >= 0 else 0
+        return QueueTimeSpan(
+            message_queue=MessageQueue(topic, self._broker_name, queue_id),
+            min_time=first_ms,
+            max_time=last_ms,
+            consume_time=consumed_ms,
+            delay_time=delay_ms,
+            min_time_text=_text(first_ms),
+            max_time_text=_text(last_ms),
+            consume_time_text=_text(consumed_ms),
+        )
+
+
+def _batches(pairs: list[tuple[str, TopicConfig]]) -> Iterator[list[_Slice]]:
+    """Divide all queues of these groups and topics into works of about ``ENTRIES_PER_TURN`` queues."""
+    some: list[_Slice] = []
+    rows = 0
+    for pair, (group, config) in enumerate(pairs):
+        queues = range(config.write_queue_nums)
+        for first in range(0, max(len(queues), 1), ENTRIES_PER_TURN):
+            some.append(_Slice(pair, group, config.topic_name, queues[first : first + ENTRIES_PER_TURN]))
+            rows += 1 + len(some[-1].queues)
+            if rows >= ENTRIES_PER_TURN:
+                yield some
+                some, rows = [], 0
+    if some:
+        yield some
+
+
+def _text(moment_ms: int) -> str:
+    """A time as upstream writes it here, in local time."""
+    return datetime.fromtimestamp(moment_ms / 1000).strftime("%Y-%m-%d#%H:%M:%S:") + f"{moment_ms % 1000:03d}"

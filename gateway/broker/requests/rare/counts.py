@@ -1,0 +1,105 @@
+"""What came in to a topic and what a group got of it, under the names that tools ask by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.broker.figures.flows import DAY, HOUR, MINUTE, Amount
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
+from gateway.remoting.dispatch import Answer
+from wire.bodies.statistics import BrokerStatsData, BrokerStatsItem
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.admin import ViewBrokerStatsDataRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from gateway.broker.figures.flows import Flow, Flows
+    from gateway.clock import Milliseconds
+    from gateway.remoting.dispatch import Dispatch, Request
+
+SIZE_SUFFIX = "_SIZE"
+LATENCY_SUFFIX = "_LATENCY"
+KEY_SEPARATOR = "@"
+"""Between topic and group in a key."""
+
+
+class Counts:
+    """Answers VIEW_BROKER_STATS_DATA (315).
+
+    The statistics are TOPIC_PUT_NUMS and TOPIC_PUT_SIZE (key: a topic), GROUP_GET_NUMS, GROUP_GET_SIZE and
+    SNDBCK_PUT_NUMS (``topic@group``), BROKER_PUT_NUMS, BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC and BROKER_GET_NUMS (the
+    cluster). TOPIC_PUT_LATENCY (``queue@topic``) and GROUP_GET_LATENCY (``queue@topic@group``) are milliseconds; they
+    are counted for all queues together, whichever is asked for.
+    """
+
+    def __init__(
+        self, *, flows: Flows, clock_ms: Milliseconds, cluster: str, is_system_topic: Callable[[str], bool]
+    ) -> None:
+        self._flows = flows
+        self._is_system_topic = is_system_topic
+        self._clock_ms = clock_ms
+        self._cluster = cluster
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.VIEW_BROKER_STATS_DATA, ViewBrokerStatsDataRequest, self.view, Right.ADMIN)
+
+    def view(self, _request: Request, header: ViewBrokerStatsDataRequest) -> Answer:
+        """One statistic over the last minute, hour and day."""
+        find = self._finders().get(header.stats_name)
+        flows = [] if find is None else find(header.stats_key)
+        if not flows:
+            raise RequestRefused(
+                ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist"
+            )
+        now_ms = self._clock_ms()
+        minute, hour, day = (
+            _item([flow.within(window, now_ms) for flow in flows], header.stats_name) for window in (MINUTE, HOUR, DAY)
+        )
+        return Answer(body=BrokerStatsData(minute, hour, day).build())
+
+    def _finders(self) -> dict[str, Callable[[str], list[Flow]]]:
+        return {
+            "TOPIC_PUT_NUMS": self._into,
+            "TOPIC_PUT_SIZE": self._into,
+            "GROUP_GET_NUMS": self._out_of,
+            "GROUP_GET_SIZE": self._out_of,
+            "TOPIC_PUT_LATENCY": lambda key: self._into(key.partition(KEY_SEPARATOR)[2]),
+            "GROUP_GET_LATENCY": lambda key: self._out_of(key.partition(KEY_SEPARATOR)[2]),
+            "SNDBCK_PUT_NUMS": lambda key: self._of_group(key, self._flows.back_from),
+            "BROKER_PUT_NUMS": lambda key: list(self._flows.all_in()) if key == self._cluster else [],
+            "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": (
+                lambda key: list(self._flows.all_in(self._is_system_topic)) if key == self._cluster else []
+            ),
+            "BROKER_GET_NUMS": lambda key: list(self._flows.all_out()) if key == self._cluster else [],
+        }
+
+    def _into(self, topic: str) -> list[Flow]:
+        flow = self._flows.into(topic)
+        return [] if flow is None else [flow]
+
+    def _out_of(self, key: str) -> list[Flow]:
+        return self._of_group(key, self._flows.out_of)
+
+    def _of_group(self, key: str, find: Callable[[str, str], Flow | None]) -> list[Flow]:
+        topic, _, group = key.partition(KEY_SEPARATOR)
+        flow = find(topic, group)
+        return [] if flow is None else [flow]
+
+
+def _item(amounts: list[Amount], statistic: str) -> BrokerStatsItem:
+    if statistic.endswith(LATENCY_SUFFIX):
+        total = sum(amount.waited_ms for amount in amounts)
+    elif statistic.endswith(SIZE_SUFFIX):
+        total = sum(amount.bytes for amount in amounts)
+    else:
+        total = sum(amount.messages for amount in amounts)
+    calls = sum(amount.calls for amount in amounts)
+    elapsed_ms = max(amount.elapsed_ms for amount in amounts)
+    return BrokerStatsItem(
+        sum=total,
+        tps=round(total * 1000 / elapsed_ms, 2) if elapsed_ms > 0 else 0.0,
+        avgpt=round(total / calls, 2) if calls else 0.0,
+    )

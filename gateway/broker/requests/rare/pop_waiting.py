@@ -1,0 +1,343 @@
+"""Whether there is something to pop: NOTIFICATION waits for it, POLLING_INFO counts who waits, PEEK_MESSAGE looks.
+
+None of them changes anything. In topics with very many queues those that are known to be at their end are left out,
+and a look at the others takes turns. Upstream: ``NotificationProcessor``, ``PollingInfoProcessor``,
+``PeekMessageProcessor``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from twisted.internet.defer import Deferred
+
+from gateway.broker.requests.pop.pop import LATE_MS
+from gateway.broker.requests.pop.pop_sources import Watched, check_pop_place, has_changed, is_wide, places_of
+from gateway.broker.requests.pop.pop_taking import LOOK_STEPS, LOOKS, answer_refusals
+from gateway.delivery.filters.message_filter import EVERYTHING, MessageFilter
+from gateway.delivery.filters.posted import posted_filter
+from gateway.delivery.filters.tags import is_tag_type
+from gateway.delivery.pop.held_pops import ANY_QUEUE, Held, HeldPop, longest_wait_ms
+from gateway.delivery.pop.receipts import NORMAL, RETRY_V1, RETRY_V2
+from gateway.errors import RequestRefused
+from gateway.metadata.unread_queues import Unread, marked
+from gateway.remoting.declared import Right, Size
+from gateway.remoting.dispatch import Answer
+from gateway.store.reading.get_result import GetStatus
+from wire.codes import RequestCode, ResponseCode
+from wire.disk.revive_log import MAX_MESSAGES
+from wire.frame import build_frame_head
+from wire.headers.declare import build_header
+from wire.headers.pop import (
+    NotificationRequest,
+    NotificationResponse,
+    PeekMessageRequest,
+    PollingInfoRequest,
+    PollingInfoResponse,
+    PopMessageResponse,
+)
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.clock import Milliseconds
+    from gateway.delivery.filters.turns import FilterTurns
+    from gateway.delivery.pop.held_pops import HeldPops
+    from gateway.delivery.pop.order import OrderTable
+    from gateway.delivery.pop.positions import Positions
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.settings import Settings
+    from gateway.store.message_store import MessageStore
+    from gateway.store.reading.get_result import GetResult
+
+
+_Queue: TypeAlias = tuple[str, int, Unread | None]
+"""Topic, queue, and where its mark is."""
+
+
+class _Begin(NamedTuple):
+    """A queue that is not at its end for a group, and where the group is."""
+
+    topic: str
+    queue_id: int
+    offset: int
+
+
+class _Part(NamedTuple):
+    """Queues of one topic from ``start`` to before ``end``: all of them, or those with a mark."""
+
+    topic: str
+    start: int
+    end: int
+    unread: Unread | None
+
+    def queues(self) -> Iterator[_Queue]:
+        """One after the other."""
+        numbers = (
+            range(self.start, self.end) if self.unread is None else marked(self.unread.to_see, self.start, self.end)
+        )
+        for number in numbers:
+            yield self.topic, number, self.unread
+
+
+class _Look:
+    """A look for messages of a group, and the queues that are left of it."""
+
+    def __init__(self, group: str, parts: list[_Part], watched: Watched) -> None:
+        self.group = group
+        self.parts = parts
+        self.left = _queues_of(parts)
+        self.watched = watched
+        self.looks = 0
+        self.was_cut = False
+
+    def begin_in_the_middle(self, random_below: Callable[[int], int]) -> None:
+        """Begin with a random queue, and look at those before it in the end."""
+        count = sum(part.end - part.start for part in self.parts)
+        first = random_below(count) if count else 0
+        for number, part in enumerate(self.parts):
+            if first < part.end - part.start:
+                middle = part.start + first
+                before, after = part._replace(end=middle), part._replace(start=middle)
+                self.left = _queues_of([after, *self.parts[number + 1 :], *self.parts[:number], before])
+                return
+            first -= part.end - part.start
+
+
+def _queues_of(parts: list[_Part]) -> Iterator[_Queue]:
+    return chain.from_iterable(part.queues() for part in parts)
+
+
+class _Waits:
+    """One who waits for messages."""
+
+    def __init__(
+        self, request: Request, header: NotificationRequest, accepts: MessageFilter, deadline_ms: int, wait_ms: int
+    ) -> None:
+        self.request = request
+        self.header = header
+        self.accepts = accepts
+        self.deadline_ms = deadline_ms
+        self.wait_ms = wait_ms
+
+
+class PopWaiting:
+    """Answers PEEK_MESSAGE (200052), NOTIFICATION (200054) and POLLING_INFO (200055).
+
+    :param held: the pops that wait; ``notified`` the notifications.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        groups: Groups,
+        positions: Positions,
+        orders: OrderTable,
+        held: HeldPops,
+        notified: HeldPops,
+        broker_permission: int,
+        max_bytes: int,
+        longest_hold_ms: int,
+        clock_ms: Milliseconds,
+        cold_reads: ColdReads,
+        random_below: Callable[[int], int],
+        turns: FilterTurns,
+    ) -> None:
+        self._turns = turns
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._positions = positions
+        self._orders = orders
+        self._held = held
+        self._notified = notified
+        self._permission = broker_permission
+        self._max_bytes = max_bytes
+        self._longest_hold_ms = longest_hold_ms
+        self._clock_ms = clock_ms
+        self._cold_reads = cold_reads
+        self._random_below = random_below
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._permission = settings.broker_permission
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.NOTIFICATION, NotificationRequest, self.notify, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(RequestCode.POLLING_INFO, PollingInfoRequest, self.polling, Right.SUBSCRIBE | Right.CONSUME)
+        dispatch.answers(
+            RequestCode.PEEK_MESSAGE, PeekMessageRequest, self.peek, Right.SUBSCRIBE | Right.CONSUME, Size.LARGE
+        )
+
+    # -- notification ---------------------------------------------------------------------------------------
+
+    def notify(self, request: Request, header: NotificationRequest) -> None:
+        """Answer when there is something to pop, or when the time is over."""
+        now_ms = self._clock_ms()
+        born_ms = header.born_time or now_ms
+        if now_ms - born_ms - header.poll_time > LATE_MS:
+            request.answer(ResponseCode.SUCCESS, NotificationResponse())
+            return
+        self._check(header.topic, header.queue_id, header.consumer_group)
+        if self._turns.is_busy and header.exp and not is_tag_type(header.exp_type):
+            notified = partial(answer_refusals, request, partial(self._notify, request, header, born_ms, now_ms))
+            self._turns.later(request.channel, notified)
+        else:
+            self._notify(request, header, born_ms, now_ms)
+
+    def _notify(self, request: Request, header: NotificationRequest, born_ms: int, now_ms: int) -> None:
+        accepts = posted_filter(header.exp, header.exp_type, self._turns) if header.exp else EVERYTHING
+        wait_ms = longest_wait_ms(header.poll_time, self._longest_hold_ms)
+        waits = _Waits(request, header, accepts, min(born_ms, now_ms) + wait_ms, wait_ms)
+        self._look(waits, self._look_at(header))
+
+    def _look_at(self, header: NotificationRequest) -> _Look:
+        forms = (NORMAL,) if header.order else (NORMAL, RETRY_V1, RETRY_V2)
+        return self._look_through(header.topic, header.consumer_group, header.queue_id, forms)
+
+    def _look(self, waits: _Waits, look: _Look) -> None:
+        """Answer when some queue is not at its end for the group, and open to it; hold who asks when none is."""
+        request, header = waits.request, waits.header
+        if request.channel.closed:
+            return
+        now_ms = self._clock_ms()
+        for begin in self._unread_in(look):
+            if begin is not None:
+                key = (begin.topic, header.consumer_group, begin.queue_id)
+                if not (header.order and self._orders.is_closed(key, header.attempt_id, now_ms)):
+                    request.answer(ResponseCode.SUCCESS, NotificationResponse(has_msg=True))
+                    return
+            elif self._turns.is_spent:
+                look.was_cut = True
+                self._look_later(waits, look)
+                return
+        if look.was_cut and has_changed(look.watched):  # something came while others had their turn
+            self._look_later(waits, self._look_at(header))
+        else:
+            self._hold(waits)
+
+    def _look_later(self, waits: _Waits, look: _Look) -> None:
+        request = waits.request
+        self._turns.later(request.channel, partial(answer_refusals, request, partial(self._look, waits, look)))
+
+    def _hold(self, waits: _Waits) -> None:
+        request, header = waits.request, waits.header
+
+        def resume(is_over: bool) -> None:
+            if is_over:
+                request.answer(ResponseCode.SUCCESS, NotificationResponse())
+                return
+            waits.deadline_ms = min(waits.deadline_ms, self._clock_ms() + waits.wait_ms)  # the clock may be set back
+            answer_refusals(request, lambda: self._look(waits, self._look_at(header)))
+
+        key = (header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE))
+        request.command.let_go()
+        outcome = self._notified.hold(
+            HeldPop(key, waits.accepts, waits.deadline_ms, request.channel, resume, retries=not header.order)
+        )
+        if outcome is not Held.YES:
+            full = outcome is Held.FULL
+            request.answer(ResponseCode.SUCCESS, NotificationResponse(polling_full=full))
+
+    # -- looking --------------------------------------------------------------------------------------------
+
+    def _look_through(self, topic: str, group: str, queue_id: int, forms: Iterable[str]) -> _Look:
+        places = places_of(self._topics, topic, group, forms)
+        is_one = queue_id >= 0
+        wide = is_wide(place for place in places if place.retry != NORMAL or not is_one)
+        parts: list[_Part] = []
+        watched: Watched = []
+        for place in places:
+            unread = self._positions.unread.of(place.topic, group, place.queues) if wide else None
+            if unread is not None:
+                watched.append((unread, unread.changes))
+            if is_one and place.retry == NORMAL:
+                parts.append(_Part(topic, queue_id, queue_id + 1, None))
+            else:
+                parts.append(_Part(place.topic, 0, place.queues, unread))
+        return _Look(group, parts, watched)
+
+    def _unread_in(self, look: _Look) -> Iterator[_Begin | None]:
+        """Queues that are not at their end for the group; None: after many others, somebody else may have a turn."""
+        store, positions = self._store, self._positions
+        for topic, queue_id, unread in look.left:
+            offset = max(positions.committed((topic, look.group, queue_id)), 0)
+            if store.max_offset(topic, queue_id) > offset:
+                yield _Begin(topic, queue_id, offset)
+            elif unread is not None:
+                unread.to_see[queue_id] = 0
+            look.looks += 1
+            if look.looks % LOOKS == 0:
+                self._turns.spend(LOOKS * LOOK_STEPS)
+                yield None
+
+    # -- the others -----------------------------------------------------------------------------------------
+
+    def polling(self, _request: Request, header: PollingInfoRequest) -> Answer:
+        """How many pops wait for a queue, or (-1) for any."""
+        self._check(header.topic, header.queue_id, header.consumer_group)
+        count = self._held.count((header.topic, header.consumer_group, max(header.queue_id, ANY_QUEUE)))
+        return Answer(header=PollingInfoResponse(polling_num=count))
+
+    async def peek(self, request: Request, header: PeekMessageRequest) -> Answer | None:
+        """Messages from where the group is, and nothing happens to them."""
+        self._check(header.topic, header.queue_id, header.consumer_group)
+        if not 1 <= header.max_msg_nums <= MAX_MESSAGES:
+            raise RequestRefused(
+                ResponseCode.INVALID_PARAMETER,
+                f"the broker's maxMsgNums is limited to {MAX_MESSAGES}, {header.max_msg_nums} are asked for",
+            )
+        begins = await self._begins(request, header)
+        results, rest = await self._cold_reads.result(
+            lambda: self._peeked(begins, header.max_msg_nums), request.channel, is_long=True
+        )
+        terms = PopMessageResponse(pop_time=self._clock_ms(), rest_num=rest)
+        if not results:
+            return Answer(ResponseCode.PULL_NOT_FOUND, terms, remark=GetStatus.NO_MESSAGE_IN_QUEUE.name)
+        size = sum(result.total_bytes for result in results)
+        response = request.command.response(ResponseCode.SUCCESS, GetStatus.FOUND.name, build_header(terms))
+        parts = [part for result in results for part in result.parts]
+        request.send_parts([build_frame_head(response, size), *parts])
+        return None
+
+    async def _begins(self, request: Request, header: PeekMessageRequest) -> list[_Begin]:
+        """Queues that have something for the group, from a random one on: all, or of very many the first."""
+        look = self._look_through(header.topic, header.consumer_group, header.queue_id, (NORMAL, RETRY_V1, RETRY_V2))
+        look.begin_in_the_middle(self._random_below)
+        begins: list[_Begin] = []
+        for begin in self._unread_in(look):
+            if begin is not None:
+                least = self._store.min_offset(begin.topic, begin.queue_id)
+                begins.append(begin._replace(offset=max(begin.offset, least)))
+            elif begins or request.channel.closed:
+                break
+            elif self._turns.is_spent:
+                turn: Deferred[None] = Deferred()
+                self._turns.later(request.channel, partial(turn.callback, None))
+                await turn
+        return begins
+
+    def _peeked(self, begins: list[_Begin], count: int) -> tuple[list[GetResult], int]:
+        results: list[GetResult] = []
+        rest, left = 0, self._max_bytes
+        for topic, queue_id, offset in begins:
+            next_offset = offset
+            if count > 0 and left > 0:
+                result = self._store.get_messages(topic, queue_id, offset, count, left)
+                if result.status is GetStatus.FOUND:
+                    results.append(result)
+                    count -= result.count
+                    left -= result.total_bytes
+                    next_offset = result.next_begin_offset
+            rest += max(0, self._store.max_offset(topic, queue_id) - next_offset)
+        return results, rest
+
+    def _check(self, topic: str, queue_id: int, group: str) -> None:
+        check_pop_place(self._topics, self._groups, self._permission, topic, queue_id, group)

@@ -1,0 +1,173 @@
+"""Where queues and groups stand, for tools: topic statistics, a group's progress, who consumes what.
+
+Upstream: ``AdminBrokerProcessor``, version 5.3.3.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right, Size
+from gateway.remoting.dispatch import Answer
+from gateway.remoting.long_lists import list_text
+from wire.bodies.fastjson import PreparedText
+from wire.bodies.message_queue import MessageQueue
+from wire.bodies.statistics import ConsumeStats, GroupList, OffsetWrapper, TopicOffset, TopicStatsTable
+from wire.bodies.topics import TopicList
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.topics import (
+    GetConsumeStatsRequest,
+    GetTopicStatsInfoRequest,
+    QueryTopicConsumeByWhoRequest,
+    QueryTopicsByConsumerRequest,
+)
+
+if TYPE_CHECKING:
+    from gateway.broker.cold_reads import ColdReads
+    from gateway.broker.figures.flows import Flows
+    from gateway.membership.consumers import Consumers
+    from gateway.metadata.offsets import ConsumerOffsets
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.remoting.turns import Turns, Work
+    from gateway.store.message_store import MessageStore
+
+
+class StatisticsRequests:
+    """Answers GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208), QUERY_TOPIC_CONSUME_BY_WHO (300) and
+    QUERY_TOPICS_BY_CONSUMER (343).
+    """
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        topics: Topics,
+        offsets: ConsumerOffsets,
+        consumers: Consumers,
+        broker_name: str,
+        flows: Flows,
+        cold_reads: ColdReads,
+        turns: Turns,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._offsets = offsets
+        self._consumers = consumers
+        self._broker_name = broker_name
+        self._flows = flows
+        self._cold_reads = cold_reads
+        self._turns = turns
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(
+            RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoRequest, self.topic_stats, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest, self.consume_stats, Right.ADMIN, Size.LIST
+        )
+        dispatch.answers(
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            QueryTopicConsumeByWhoRequest,
+            self.groups_of_topic,
+            Right.ADMIN,
+            Size.LIST,
+        )
+        dispatch.answers(
+            RequestCode.QUERY_TOPICS_BY_CONSUMER,
+            QueryTopicsByConsumerRequest,
+            self.topics_of_group,
+            Right.ADMIN,
+            Size.LIST,
+        )
+
+    async def topic_stats(self, _request: Request, header: GetTopicStatsInfoRequest) -> Answer:
+        """First and next offset of every queue, and when its last message was stored."""
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise RequestRefused(ResponseCode.TOPIC_NOT_EXIST, f"topic[{header.topic}] not exist")
+        topic, queue_ids = header.topic, range(config.write_queue_nums)
+        text = await rows_text(
+            f"statistics of topic {topic}",
+            self._cold_reads,
+            queue_ids,
+            lambda queue_id: row_text(self._queue(topic, queue_id), self._topic_offset(topic, queue_id)),
+        )
+        table: Any = PreparedText(f"{{{text}}}")
+        return Answer(body=TopicStatsTable(table).build())
+
+    async def consume_stats(self, _request: Request, header: GetConsumeStatsRequest) -> Answer:
+        """How far a group is in each queue of the topics asked for, or of all it consumes."""
+        group = header.consumer_group
+        connected = self._consumers.group(group)
+        places: list[tuple[str, int]] = []
+        per_second = 0.0
+        for topic in self._stats_topics(header):
+            config = self._topics.get(topic)
+            if config is None:
+                continue
+            if connected is not None and connected.subscriptions and topic not in connected.subscriptions:
+                continue
+            check_rows(f"progress of group {group}", len(places) + config.read_queue_nums)
+            places.extend((topic, queue_id) for queue_id in range(config.read_queue_nums))
+            per_second += self._flows.given_per_second(topic, group)
+        text = await rows_text(
+            f"progress of group {group}",
+            self._cold_reads,
+            places,
+            lambda place: row_text(self._queue(*place), self._progress(group, *place)),
+        )
+        table: Any = PreparedText(f"{{{text}}}")
+        return Answer(body=ConsumeStats(offset_table=table, consume_tps=per_second).build())
+
+    async def groups_of_topic(self, request: Request, header: QueryTopicConsumeByWhoRequest) -> Answer:
+        """The groups that subscribe a topic now, or have offsets in it."""
+        return await self._turns.run(self._groups_of_topic(header.topic), request.channel)
+
+    def _groups_of_topic(self, topic: str) -> Work[Answer]:
+        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
+        text = yield from list_text(f"groups of topic {topic}", sorted(groups))
+        return Answer(body=GroupList(text).build())
+
+    async def topics_of_group(self, request: Request, header: QueryTopicsByConsumerRequest) -> Answer:
+        """The topics in which a group has offsets."""
+        return await self._turns.run(self._topics_of_group(header.group), request.channel)
+
+    def _topics_of_group(self, group: str) -> Work[Answer]:
+        text = yield from list_text(f"topics of group {group}", self._offsets.topics_of(group))
+        return Answer(body=TopicList(text).build())
+
+    def _stats_topics(self, header: GetConsumeStatsRequest) -> list[str]:
+        listed = list(dict.fromkeys(topic for topic in (header.topic_list or "").split(";") if topic))
+        if listed:
+            return listed
+        return [header.topic] if header.topic else self._offsets.topics_of(header.consumer_group)
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic=topic, broker_name=self._broker_name, queue_id=queue_id)
+
+    def _topic_offset(self, topic: str, queue_id: int) -> TopicOffset:
+        min_offset = max(self._store.min_offset(topic, queue_id), 0)
+        max_offset = self._store.max_offset(topic, queue_id)
+        return TopicOffset(
+            min_offset=min_offset,
+            max_offset=max_offset,
+            last_update_timestamp=self._stored_at_ms(topic, queue_id, max_offset - 1),
+        )
+
+    def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        broker_offset = max(self._store.max_offset(topic, queue_id), 0)
+        consumer_offset = max(self._offsets.query(group, topic, queue_id), 0)
+        return OffsetWrapper(
+            broker_offset=broker_offset,
+            consumer_offset=consumer_offset,
+            pull_offset=consumer_offset,
+            last_timestamp=self._stored_at_ms(topic, queue_id, consumer_offset - 1),
+        )
+
+    def _stored_at_ms(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored; 0 when there is no such message."""
+        return max(self._store.stored_at_ms(topic, queue_id, offset), 0) if offset >= 0 else 0

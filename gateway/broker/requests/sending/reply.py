@@ -1,0 +1,227 @@
+"""Replies of request-reply calls: passed on to the client that waits for them, and stored besides.
+
+Upstream: ``ReplyMessageProcessor``. A reply is checked as every send is; who replies is told whether the waiting client
+took it. Storing it (storeReplyMessageEnable) is for those who look at the reply topic; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from twisted.internet.defer import Deferred, succeed
+
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
+from gateway.remoting.pending import CallFailed
+from gateway.shares import Shares
+from gateway.store.put_result import PutStatus
+from gateway.telemetry.logs import EventLog
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.send import ReplyMessageRequest, SendMessageRequest, ShortSendMessageRequest
+from wire.message.message_id import build_offset_message_id, unpack_host
+from wire.message.properties import PropertyName, append_properties
+
+if TYPE_CHECKING:
+    from gateway.broker.requests.sending.send import SendMessage
+    from gateway.clock import Milliseconds
+    from gateway.membership.producers import Producers
+    from gateway.remoting.channel import Channel
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+    from wire.message.record import OutgoingMessage
+
+PUSH_TIMEOUT_S = 10.0
+"""How long a client may take to say that it has the reply, as upstream."""
+PUSHES_AT_ONCE = 32
+"""Replies on their way to one client; others wait. Below the calls that a channel allows."""
+MAX_WAITING_PUSHES = 2_000
+"""Replies that wait for one client; one more is refused."""
+MAX_CLIENT_WAITING_BYTES = 32 << 20
+"""Bytes of memory for the replies that wait for one client or are on their way to it."""
+MAX_WAITING_BYTES = 256 << 20
+"""The same for all clients."""
+REPLY_BYTES = 1_024
+"""Bytes of memory for a reply, besides its body and its properties."""
+NOT_STORED = "0"
+"""The message id of a reply that was only passed on."""
+
+log = EventLog("reply")
+
+
+class _Line:
+    """The replies for one client: some on their way, the others in the order in which they came.
+
+    Not a ``DeferredSemaphore``: that one would recurse once for each reply that fails at once, as all do whose client
+    is gone.
+    """
+
+    __slots__ = ("_is_passing", "_running", "client_id", "waiting")
+
+    def __init__(self) -> None:
+        self.client_id = ""
+        """By which replies last asked for this client."""
+        self.waiting: deque[Deferred[None]] = deque()
+        self._running = 0
+        self._is_passing = False
+
+    def enter(self) -> Deferred[None]:
+        """Fires when it is this reply's turn; it must leave afterwards."""
+        if self._running < PUSHES_AT_ONCE and not self.waiting:
+            self._running += 1
+            return succeed(None)
+        turn: Deferred[None] = Deferred()
+        self.waiting.append(turn)
+        return turn
+
+    def leave(self) -> None:
+        """Let the next ones in."""
+        self._running -= 1
+        if self._is_passing:
+            return
+        self._is_passing = True
+        while self.waiting and self._running < PUSHES_AT_ONCE:
+            self._running += 1
+            self.waiting.popleft().callback(None)
+        self._is_passing = False
+
+
+class ReplyMessage:
+    """Answers SEND_REPLY_MESSAGE (324) and SEND_REPLY_MESSAGE_V2 (325).
+
+    :param send: checks a reply as it checks every message.
+    :param stores: whether replies are stored too.
+    """
+
+    def __init__(
+        self, *, send: SendMessage, store: MessageStore, producers: Producers, clock_ms: Milliseconds, stores: bool
+    ) -> None:
+        self._send = send
+        self._store = store
+        self._producers = producers
+        self._clock_ms = clock_ms
+        self._stores = stores
+        self._bytes: Shares[Channel] = Shares(MAX_WAITING_BYTES, MAX_CLIENT_WAITING_BYTES)
+        self._lines: dict[Channel, _Line] = {}
+        self._channels: dict[str, Channel] = {}
+        """Of the clients that got replies: looking for one among thousands of producers takes a while."""
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE, SendMessageRequest, self.reply, Right.PUBLISH)
+        dispatch.answers(RequestCode.SEND_REPLY_MESSAGE_V2, ShortSendMessageRequest, self.reply, Right.PUBLISH)
+
+    async def reply(self, request: Request, header: SendMessageRequest) -> None:
+        """Pass a reply on, store it, and tell the replier both."""
+        command, ext = request.command, self._send.answer_ext()
+        try:
+            message = self._send.as_it_came(request, header)
+        except RequestRefused as refused:
+            request.send(command.response(refused.code, refused.remark, ext))
+            return
+        fault = await self._pushed(message, header)
+        if fault is None:
+            ext.update(msgId=NOT_STORED, queueId=str(message.queue_id), queueOffset="0")
+        if self._stores:
+            result = await self._stored(message)
+            if result.status is PutStatus.PUT_OK:
+                ext["msgId"] = build_offset_message_id(message.store_host, result.commit_log_offset)
+                ext["queueId"] = str(message.queue_id)
+                ext["queueOffset"] = str(result.queue_offset)
+            else:
+                log.warning("reply not stored", topic=message.topic, status=result.status.name)
+        code = ResponseCode.SUCCESS if fault is None else ResponseCode.SYSTEM_ERROR
+        request.send(command.response(code, fault, ext))
+
+    async def _pushed(self, message: OutgoingMessage, header: SendMessageRequest) -> str | None:
+        """Hand the reply to the client that waits; why that was not possible, or None."""
+        client_id = message.property_map.get(PropertyName.REPLY_TO_CLIENT)
+        if client_id is None:
+            return f"reply message properties[{PropertyName.REPLY_TO_CLIENT}] is null"
+        channel = self._channel(client_id)
+        if channel is None:
+            return f"push reply message fail, channel of <{client_id}> not found."
+        line = self._line(channel)
+        if len(line.waiting) >= MAX_WAITING_PUSHES:
+            return f"push reply message fail, {MAX_WAITING_PUSHES} replies already wait for <{client_id}>."
+        size = REPLY_BYTES + len(message.body) + len(message.properties)
+        if not self._bytes.take(channel, size):
+            return "push reply message fail, " + self._bytes.refusal(channel, f"bytes of replies for <{client_id}>")
+        try:
+            return await self._push_in_turn(channel, line, message, header)
+        finally:
+            self._bytes.give_back(channel, size)
+
+    async def _push_in_turn(
+        self, channel: Channel, line: _Line, message: OutgoingMessage, header: SendMessageRequest
+    ) -> str | None:
+        client_id = message.property_map[PropertyName.REPLY_TO_CLIENT]
+        await line.enter()
+        try:
+            answer = await channel.call(
+                RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, self._push(message, header), message.body, PUSH_TIMEOUT_S
+            )
+        except CallFailed as error:
+            return f"push reply message to {client_id} fail. {error}"
+        finally:
+            line.leave()
+        if answer.code == ResponseCode.SUCCESS:
+            return None
+        return f"push reply message to {client_id} fail. It answered {answer.code}: {answer.remark}"
+
+    def _push(self, message: OutgoingMessage, header: SendMessageRequest) -> ReplyMessageRequest:
+        now_ms = self._clock_ms()
+        properties = append_properties(message.properties, ((PropertyName.PUSH_REPLY_TIME, str(now_ms)),))
+        return ReplyMessageRequest(
+            producer_group=header.producer_group,
+            topic=message.topic,
+            default_topic=header.default_topic,
+            default_topic_queue_nums=header.default_topic_queue_nums,
+            queue_id=message.queue_id,
+            sys_flag=header.sys_flag,
+            born_timestamp=header.born_timestamp,
+            flag=header.flag,
+            properties=properties.decode("utf-8", "replace"),
+            reconsume_times=header.reconsume_times or 0,
+            unit_mode=bool(header.unit_mode),
+            born_host=_host_text(message.born_host),
+            store_host=_host_text(message.store_host),
+            store_timestamp=now_ms,
+        )
+
+    def _stored(self, message: OutgoingMessage) -> Deferred[PutResult]:
+        waiting: Deferred[PutResult] = Deferred()
+        self._store.append(message, waiting.callback)
+        return waiting
+
+    def _channel(self, client_id: str) -> Channel | None:
+        channel = self._channels.get(client_id)
+        if channel is not None:
+            return channel
+        channel = self._producers.channel_of(client_id)
+        if channel is not None:
+            line = self._line(channel)
+            self._channels.pop(line.client_id, None)
+            line.client_id = client_id
+            self._channels[client_id] = channel
+        return channel
+
+    def _line(self, channel: Channel) -> _Line:
+        """Where the replies for one client wait for their turn."""
+        line = self._lines.get(channel)
+        if line is None:
+            line = self._lines[channel] = _Line()
+            channel.on_close(self._forget)
+        return line
+
+    def _forget(self, channel: Channel) -> None:
+        line = self._lines.pop(channel, None)
+        if line is not None:
+            self._channels.pop(line.client_id, None)
+
+
+def _host_text(packed: bytes) -> str:
+    """``ip:port``; upstream writes a slash before it, with which its own client cannot read the address."""
+    host, port = unpack_host(packed)
+    return f"{host}:{port}"

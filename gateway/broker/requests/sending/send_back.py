@@ -1,0 +1,166 @@
+"""CONSUMER_SEND_MSG_BACK: a message whose consumption failed, to be retried later or given up.
+
+Upstream: ``AbstractSendMessageProcessor.consumerSendMsgBack``. The failed record is stored again, in the
+group's retry topic behind a delay level, or in its dead-letter topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gateway.delivery.retry import (
+    DeadLetter,
+    after_failed_consumption,
+    dead_letter_topic,
+    max_reconsume_times,
+    retry_topic,
+)
+from gateway.errors import RequestRefused
+from gateway.remoting.declared import Right
+from gateway.schedule.redirect import redirect_delayed
+from wire.codes import RequestCode, ResponseCode
+from wire.headers.declare import read_header
+from wire.headers.send import ConsumerSendMsgBackRequest
+from wire.message.flags import Permission, TopicFlag
+from wire.message.inner_batch import is_inner_batch
+from wire.message.properties import PropertyName, build_properties
+from wire.message.record import OutgoingMessage, StoredMessage, once_more, restated
+
+if TYPE_CHECKING:
+    from gateway.broker.figures.flows import Flows
+    from gateway.broker.named_messages import NamedMessages
+    from gateway.metadata.groups import Groups
+    from gateway.metadata.topics import Topics
+    from gateway.remoting.dispatch import Dispatch, Request
+    from gateway.schedule.delay_levels import DelayLevels
+    from gateway.settings import Settings
+    from gateway.store.message_store import MessageStore
+    from gateway.store.put_result import PutResult
+    from wire.bodies.subscriptions import SubscriptionGroupConfig
+
+RETRY_TOPIC_PERM = Permission.READ | Permission.WRITE
+
+
+class SendBack:
+    """Answers CONSUMER_SEND_MSG_BACK (36)."""
+
+    def __init__(
+        self,
+        *,
+        store: MessageStore,
+        named: NamedMessages,
+        topics: Topics,
+        groups: Groups,
+        levels: DelayLevels,
+        flows: Flows,
+        broker_permission: int,
+        random_below: Callable[[int], int],
+    ) -> None:
+        self._store = store
+        self._named = named
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._flows = flows
+        self._broker_permission = broker_permission
+        self._random_below = random_below
+
+    def use(self, settings: Settings) -> None:
+        """Go on with changed settings."""
+        self._broker_permission = settings.broker_permission
+
+    def register(self, dispatch: Dispatch) -> None:
+        """Take over the codes this class answers."""
+        dispatch.answers_directly(RequestCode.CONSUMER_SEND_MSG_BACK, self.send_back, Right.SUBSCRIBE | Right.CONSUME)
+
+    def send_back(self, request: Request) -> None:
+        """Store the failed message again, then answer."""
+        header = read_header(ConsumerSendMsgBackRequest, request.command)
+        group = self._group(header.group)
+        if group.retry_queue_nums <= 0:
+            request.answer(ResponseCode.SUCCESS)
+            return
+        self._named.head(request, header.offset, partial(self._found, request, header))
+
+    def _found(self, request: Request, header: ConsumerSendMsgBackRequest, head: StoredMessage | None) -> None:
+        failed = _found_at(header.offset, head)
+        if is_inner_batch(failed.sys_flag):
+            raise RequestRefused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "the record is a batch, of which one message failed: send that to the retry topic, as clients do then",
+            )
+        self._named.whole(request, failed, partial(self._store_again, request, header))
+
+    def _store_again(self, request: Request, header: ConsumerSendMsgBackRequest, whole: StoredMessage | None) -> None:
+        failed, group = _found_at(header.offset, whole), self._group(header.group)
+        limit = max_reconsume_times(group.retry_max_times, header.max_reconsume_times, request.command.version)
+        way = after_failed_consumption(
+            reconsume_times=failed.reconsume_times, limit=limit, delay_level=header.delay_level
+        )
+        if isinstance(way, DeadLetter):
+            again = self._dead_letter(failed, header.group)
+        else:
+            again = self._retry(failed, header, group, way.delay_level)
+        topic = failed.property_map.get(PropertyName.RETRY_TOPIC, failed.topic)
+        self._store.append(again, lambda result: self._answer(request, result, topic, header.group))
+
+    def _answer(self, request: Request, result: PutResult, topic: str, group: str) -> None:
+        if result.status.is_stored:
+            self._flows.sent_back(topic, group)
+            request.answer(ResponseCode.SUCCESS)
+        else:
+            request.answer(ResponseCode.SYSTEM_ERROR, remark=result.status.name)
+
+    def _group(self, name: str) -> SubscriptionGroupConfig:
+        group = self._groups.find(name)
+        if group is None:
+            raise RequestRefused(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {name}")
+        if not self._broker_permission & Permission.WRITE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, "the broker does not take messages (brokerPermission)")
+        return group
+
+    def _retry(
+        self,
+        failed: StoredMessage,
+        header: ConsumerSendMsgBackRequest,
+        group: SubscriptionGroupConfig,
+        level: int,
+    ) -> OutgoingMessage:
+        topic = retry_topic(header.group)
+        unit = TopicFlag.UNIT_SUBSCRIPTION if header.unit_mode else 0
+        config = self._topics.ensure_readable(topic, group.retry_queue_nums, RETRY_TOPIC_PERM, topic_sys_flag=unit)
+        if not config.perm & Permission.WRITE:
+            raise RequestRefused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        # A topic older than the group's present number of queues may have fewer, and nobody reads those beyond.
+        queue_id = self._random_below(min(group.retry_queue_nums, config.read_queue_nums))
+        again = _stored_again(failed, topic, queue_id, str(level))
+        return redirect_delayed(again, self._levels)
+
+    def _dead_letter(self, failed: StoredMessage, group: str) -> OutgoingMessage:
+        topic = dead_letter_topic(group)
+        self._topics.ensure_readable(topic, 1, RETRY_TOPIC_PERM)
+        return _stored_again(failed, topic, 0, "0")
+
+
+def _found_at(offset: int, message: StoredMessage | None) -> StoredMessage:
+    if message is None:
+        raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {offset}")
+    return message
+
+
+def _stored_again(failed: StoredMessage, topic: str, queue_id: int, level: str) -> OutgoingMessage:
+    """Return the failed message as it goes elsewhere, behind a delay level or, with level 0, at once.
+
+    WAIT stays as it was sent. Apache RocketMQ sets WAIT=false, and a client that sends such a message on would be
+    answered before the message is on disk.
+    """
+    properties = dict(failed.property_map)
+    properties.setdefault(PropertyName.RETRY_TOPIC, failed.topic)
+    properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, failed.offset_message_id)
+    properties[PropertyName.DELAY] = level
+    again = restated(failed, topic, queue_id, build_properties(properties), properties)
+    again.reconsume_times = once_more(failed.reconsume_times)
+    again.prepared_transaction_offset = 0
+    return again
