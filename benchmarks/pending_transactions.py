@@ -37,9 +37,9 @@ from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.store_settings import StoreSettings
-from gateway.transaction.check_service import GATHER_MS
-from gateway.transaction.half_messages import half_of
+from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.transactions import Transactions
 from wire.codes import RequestCode
 from wire.command import ONEWAY_FLAG, RemotingCommand

@@ -14,7 +14,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import answer_failures
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.half_reader import Found, WholeMessages
+from gateway.transaction.records.half_reader import Found, WholeMessages
 from wire.codes import ResponseCode
 
 if TYPE_CHECKING:

@@ -62,7 +62,7 @@ from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.metrics_file import FILE_NAME, MetricsFile
+from gateway.transaction.operators.metrics_file import FILE_NAME, MetricsFile
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.steady_clock import steady_clock
 from gateway.transaction.transactions import Transactions

@@ -223,7 +223,7 @@ def _broker_info(parts: BrokerParts) -> RequestGroup:
 
 def _transaction_control(parts: BrokerParts) -> RequestGroup:
     from gateway.broker.requests.rare.transaction_control import TransactionControl
-    from gateway.transaction.audit import AuditLog
+    from gateway.transaction.operators.audit import AuditLog
 
     directory = parts.settings.store_path_root_dir / "transaction"
     return TransactionControl(

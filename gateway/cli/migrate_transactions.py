@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from gateway.settings import Settings
     from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.files.scratch_files import ScratchFiles
-    from gateway.transaction.migration import Migration, Plan
+    from gateway.transaction.restart.migration import Migration, Plan
     from gateway.transaction.state_stores.choice import StateChoice
     from gateway.transaction.state_stores.database import Database
 
@@ -162,9 +162,9 @@ def _migration(
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.transaction import TransactionStateStore
     from gateway.store.message_store import MessageStore
-    from gateway.transaction.check_journal import CheckJournal
+    from gateway.transaction.checks.check_journal import CheckJournal
     from gateway.transaction.limits import TransactionLimits
-    from gateway.transaction.migration import Migration
+    from gateway.transaction.restart.migration import Migration
     from gateway.transaction.state_stores.choice import StateChoice
     from wire.message.message_id import pack_host
 

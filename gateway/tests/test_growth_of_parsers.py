@@ -22,8 +22,8 @@ from gateway.delivery.pop.receipts import parse_receipt
 from gateway.metadata.attributes import changed_attributes
 from gateway.settings.addresses import parse_address, parse_addresses, parse_advertised
 from gateway.settings.properties import parse_properties_file
-from gateway.transaction.op_messages import parse_op
-from gateway.transaction.property_scan import parse_head
+from gateway.transaction.records.op_messages import parse_op
+from gateway.transaction.records.property_scan import parse_head
 from wire.bodies.declare import JsonObject
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.route import ordered_queues
@@ -301,11 +301,11 @@ COVERED: Covered = {
             "blanks": as_bytes(repeated(" ", "a", "b")),
         },
     ),
-    "gateway.transaction.op_messages.parse_op": (
+    "gateway.transaction.records.op_messages.parse_op": (
         lambda body: parse_op(body, None),
         {**BYTES, "many": as_bytes(numbered("{}"))},
     ),
-    "gateway.transaction.property_scan.parse_head": (lambda raw: parse_head(raw, 0), RECORDS),
+    "gateway.transaction.records.property_scan.parse_head": (lambda raw: parse_head(raw, 0), RECORDS),
 }
 
 OWN = {
@@ -327,7 +327,7 @@ OWN = {
     "gateway.store.disk.paths.parse_offset_name": "a file name of 20 digits",
     "gateway.store.queues.queue_ends.parse_list": "a file of our own, one pass",
     "gateway.store.queues.queue_extension.parse_unit": "a unit of our own, at most 64 KiB",
-    "gateway.transaction.check_journal.parse_checks": "a file of our own, one pass",
+    "gateway.transaction.checks.check_journal.parse_checks": "a file of our own, one pass",
     "gateway.transaction.state_stores.remembered.Remembered.parse": "a row of our own",
     "wire.bodies.registration.RegisterBrokerBody.parse_in_steps": "parse takes its steps",
     "wire.disk.checkpoint.Checkpoint.parse": "a file of fixed size",

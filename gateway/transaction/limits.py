@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from gateway.transaction.op_messages import MAX_ENTRIES
+from gateway.transaction.records.op_messages import MAX_ENTRIES
 
 if TYPE_CHECKING:
     from gateway.settings.tree import Settings

@@ -24,20 +24,20 @@ from gateway.errors import RequestRefused
 from gateway.metadata.topics import NO_TOPICS, readable_queue
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.telemetry.logs import EventLog, Repeats
-from gateway.transaction.check_turns import CheckTurns
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.half_messages import discarded_of, final_of, is_rewritten, real_place
-from gateway.transaction.half_reader import Found, ReadInTurn, WholeMessages
-from gateway.transaction.lately import Lately
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess
-from gateway.transaction.op_messages import build_op, entry_bytes
-from gateway.transaction.op_positions import OpPositions
-from gateway.transaction.outcomes import Outcomes
-from gateway.transaction.pending import Pending
-from gateway.transaction.recent_halves import RecentHalves
+from gateway.transaction.records.half_messages import discarded_of, final_of, is_rewritten, real_place
+from gateway.transaction.records.half_reader import Found, ReadInTurn, WholeMessages
+from gateway.transaction.records.op_messages import build_op, entry_bytes
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.states import OPEN_STATES, TRANSITIONS, Event, State, next_state
+from gateway.transaction.tables.check_turns import CheckTurns
+from gateway.transaction.tables.lately import Lately
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
+from gateway.transaction.tables.pending import Pending
+from gateway.transaction.tables.recent_halves import RecentHalves
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.flags import SysFlag, transaction_kind

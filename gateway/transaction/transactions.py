@@ -26,22 +26,17 @@ from gateway.store.disk.files import FileLayer
 from gateway.store.put_result import PutOutcome, PutResult, each_result
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
-from gateway.transaction.check_journal import Check, CheckJournal
-from gateway.transaction.check_service import CheckService
-from gateway.transaction.check_turns import CheckTurns
+from gateway.transaction.checks.check_journal import Check, CheckJournal
+from gateway.transaction.checks.check_service import CheckService
+from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.counts import TransactionCounts
-from gateway.transaction.due_times import DueTimes
-from gateway.transaction.half_messages import half_of, real_place, refuse_reason, resumed_of
-from gateway.transaction.half_reader import ReadInTurn
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import LogAccess, OffsetTable, ProducerChoice
-from gateway.transaction.op_positions import OpPositions
-from gateway.transaction.outcomes import Outcomes
-from gateway.transaction.overview import Overview
-from gateway.transaction.pending import Pending
-from gateway.transaction.progress import Progress
-from gateway.transaction.rebuild import MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
-from gateway.transaction.recent_halves import RecentHalves
+from gateway.transaction.operators.overview import Overview
+from gateway.transaction.records.half_messages import half_of, real_place, refuse_reason, resumed_of
+from gateway.transaction.records.half_reader import ReadInTurn
+from gateway.transaction.restart.progress import Progress
+from gateway.transaction.restart.rebuild import MAX_COPIES, Findings, OpenHalf, Rebuild, journal_check
 from gateway.transaction.settling import REPLY_OF, SUCCESS, Answer, Reply, Settling, Source
 from gateway.transaction.state_stores.changes import Prepared
 from gateway.transaction.state_stores.choice import StateChoice
@@ -49,7 +44,12 @@ from gateway.transaction.state_stores.follower import StateFollower
 from gateway.transaction.state_stores.outcome_records import Evidence
 from gateway.transaction.state_stores.remembered import Remembered
 from gateway.transaction.states import OPEN_STATES, Event, State
-from gateway.transaction.verdict import immunity_ms
+from gateway.transaction.tables.check_turns import CheckTurns
+from gateway.transaction.tables.due_times import DueTimes
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
+from gateway.transaction.tables.pending import Pending
+from gateway.transaction.tables.recent_halves import RecentHalves
 from wire.bodies.topics import TopicConfig
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName

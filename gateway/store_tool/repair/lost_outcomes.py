@@ -16,10 +16,10 @@ from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store_tool.checks.queue_check import Place
 from gateway.transaction.limits import TransactionLimits
-from gateway.transaction.op_positions import OpPositions
-from gateway.transaction.outcomes import Outcomes
-from gateway.transaction.rebuild import OpenHalf, Rebuild
+from gateway.transaction.restart.rebuild import OpenHalf, Rebuild
 from gateway.transaction.state_stores.remembered import RememberedStore
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
 
 
 class SavedOffsets:

@@ -14,7 +14,7 @@ from gateway.errors import GatewayError
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store_tool.repair.stand_in import build_stand_in
 from gateway.tests.broker.whole_broker import WholeBroker, sending
-from gateway.transaction.rebuild import OFFSETS_GROUP
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.states import State
 from wire.codes import RequestCode
 from wire.disk.consume_queue import FILLER, UNIT, UNIT_BYTES

@@ -23,8 +23,8 @@ from gateway.store.put_result import each_result
 from gateway.store.store_settings import StoreSettings
 from gateway.tests.store_tool.small_directory import tree
 from gateway.tests.transaction.world import HOST, ProducerTable, World
-from gateway.transaction.half_messages import half_of
 from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.records.half_messages import half_of
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.database import OtherDatabase
 from gateway.transaction.transactions import Transactions

@@ -35,7 +35,7 @@ from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.recovery.recovery import Recovery
 from gateway.tests.crash.recording import Change, Kind, RecordingFiles
-from gateway.transaction.progress import Progress
+from gateway.transaction.restart.progress import Progress
 from gateway.transaction.settling import Settling
 from wire.disk import unit_collector
 from wire.disk.consume_queue import UNIT_BYTES

@@ -21,9 +21,9 @@ from gateway.tests.crash.recording import Image, RecordingFiles
 from gateway.tests.crash.small_broker import HOST, LIMITS, ROOT, START_MS, Clock, SmallBroker
 from gateway.tests.crash.state_databases import state_choice
 from gateway.tests.crash.workload import ROLLING
-from gateway.transaction.check_journal import CheckJournal
-from gateway.transaction.half_messages import half_of
-from gateway.transaction.migration import Migration, Plan
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.records.half_messages import half_of
+from gateway.transaction.restart.migration import Migration, Plan
 from gateway.transaction.states import State
 from wire.message.properties import PropertyName
 

@@ -9,7 +9,7 @@ from gateway.store.put_result import PutResult
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, Shown, Waiting
 from gateway.tests.crash.messages import QUEUES, outgoing
 from gateway.tests.crash.stage import Stage, Steps
-from gateway.transaction.half_messages import HALF_QUEUE_ID, half_of
+from gateway.transaction.records.half_messages import HALF_QUEUE_ID, half_of
 from gateway.transaction.settling import Reply
 from wire.codes import ResponseCode
 from wire.message.properties import PropertyName

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gateway.tests.transaction.world import LIMITS, ROLLBACK, World
-from gateway.transaction.migration import cut
-from gateway.transaction.op_messages import MAX_ENTRIES, build_op
+from gateway.transaction.records.op_messages import MAX_ENTRIES, build_op
+from gateway.transaction.restart.migration import cut
 from gateway.transaction.states import State
 
 MAX_PROPERTIES_BYTES = 32_767

@@ -11,7 +11,7 @@ from gateway.metadata.names import OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, World
 from gateway.transaction import settling
-from gateway.transaction.op_messages import CHECKS
+from gateway.transaction.records.op_messages import CHECKS
 from gateway.transaction.states import Event, State
 from wire.codes import ResponseCode
 

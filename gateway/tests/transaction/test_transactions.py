@@ -16,7 +16,7 @@ import pytest
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.tests.transaction.world import COMMIT, LIMITS, ROLLBACK, UNKNOWN, World
-from gateway.transaction.half_messages import DISCARD_REASON
+from gateway.transaction.records.half_messages import DISCARD_REASON
 from gateway.transaction.states import State
 from wire.codes import RequestCode, ResponseCode
 

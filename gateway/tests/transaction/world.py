@@ -22,11 +22,11 @@ from gateway.store.put_result import PutResult
 from gateway.tests.left_open import left_open
 from gateway.tests.remoting.conversation import SETTINGS, MemoryTransport
 from gateway.tests.transaction.memory_log import MemoryLog
-from gateway.transaction.half_messages import half_of
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.log_access import Asked
-from gateway.transaction.op_messages import parse_op
-from gateway.transaction.rebuild import OFFSETS_GROUP
+from gateway.transaction.records.half_messages import half_of
+from gateway.transaction.records.op_messages import parse_op
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP
 from gateway.transaction.state_stores.choice import StateChoice
 from gateway.transaction.state_stores.outcome_records import state_of
 from gateway.transaction.transactions import Transactions

@@ -11,10 +11,10 @@ from gateway.errors import GatewayError
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import FileLayer
 from gateway.transaction.log_access import LogAccess
-from gateway.transaction.pending import Pending
 from gateway.transaction.state_stores.changes import TransactionStates
 from gateway.transaction.state_stores.follower import CHANGES_LIMIT
 from gateway.transaction.state_stores.remembered import Remembered, RememberedStore, migrate_command
+from gateway.transaction.tables.pending import Pending
 from wire.disk.state_table import FILE_UNITS
 
 if TYPE_CHECKING:

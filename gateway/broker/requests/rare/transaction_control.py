@@ -17,7 +17,7 @@ from gateway.errors import RequestRefused
 from gateway.remoting.declared import Right, Size
 from gateway.remoting.dispatch import Answer
 from gateway.telemetry.logs import EventLog
-from gateway.transaction.overview import Selection
+from gateway.transaction.operators.overview import Selection
 from gateway.transaction.settling import SUCCESS, Reply
 from gateway.transaction.states import Event
 from wire.bodies.transactions import Transaction, TransactionList
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from gateway.broker.cold_reads import ColdReads
     from gateway.remoting.dispatch import Dispatch, Request
     from gateway.remoting.turns import Turns
-    from gateway.transaction.audit import AuditLog
+    from gateway.transaction.operators.audit import AuditLog
     from gateway.transaction.transactions import Transactions
     from wire.message.record import StoredMessage
 

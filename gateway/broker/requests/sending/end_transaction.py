@@ -22,9 +22,9 @@ from gateway.errors import RequestRefused
 from gateway.metadata.names import HALF_TOPIC
 from gateway.remoting.declared import Right
 from gateway.telemetry.logs import EventLog, Repeats
+from gateway.transaction.checks.verdict import immunity_ms
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.settling import Reply, Source
-from gateway.transaction.verdict import immunity_ms
 from wire.codes import RequestCode, ResponseCode
 from wire.headers.declare import read_header
 from wire.headers.ended import EndedHeader, ended

@@ -11,8 +11,8 @@ from gateway.store.put_result import PutResult
 from gateway.store_tool.repair.lost_outcomes import lost_outcomes
 from gateway.tests.store.small_store import HOST, opened, overwrite, put
 from gateway.tests.store_tool.small_directory import log_file, run
-from gateway.transaction.half_messages import final_of, half_of
-from gateway.transaction.op_messages import build_op
+from gateway.transaction.records.half_messages import final_of, half_of
+from gateway.transaction.records.op_messages import build_op
 from gateway.transaction.states import State
 from wire.disk.config_json import ConsumerOffsetsFile
 from wire.message.flags import SysFlag

@@ -98,7 +98,7 @@ def test_a_page_is_filtered_by_group_topic_and_age_and_continued(broker: WholeBr
 
 
 def test_a_page_ends_after_a_bounded_search(broker: WholeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gateway.transaction.overview.MAX_SCANNED", 3)
+    monkeypatch.setattr("gateway.transaction.operators.overview.MAX_SCANNED", 3)
     peer = broker.connect()
     for number in range(7):
         half(broker, peer, f"k{number}", group="late" if number == 6 else "g")

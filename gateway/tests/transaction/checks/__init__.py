@@ -1,0 +1,1 @@
+"""Tests of checks: when producers are asked, and what is kept about that."""

@@ -1,0 +1,1 @@
+"""Tests of what people see of transactions, and of the record of what people did."""

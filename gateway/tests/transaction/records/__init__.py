@@ -1,0 +1,1 @@
+"""Tests of the records of transactions in the log, and of reading them."""

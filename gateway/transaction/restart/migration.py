@@ -1,0 +1,235 @@
+"""Moves the pending transactions of a directory that nobody serves from one state store to another.
+
+Half messages stay where they are, with the places their producers know; only what says that they are pending moves.
+The file ``state-store`` is replaced last: a move that is cut short leaves the directory as it was, and may be made
+again. To ``queue`` the op records that were never written are appended, so Apache RocketMQ can take over as well.
+
+What the old state store has is not believed afterwards. Inside the directory it is emptied; a database outside is left
+as it is, since the directory may be a copy of one that goes by the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from gateway.clock import Milliseconds
+from gateway.errors import GatewayError
+from gateway.metadata.names import HALF_TOPIC
+from gateway.metadata.offsets import ConsumerOffsets
+from gateway.settings.transaction import TransactionStateStore
+from gateway.store.message_store import MessageStore
+from gateway.store.put_result import PutResult
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.limits import TransactionLimits
+from gateway.transaction.records.half_messages import HALF_QUEUE_ID
+from gateway.transaction.records.op_messages import build_op, entry_bytes
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP, Findings, OpenHalf, Rebuild
+from gateway.transaction.state_stores.changes import Changes, Prepared, StatesUnavailable, TransactionStates
+from gateway.transaction.state_stores.choice import StateChoice
+from gateway.transaction.state_stores.remembered import Remembered
+from gateway.transaction.states import OPEN_STATES, State
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done.
+
+    :param has: where the pending transactions are; ``groups`` counts them by producer group.
+    :param oldest_ms: store time of the oldest; None without one.
+    """
+
+    has: TransactionStateStore
+    wanted: TransactionStateStore
+    groups: dict[str, int]
+    oldest_ms: int | None
+    is_done: bool
+    left: str | None = None
+    """A database outside the directory, which keeps its rows; None for none."""
+
+    @property
+    def count(self) -> int:
+        """Pending transactions."""
+        return sum(self.groups.values())
+
+
+class Migration:
+    """One move; ``plan`` looks, ``run`` does it.
+
+    :param source: how the directory's present state store is made; ``target`` names the wanted one.
+    :param store: the open store of the directory; ``offsets`` its loaded consumer offsets.
+    :param journal: its check journal, loaded.
+    :param host: the broker's packed address, for op records.
+    """
+
+    def __init__(
+        self,
+        *,
+        source: StateChoice,
+        target: StateChoice,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        journal: CheckJournal,
+        limits: TransactionLimits,
+        host: bytes,
+        clock_ms: Milliseconds,
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._store = store
+        self._offsets = offsets
+        self._journal = journal
+        self._limits = limits
+        self._host = host
+        self._clock_ms = clock_ms
+        self._pending: dict[int, Prepared] = {}
+        self._outcomes = Outcomes(limits.remembered_outcomes)
+        self._found = Findings()
+        self._states: TransactionStates | None = None
+        self._remembered = Remembered()
+
+    def plan(self) -> Plan:
+        """Find what is pending; blocks.
+
+        :raises GatewayError: the directory's state store cannot be read.
+        :raises OSError: its files cannot be read.
+        """
+        source = self._source
+        self._remembered = remembered = source.remembered.load()
+        is_done = self._is_there(remembered)
+        # What is there already is looked at there, whatever the settings say.
+        self._states = (self._target if is_done else source).make(remembered.store, remembered)
+        self._found = Rebuild(
+            store=self._store,
+            offsets=self._offsets,
+            mark=self._journal.mark,
+            outcomes=self._outcomes,
+            ops=OpPositions(),
+            opened=self._opened,
+            closed=self._closed,
+            first=remembered.first,
+            states=self._states,
+        ).run()
+        groups: dict[str, int] = {}
+        for half in self._pending.values():
+            groups[half.group] = groups.get(half.group, 0) + 1
+        return Plan(
+            has=remembered.store,
+            wanted=self._target.wanted,
+            groups=groups,
+            oldest_ms=min((half.stored_at_ms for half in self._pending.values()), default=None),
+            is_done=is_done,
+            left=None if is_done or not self._is_outside else source.database,
+        )
+
+    @property
+    def _is_outside(self) -> bool:
+        """Whether the present state store is a database that a copy of the directory may go by as well."""
+        return self._remembered.store is TransactionStateStore.DATABASE and not self._source.has_own_database
+
+    def _is_there(self, remembered: Remembered) -> bool:
+        """Whether the wanted state store is the present one, for databases by what they hold."""
+        target, wanted = self._target, self._target.wanted
+        is_same = remembered.store is wanted
+        if wanted is not TransactionStateStore.DATABASE or (not is_same and target.has_own_database):
+            return is_same
+        states = target.make_rows(remembered)
+        try:
+            if is_same and states.is_ours():
+                return True
+            if not target.has_own_database:
+                states.check_free()
+            return False
+        except StatesUnavailable:
+            if is_same and target.database == remembered.database:
+                return True  # as far as can be said
+            raise
+        finally:
+            states.close()
+
+    def run(self) -> int:
+        """Do what ``plan`` found; how many op records were written. Blocks.
+
+        :raises GatewayError: the wanted state store cannot be reached, or the store refuses op records.
+        :raises OSError: a file cannot be written.
+        """
+        found, target = self._found, self._target
+        base = min(self._pending, default=found.half_end)
+        log_end = self._store.max_commit_log_offset
+        records = 0
+        moved = target.began(self._remembered, base)
+        tokens = dict.fromkeys((*self._remembered.tokens, *moved.tokens))
+        # Before a database learns them: a move that is cut short, and made again, must know its own rows.
+        target.remembered.save(replace(self._remembered, tokens=tuple(tokens)))
+        states = target.make(target.wanted, moved)
+        if states is None:
+            records = self._write_ops(base, found.half_end)
+        else:
+            whole = Changes(position=log_end, first=base, half_end=found.half_end, log_end=log_end, is_whole=True)
+            whole.prepared = [self._pending[offset] for offset in sorted(self._pending)]
+            try:
+                states.apply(whole)
+            finally:
+                states.close()
+        # Apache RocketMQ looks here, and knows no file of ours.
+        self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
+        self._offsets.persist_now()
+        target.remembered.save(moved)
+        if self._states is not None and not self._is_outside:
+            with suppress(StatesUnavailable):
+                self._states.begin(self._remembered.first, 0)  # whoever goes by it all the same has to read the log
+        return records
+
+    def close(self) -> None:
+        """Give the present state store back."""
+        if self._states is not None:
+            self._states.close()
+            self._states = None
+
+    # -- inside ---------------------------------------------------------------------------------------------
+
+    def _opened(self, half: OpenHalf) -> None:
+        self._pending[half.offset] = Prepared(half.offset, half.log_offset, half.size, half.stored_at_ms, half.group)
+
+    def _closed(self, offset: int, state: State) -> None:
+        self._pending.pop(offset, None)
+        self._outcomes.put(offset, state)
+
+    def _write_ops(self, base: int, end: int) -> int:
+        """Append op records for every half message that is settled; they are durable when this returns."""
+        count = 0
+        for settled in cut(self._settled(base, end), self._limits):
+            results: list[PutResult] = []
+            message = build_op(settled, host=self._host, now_ms=self._clock_ms())
+            self._store.append(message, results.append)
+            if not results or not results[0].status.is_stored:
+                status = results[0].status.name if results else "no answer"
+                raise GatewayError(f"an op record could not be stored: {status}; nothing was moved")
+            count += 1
+        if not self._store.flush():
+            raise GatewayError("the op records did not reach the disk; nothing was moved")
+        return count
+
+    def _settled(self, base: int, end: int) -> Iterator[tuple[int, State]]:
+        for offset in range(base, end):
+            if offset not in self._pending:
+                state = self._outcomes.state(offset)
+                yield offset, State.SETTLED if state in OPEN_STATES or state is State.NONE else state
+
+
+def cut(settled: Iterable[tuple[int, State]], limits: TransactionLimits) -> Iterator[list[tuple[int, State]]]:
+    """Parts that fit into one op record each."""
+    part: list[tuple[int, State]] = []
+    size = 0
+    for offset, state in settled:
+        entry = entry_bytes(offset)
+        if part and (size + entry > limits.op_body_bytes or len(part) == limits.op_entries):
+            yield part
+            part, size = [], 0
+        part.append((offset, state))
+        size += entry
+    if part:
+        yield part

@@ -1,0 +1,102 @@
+"""How far everything is settled, written where the next start and Apache RocketMQ look for it.
+
+The half offset (the oldest open half message) and the op offset (the first op record still needed) go to the
+consumer offsets of CID_RMQ_SYS_TRANS, a mark of the commit log to the check journal. All three are only
+written once the log up to then is on disk: progress must never be ahead of what survives a power cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
+from gateway.transaction.checks.check_journal import CheckJournal
+from gateway.transaction.log_access import LogAccess, OffsetTable
+from gateway.transaction.records.half_messages import HALF_QUEUE_ID
+from gateway.transaction.records.op_messages import OP_QUEUE_ID
+from gateway.transaction.restart.rebuild import OFFSETS_GROUP
+from gateway.transaction.settling import Settling
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.pending import Pending
+
+if TYPE_CHECKING:
+    from twisted.internet.interfaces import IDelayedCall, IReactorTime
+
+INTERVAL_MS = 1_000
+MARK_STEP_BYTES = 64 << 20
+"""The mark moves in steps like this: what a start may have to read in the search for final messages."""
+
+
+class Progress:
+    """Follows the outcomes, a second behind; asleep while nothing happens."""
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        offsets: OffsetTable,
+        pending: Pending,
+        ops: OpPositions,
+        settling: Settling,
+        journal: CheckJournal,
+        reactor: IReactorTime,
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._pending = pending
+        self._ops = ops
+        self._settling = settling
+        self._journal = journal
+        self._reactor = reactor
+        self._seen: tuple[int, int, int, bool] | None = None
+        self._written: tuple[int, int] | None = None
+        self._call: IDelayedCall | None = None
+        self._running = False
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._running = True
+        self.moved()
+
+    def moved(self) -> None:
+        """Something was settled."""
+        if self._call is None and self._running:
+            self._call = self._reactor.callLater(INTERVAL_MS / 1_000, self._look)
+
+    def stop(self) -> None:
+        """Write where everything stands now, as far as it is on disk."""
+        self._running = False
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+        self._write()  # what was seen before, in case the newest is not on disk yet
+        self._seen = self._now()
+        self._write(every_step=True)
+        self._journal.write(self._pending.count, self._pending.checked)
+
+    def _look(self) -> None:
+        self._call = None
+        self._write()
+        self._seen = self._now()
+        self._write()
+        if self._seen is not None:
+            self.moved()
+
+    def _now(self) -> tuple[int, int, int, bool]:
+        base = self._pending.base
+        op_offset = self._ops.needed_from(base) if self._pending.count else self._ops.end
+        return base, op_offset, self._store.stored_end, self._settling.all_recorded
+
+    def _write(self, *, every_step: bool = False) -> None:
+        """Write what was seen last if the log up to then is on disk."""
+        if self._seen is None or self._store.flushed_offset < self._seen[2]:
+            return
+        base, op_offset, log_end, all_recorded = self._seen
+        self._seen = None
+        if (base, op_offset) != self._written:
+            self._written = base, op_offset
+            self._offsets.keep(OFFSETS_GROUP, HALF_TOPIC, HALF_QUEUE_ID, base)
+            self._offsets.keep(OFFSETS_GROUP, OP_HALF_TOPIC, OP_QUEUE_ID, op_offset)
+        if all_recorded and (every_step or log_end - self._journal.mark >= MARK_STEP_BYTES):
+            self._journal.settled_below(log_end)
+            self._journal.write(self._pending.count, self._pending.checked)

@@ -1,0 +1,514 @@
+"""What is pending and what was decided, found again from the log at start; before the first check.
+
+1. Op records: which half messages are settled, and, in those written here, how.
+2. Half messages from the stored half offset on: those that no op record names are open.
+3. Final messages without op record, which a crash between the two leaves: their half messages are committed.
+   They can only be in the last part of the log, and only in the queues that open half messages are meant for.
+   State stores without op records (``state_stores``) say 1. themselves, and 3. is in the log behind their position.
+4. The check journal: how often the open ones were checked, and when they are due next.
+
+Directories of Apache RocketMQ (4.9 and 5.x) are understood: half messages below its stored half offset are
+settled; one that it wrote again for a check is the same transaction as its earlier copies, and the newest
+copy stands for all of them. Nothing is written here; ``Findings.unrecorded`` is for the caller.
+"""
+
+# Compiled by mypyc: docs/decisions/0012-compiled-hot-paths.md
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from gateway.clock import END_OF_TIME_MS
+from gateway.errors import GatewayError
+from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC, TRANSACTION_GROUP
+from gateway.metadata.topics import NO_TOPICS, readable_queue
+from gateway.telemetry.logs import EventLog
+from gateway.transaction.checks.check_journal import Check
+from gateway.transaction.log_access import KnownOffsets, LogAccess
+from gateway.transaction.records.half_messages import HALF_QUEUE_ID, real_place
+from gateway.transaction.records.op_messages import OP_QUEUE_ID, OUTCOMES, parse_op
+from gateway.transaction.records.property_scan import (
+    COMMIT_LOG_OFFSET,
+    QUEUE_OFFSET,
+    STORED_AT_MS,
+    TOTAL_SIZE,
+    Head,
+    parse_head,
+    scan_properties,
+)
+from gateway.transaction.records.queue_records import END_OF_LOG, MessageUnreadable, QueueRecords, log_offset
+from gateway.transaction.state_stores.changes import UNKNOWN, Known, Prepared, Settled, TransactionStates
+from gateway.transaction.state_stores.outcome_records import outcomes_from
+from gateway.transaction.states import OPEN_STATES, State
+from gateway.transaction.tables.op_positions import OpPositions
+from gateway.transaction.tables.outcomes import Outcomes
+from wire.bodies.topics import TopicConfig
+from wire.disk.consume_queue import UNIT
+from wire.errors import RecordError
+from wire.message.flags import SysFlag, transaction_kind
+from wire.message.properties import PropertyName
+from wire.message.record import StoredMessage, parse_record
+from wire.message.record_fields import (
+    prepared_transaction_offset_at,
+    queue_offset_at,
+    sys_flag_at,
+    total_size_at,
+)
+
+log = EventLog("transaction")
+
+OFFSETS_GROUP = TRANSACTION_GROUP
+"""The group under which Apache RocketMQ keeps the progress of its checks. Never change: it is on disk."""
+REMEMBERED_OPS = 10_000
+"""Op records before the stored op offset that are read too, so that late repeats are recognised."""
+OP_LAG_MS = 60_000
+"""How much later than its final message another broker's op record may come: 20 times the batch interval."""
+
+DOUBTED_UNITS = 64
+"""Looked at where a queue begins above what is needed of it."""
+MAX_TOLD = 20
+"""Half messages named in a line of the log."""
+MAX_COPIES = 64
+"""Records with one key that are looked at: 15 checks make at most 16 copies."""
+SETTLED_STATES = frozenset(State) - OPEN_STATES - {State.NONE}
+
+_MAX_COUNT_DIGITS = 9
+_MAX_OFFSET_DIGITS = 19
+_USUAL_PROPERTIES = frozenset({PropertyName.PGROUP, PropertyName.REAL_TOPIC, PropertyName.REAL_QID})
+"""A half message that was never checked by another broker, and has no immunity time, has its group, topic and queue."""
+_CHECK_TIMES = PropertyName.TRANSACTION_CHECK_TIMES
+_FIRST_OFFSET = PropertyName.TRAN_PREPARED_QUEUE_OFFSET
+
+
+@dataclass(slots=True)
+class OpenHalf:
+    """An open half message that was found. Not frozen: a million are made at a start."""
+
+    offset: int
+    log_offset: int
+    size: int
+    stored_at_ms: int
+    group: str
+    immunity: str | None
+    checks: int
+    topic: str = ""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What the log says.
+
+    :param half_start: half messages below are settled; ``half_end`` is the end of the half queue.
+    :param unrecorded: settled half messages without an op record, to be written.
+    :param position: the state store knows everything of the commit log below; ``prepared`` and ``settled``
+        are what the log says behind that.
+    :param lost_ops: op records that a repair replaced or that are in no log; ``uncertain`` are the pending half
+        messages that these may have said to be rolled back.
+    :param copies: unique key to the half offset of the copy that stands for the transaction.
+    """
+
+    half_start: int = 0
+    half_end: int = 0
+    op_start: int = 0
+    op_end: int = 0
+    unrecorded: list[tuple[int, State]] = field(default_factory=list)
+    copies: dict[str, int] = field(default_factory=dict)
+    position: int = UNKNOWN
+    prepared: list[Prepared] = field(default_factory=list)
+    settled: list[Settled] = field(default_factory=list)
+    half_count: int = 0
+    final_count: int = 0
+    lost_ops: int = 0
+    uncertain: list[int] = field(default_factory=list)
+
+
+class Rebuild:
+    """Reads the queues of one store; blocks.
+
+    :param outcomes: gets the states that op records tell; ``opened`` and ``closed`` put the others.
+    :param ops: gets the places of the op records.
+    :param opened: told of each open half message, in the order of the half queue.
+    :param closed: told of an open one that turned out to be settled.
+    :param first: half messages below were settled when the state store began.
+    :param states: where pending half messages are kept instead of in op records.
+    :param mark: every final message below this commit log offset has its op record (check journal).
+    :param topics: the topics that exist; a final message may be in another queue than its half message names.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: LogAccess,
+        offsets: KnownOffsets,
+        mark: int,
+        outcomes: Outcomes,
+        ops: OpPositions,
+        opened: Callable[[OpenHalf], None],
+        closed: Callable[[int, State], None],
+        first: int = 0,
+        states: TransactionStates | None = None,
+        topics: Mapping[str, TopicConfig] = NO_TOPICS,
+    ) -> None:
+        self._store = store
+        self._offsets = offsets
+        self._mark = mark if mark <= store.max_commit_log_offset else 0
+        self._outcomes = outcomes
+        self._ops = ops
+        self._tell_opened = opened
+        self._tell_closed = closed
+        self._first = first
+        self._states = states
+        self._configs = topics
+        self._known = Known()
+        self._found = Findings()
+        self._op_times: list[tuple[int, int]] = []
+        self._lost_below = 0
+        self._open_offsets = array("q")
+        self._open_places = array("q")
+        self._targets: set[tuple[str, int]] = set()
+        self._topics: dict[tuple[str | None, str | None], str] = {}
+        self._families: dict[str, list[int]] = {}
+
+    def run(self) -> Findings:
+        """Read everything; what was found is told through the callables as well."""
+        found = self._found
+        found.half_start, found.half_end = self._range(HALF_TOPIC, HALF_QUEUE_ID)
+        found.half_start = min(max(found.half_start, self._first), found.half_end)
+        found.op_start, found.op_end = self._range(OP_HALF_TOPIC, OP_QUEUE_ID)
+        if self._states is None:
+            self._read_ops()
+        else:
+            self._ask_states(self._states)
+        self._read_halves()
+        self._join_copies()
+        if self._states is None:
+            self._find_finals()
+        else:
+            self._find_outcomes()
+        return found
+
+    def _range(self, topic: str, queue_id: int) -> tuple[int, int]:
+        """Where to read: from the stored offset, within what the queue still has and already has."""
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        stored = self._offsets.query(OFFSETS_GROUP, topic, queue_id)
+        if 0 <= stored < low:
+            # Needed, and deleted all the same: or the units there are damaged and lead below the begin of the log.
+            first = max(stored, low - DOUBTED_UNITS)
+            self._store.mend_queue(topic, queue_id, first, low - first)
+            low = max(self._store.min_offset(topic, queue_id), 0)
+        end = max(self._store.max_offset(topic, queue_id), low)
+        return (low if stored < 0 else min(max(stored, low), end)), end
+
+    # -- 1. op records --------------------------------------------------------------------------------------
+
+    def _read_ops(self) -> None:
+        low = max(self._store.min_offset(OP_HALF_TOPIC, OP_QUEUE_ID), 0)
+        first = max(low, self._found.op_start - REMEMBERED_OPS)
+        needed_from = self._found.op_start
+        try:
+            self._read_ops_in(first, needed_from)
+        except GatewayError as error:
+            # No pending half message depends on these; an outcome that is repeated is compared with the log instead.
+            log.warning("older op records cannot be read", first=first, end=needed_from, reason=str(error))
+        absent = self._read_ops_in(needed_from, self._found.op_end)
+        if absent:
+            self._lost_op(END_OF_LOG, absent)
+
+    def _read_ops_in(self, first: int, end: int) -> int:
+        """Note what the op records say; how many of them are in no log any more."""
+        records = QueueRecords(self._store, OP_HALF_TOPIC, OP_QUEUE_ID, first, end)
+        for part, at in records:
+            record = _parsed(part, at, OP_HALF_TOPIC)
+            if b"\x00" in record.properties:
+                # Cut short by a power failure behind its body, which is all that the checksum covers: never promised.
+                log.error("torn op record left out", queue_offset=record.queue_offset)
+                continue
+            self._op_times.append((record.stored_at_ms, record.commit_log_offset))
+            settled = parse_op(record.body, record.property_map.get(OUTCOMES))
+            for offset, state in settled:
+                self._note_settled(offset, state, record.queue_offset)
+            if not settled and record.queue_offset >= self._found.op_start:
+                self._lost_op(record.commit_log_offset, 1)  # a repair put another record in its place
+        return records.absent
+
+    def _lost_op(self, place: int, count: int) -> None:
+        """Op records that named nobody knows whom, up to this place of the log, are gone."""
+        self._found.lost_ops += count
+        self._lost_below = max(self._lost_below, place)
+
+    def _note_settled(self, offset: int, state: State, op_offset: int) -> None:
+        if offset >= self._found.half_end:
+            return  # names a half message that is not there: cut off by a crash, or another directory's
+        self._outcomes.put(offset, state)
+        self._ops.note(offset, op_offset)
+
+    def _is_settled(self, offset: int) -> bool:
+        return self._outcomes.state(offset) in SETTLED_STATES
+
+    def _ask_states(self, states: TransactionStates) -> None:
+        """What a state store knows; of everything behind its position the log is asked."""
+        found = self._found
+        known = self._known = states.load(found.half_start, found.half_end, self._store.max_commit_log_offset)
+        found.position = known.position
+        found.half_start = min(max(found.half_start, known.first), found.half_end)
+        for offset, state in known.settled:
+            self._outcomes.put(offset, state)
+
+    # -- 2. half messages -----------------------------------------------------------------------------------
+
+    def _read_halves(self) -> None:
+        found = self._found
+        state, first_unknown = self._outcomes.state, self._outcomes.end
+        halves = QueueRecords(self._store, HALF_TOPIC, HALF_QUEUE_ID, found.half_start, found.half_end)
+        for part in halves.parts():
+            at = count = 0
+            part_bytes = len(part)
+            while at < part_bytes:
+                count += 1
+                try:
+                    head, raw = parse_head(part, at)
+                except RecordError as error:
+                    raise _unreadable(part, at, HALF_TOPIC, error) from error
+                if head[QUEUE_OFFSET] < first_unknown and state(head[QUEUE_OFFSET]) in SETTLED_STATES:
+                    self._note_family(part, at)
+                else:
+                    self._open(part, at, head, raw)
+                at += head[TOTAL_SIZE]
+            found.half_count += count
+
+    def _open(self, part: bytes, at: int, head: Head, raw: bytes) -> None:
+        properties = scan_properties(raw)
+        offset, place = head[QUEUE_OFFSET], head[COMMIT_LOG_OFFSET]
+        self._open_offsets.append(offset)
+        self._open_places.append(place)
+        target = properties.get(PropertyName.REAL_TOPIC), properties.get(PropertyName.REAL_QID)
+        immunity, checks, is_copy = None, 0, False
+        if properties.keys() != _USUAL_PROPERTIES:
+            immunity = properties.get(PropertyName.CHECK_IMMUNITY_TIME_IN_SECONDS)
+            checks, is_copy = _checks(properties), _is_copy(properties)
+        half = OpenHalf(
+            offset,
+            place,
+            head[TOTAL_SIZE],
+            head[STORED_AT_MS],
+            properties.get(PropertyName.PGROUP, ""),
+            immunity,
+            checks,
+            self._topics.get(target) or self._target_topic(target, properties),
+        )
+        self._tell_opened(half)
+        if self._states is not None:
+            self._note(self._states, half)
+        if is_copy:
+            self._add_copy(parse_record(part, at, with_body=False))
+
+    def _target_topic(self, target: tuple[str | None, str | None], properties: Mapping[str, str]) -> str:
+        """The real topic of an open half message, whose queue is looked through for final messages; empty for none."""
+        place = real_place(properties)
+        if place is None:
+            return ""
+        self._targets.add(place)
+        config = self._configs.get(place[0])
+        if config is not None:
+            self._targets.add((place[0], readable_queue(config, place[1])))
+        self._topics[target] = place[0]
+        return place[0]
+
+    def _note(self, states: TransactionStates, open_half: OpenHalf) -> None:
+        """Tell the state store of an open half message, or keep it to be told."""
+        place = open_half.log_offset
+        half = Prepared(open_half.offset, place, open_half.size, open_half.stored_at_ms, open_half.group)
+        if place >= self._known.position:
+            self._found.prepared.append(half)
+        else:
+            states.found(half)
+
+    # -- copies that Apache RocketMQ made -------------------------------------------------------------------
+
+    def _note_family(self, part: bytes, at: int) -> None:
+        """A settled half message may itself be a copy: then its earlier copies are settled with it."""
+        if part.find(_CHECK_TIMES.encode(), at, at + total_size_at(part, at)) < 0:
+            return
+        try:
+            record = parse_record(part, at, with_body=False)
+        except RecordError:
+            return
+        if _is_copy(record.property_map):
+            self._add_copy(record)
+
+    def _add_copy(self, record: StoredMessage) -> None:
+        key = record.unique_key
+        if key is None:
+            return
+        family = self._families.setdefault(key, [])
+        family.append(record.queue_offset)
+        first = record.property_map.get(_FIRST_OFFSET)
+        if first is not None and first.isdecimal() and len(first) <= _MAX_OFFSET_DIGITS:
+            family.append(int(first))
+
+    def _join_copies(self) -> None:
+        """Let the newest copy of each transaction stand for all, or settle all when one is settled."""
+        for key, offsets in self._families.items():
+            members = sorted({*offsets, *self._earlier_copies(key, max(offsets))})
+            if any(map(self._is_settled, members)):
+                state = State.SETTLED
+                close = members
+            else:
+                state = State.REPLACED
+                close = members[:-1]
+                self._found.copies[key] = members[-1]
+            for offset in close:
+                self._close(offset, state)
+
+    def _earlier_copies(self, key: str, newest: int) -> list[int]:
+        """The half offsets of the records with this key up to a copy, by the key index.
+
+        A record with zero checks is where somebody resumed the transaction: what lies before is settled.
+        """
+        found = [
+            record
+            for record in self._store.query_by_key(HALF_TOPIC, key, MAX_COPIES, 0, END_OF_TIME_MS)
+            if record.unique_key == key and record.queue_offset <= newest
+        ]
+        found.sort(key=lambda record: record.queue_offset)
+        offsets: list[int] = []
+        for record in found:
+            if record.property_map.get(_CHECK_TIMES) == "0":
+                offsets = []
+            offsets.append(record.queue_offset)
+        return offsets
+
+    def _close(self, offset: int, state: State, record: tuple[int, int] | None = None) -> None:
+        """An open half message is settled after all; its op record is missing.
+
+        :param record: commit log offset and size of what settles it.
+        """
+        index = bisect_left(self._open_offsets, offset)
+        if index == len(self._open_offsets) or self._open_offsets[index] != offset:
+            return
+        if self._is_settled(offset):
+            return
+        if self._states is None:
+            self._found.unrecorded.append((offset, state))
+        else:
+            place = self._open_places[index]
+            self._found.settled.append(Settled(offset, place, state, *(record or (place, 0))))
+        self._tell_closed(offset, state)
+
+    # -- 3. final messages without op record ----------------------------------------------------------------
+
+    def _find_finals(self) -> None:
+        first_open = next(
+            (index for index, offset in enumerate(self._open_offsets) if not self._is_settled(offset)), None
+        )
+        if first_open is None:
+            return
+        start = self._open_places[first_open]
+        if not self._found.lost_ops:  # else a final message of any time may be the only evidence
+            start = max(start, self._mark, self._op_bound())
+        for topic, queue_id in sorted(self._targets):
+            self._find_finals_in(topic, queue_id, start)
+        for key, offset in list(self._found.copies.items()):
+            # A producer may have committed an earlier copy, whose half message is not read any more.
+            if not self._is_settled(offset) and self._was_committed(key, offset):
+                self._close(offset, State.COMMITTED)
+        if self._found.lost_ops:
+            self._tell_uncertain()
+
+    def _tell_uncertain(self) -> None:
+        """Which transactions may be pending again, because nothing but a lost op record told of their rollback."""
+        found = self._found
+        found.uncertain = pending = [
+            offset
+            for offset, place in zip(self._open_offsets, self._open_places, strict=True)
+            if place < self._lost_below and not self._is_settled(offset)
+        ]
+        log.warning(
+            "op records were lost: commits are known by their final messages, what was rolled back is pending again",
+            lost_op_records=found.lost_ops,
+            committed_by_final_message=len(found.unrecorded),
+            pending=len(pending),
+            half_offsets=f"{pending[:MAX_TOLD]}{' ...' if len(pending) > MAX_TOLD else ''}",
+        )
+
+    def _op_bound(self) -> int:
+        """Final messages below this commit log offset have their op records; 0 when that is not known."""
+        if not self._op_times:
+            return 0
+        newest_ms = self._op_times[-1][0] - OP_LAG_MS
+        return max((place for stored_at_ms, place in self._op_times if stored_at_ms < newest_ms), default=0)
+
+    def _find_outcomes(self) -> None:
+        """Outcomes in the log behind what the state store knows."""
+        first_open = next(
+            (index for index, offset in enumerate(self._open_offsets) if not self._is_settled(offset)), None
+        )
+        if first_open is None:
+            return
+        for record, state in outcomes_from(self._store, max(self._known.position, self._open_places[first_open])):
+            place = record.prepared_transaction_offset
+            index = bisect_left(self._open_places, place)
+            if index < len(self._open_places) and self._open_places[index] == place:
+                self._close(self._open_offsets[index], state, (record.commit_log_offset, record.total_size))
+
+    def _find_finals_in(self, topic: str, queue_id: int, start: int) -> None:
+        low = max(self._store.min_offset(topic, queue_id), 0)
+        end = self._store.max_offset(topic, queue_id)
+        first = low + bisect_left(
+            range(low, end), start, key=lambda offset: log_offset(self._store, topic, queue_id, offset)
+        )
+        for part, at in QueueRecords(self._store, topic, queue_id, first, end, _finals):
+            self._found.final_count += 1
+            place = prepared_transaction_offset_at(part, at)
+            index = bisect_left(self._open_places, place)
+            if index < len(self._open_places) and self._open_places[index] == place:
+                self._close(self._open_offsets[index], State.COMMITTED)
+
+    def _was_committed(self, key: str, offset: int) -> bool:
+        index = bisect_left(self._open_offsets, offset)
+        half = self._store.message_at(self._open_places[index])
+        place = None if half is None else real_place(half.property_map)
+        if place is None:
+            return False
+        return any(
+            transaction_kind(record.sys_flag) == SysFlag.TRANSACTION_COMMIT and record.unique_key == key
+            for record in self._store.query_by_key(place[0], key, MAX_COPIES, 0, END_OF_TIME_MS)
+        )
+
+
+def _is_copy(properties: Mapping[str, str]) -> bool:
+    """Whether a half message was written again by Apache RocketMQ; one that was resumed starts anew."""
+    return properties.get(_CHECK_TIMES, "0") != "0" or _FIRST_OFFSET in properties
+
+
+def _checks(properties: Mapping[str, str]) -> int:
+    """The checks another broker counted in the half message itself."""
+    text = properties.get(_CHECK_TIMES, "")
+    return int(text) if text.isdecimal() and len(text) < _MAX_COUNT_DIGITS else 0
+
+
+def _finals(data: bytes, start: int, units: bytes, _least: int) -> tuple[list[int], int]:
+    """Which of the records in a buffer were committed; all are looked into."""
+    kinds = [transaction_kind(sys_flag_at(data, position - start)) for position, _, _ in UNIT.iter_unpack(units)]
+    return [number for number, kind in enumerate(kinds) if kind == SysFlag.TRANSACTION_COMMIT], len(kinds)
+
+
+def _parsed(part: bytes, at: int, topic: str) -> StoredMessage:
+    try:
+        return parse_record(part, at)
+    except RecordError as error:
+        raise _unreadable(part, at, topic, error) from error
+
+
+def _unreadable(part: bytes, at: int, topic: str, error: RecordError) -> MessageUnreadable:
+    return MessageUnreadable(topic, 0, queue_offset_at(part, at), str(error))
+
+
+def journal_check(check: Check | None, half: OpenHalf) -> tuple[int, int] | None:
+    """Due time and checks of an open half message from its journal entry; None without one of its own."""
+    if check is None or check[1] != half.log_offset:
+        return None
+    return check[2], check[3]
