@@ -19,9 +19,9 @@ from pathlib import Path
 
 from benchmarks.store_append import Turns, UnsyncedFiles
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
-from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage
 
 TOPIC = "Bench"
@@ -102,7 +102,7 @@ def main() -> None:
     where = sys.argv[1] if len(sys.argv) > 1 else None
     size = int(sys.argv[2]) * MIB if len(sys.argv) > 2 else 512 * MIB
     directory = Path(tempfile.mkdtemp(prefix="cold-reads-", dir=where))
-    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", message_index_enable=False)
+    settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, message_index_enable=False)
     try:
         turns = Turns()
         store = MessageStore(directory, settings, wall_clock_ms, files=UnsyncedFiles(), soon=turns.soon)

@@ -21,9 +21,9 @@ from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.record_filter import Work
 from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.sql92_grammar import parse_expression
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.wanted_codes import WantedCodes
-from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import build_unit
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, build_record
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def _pulls(directory: Path) -> None:
-    store = MessageStore(directory, StoreSettings(flush_disk_type="ASYNC_FLUSH"), wall_clock_ms)
+    store = MessageStore(directory, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), wall_clock_ms)
     store.open()
     for number in range(MESSAGES):
         rare = number % RARE == 0

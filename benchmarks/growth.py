@@ -36,8 +36,8 @@ from benchmarks.scale import BATCH, messages
 from benchmarks.servers import cpu_s, free_port
 from compat_tests.peers import gateway_command
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
-from gateway.store.store_settings import StoreSettings
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import TopicsFile
 from wire.message.record import build_blank, build_record
@@ -175,7 +175,7 @@ def declare(directory: Path, topics: Sequence[str], queues: int) -> None:
 
 def fill_backlog(directory: Path, count: int) -> None:
     """Messages in the queues of the topic, as a broker leaves them that was stopped."""
-    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", disk_measured_bytes=0)
+    settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
     store = MessageStore(directory, settings, wall_clock_ms)
     store.open()
     source = messages(128, [TOPIC], QUEUES)
@@ -186,7 +186,7 @@ def fill_backlog(directory: Path, count: int) -> None:
 
 def fill_pending(directory: Path, count: int) -> None:
     """Half messages of a moment ago."""
-    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", disk_measured_bytes=0)
+    settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
     store = MessageStore(directory, settings, wall_clock_ms)
     store.open()
     for first in range(0, count, BATCH):

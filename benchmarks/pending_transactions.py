@@ -33,10 +33,10 @@ from gateway.remoting.channel import Channel
 from gateway.remoting.dispatch import Dispatch
 from gateway.remoting.flush_group import FlushGroup
 from gateway.settings import Settings
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
-from gateway.store.store_settings import StoreSettings
 from gateway.transaction.checks.check_service import GATHER_MS
 from gateway.transaction.limits import TransactionLimits
 from gateway.transaction.records.half_messages import half_of
@@ -117,7 +117,7 @@ class Broker:
     def __init__(self, directory: Path) -> None:
         self.clock = Clock()
         self._offset_ms = 0
-        settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", disk_measured_bytes=0)
+        settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
         self.store = MessageStore(directory, settings, self.now_ms, files=UnsyncedFiles(), soon=self.soon)
         self.producers = Producers()
         self.transactions = Transactions(

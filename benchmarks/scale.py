@@ -30,10 +30,10 @@ from typing import BinaryIO
 
 from benchmarks.servers import free_port
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
-from gateway.store.store_settings import StoreSettings
 from wire.bodies.topics import DataVersion, TopicConfig
 from wire.disk.config_json import TopicsFile
 from wire.message.record import END_OF_FILE_BYTES, OutgoingMessage, build_blank, build_record
@@ -140,7 +140,7 @@ def fill_and_be_killed(directory: Path, source: Iterator[OutgoingMessage], count
     if child:
         os.waitpid(child, 0)
         return
-    settings = StoreSettings(flush_disk_type="ASYNC_FLUSH", message_index_enable=False)
+    settings = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, message_index_enable=False)
     store = MessageStore(directory, settings, wall_clock_ms)
     store.open()
     begin = time.monotonic()

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage
 
 BODY = b"x" * 128

@@ -31,9 +31,9 @@ from gateway.in_thread import in_this_thread
 from gateway.schedule.timer_files import TimerFiles
 from gateway.schedule.timer_message import TimerTerms, placed_timed
 from gateway.schedule.timer_service import TimerService
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
-from gateway.store.store_settings import StoreSettings
 from wire.message.properties import build_properties
 from wire.message.record import OutgoingMessage, parse_records
 
@@ -50,7 +50,7 @@ IDLE_S = 20
 BATCH = 1_000
 TERMS = TimerTerms()
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
-SETTINGS = StoreSettings(flush_disk_type="ASYNC_FLUSH", disk_measured_bytes=0)
+SETTINGS = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, disk_measured_bytes=0)
 
 
 def now_ms() -> int:

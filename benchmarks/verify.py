@@ -26,9 +26,9 @@ from pathlib import Path
 
 from benchmarks.scale import GIB, HOST, make_cold
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
-from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage
 
 QUEUES = 8
@@ -98,7 +98,7 @@ def messages(options: argparse.Namespace) -> Iterator[OutgoingMessage]:
 
 def fill(data: Path, options: argparse.Namespace) -> int:
     """Write through the store until the log is as large as asked, and close it; how many messages."""
-    store = MessageStore(data, StoreSettings(flush_disk_type="ASYNC_FLUSH"), wall_clock_ms)
+    store = MessageStore(data, StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH), wall_clock_ms)
     store.open()
     source = messages(options)
     count = 0

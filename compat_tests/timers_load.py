@@ -29,8 +29,8 @@ from compat_tests.killed_load import KILLS, MESSAGES, PATIENCE_S, PEERS
 from compat_tests.peers import ApacheContainer, GatewayProcess, Peer, free_ports
 from gateway.client import AdminClient, Message, Producer, ProducerSettings, RocketMQError
 from gateway.metadata.names import WHEEL_TIMER_TOPIC
+from gateway.settings.store import StoreSettings
 from gateway.store.message_store import MessageStore
-from gateway.store.store_settings import StoreSettings
 from wire.message.record import StoredMessage, parse_records
 
 TOPIC = "timers"

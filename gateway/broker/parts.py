@@ -7,7 +7,6 @@ stop.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import fields
 from datetime import datetime
 from secrets import randbelow
 from typing import TYPE_CHECKING, Any
@@ -58,7 +57,6 @@ from gateway.store.durability.light_queues import light_arrivals
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result, message_count
 from gateway.store.space.retention import rule_text
-from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from gateway.transaction.limits import TransactionLimits
@@ -137,7 +135,7 @@ class BrokerParts:
         self.bit_maps = self._make_bit_maps(config / BIT_MAPS_FILE_NAME)
         self.store = MessageStore(
             settings.store_path_root_dir,
-            store_settings(settings),
+            settings,
             clock,
             files=files,
             delay_of=self._delay_of,
@@ -424,7 +422,7 @@ class BrokerParts:
         self.settings = settings
         self.topics.use(settings)
         self.groups.use(settings)
-        self.store.deletion.settings = store_settings(settings)
+        self.store.deletion.settings = settings
 
     def forget_topic(self, topic: str) -> Awaitable[list[str]]:
         """A topic was deleted; the light queues that have to go with it."""
@@ -543,17 +541,6 @@ def timer_terms(settings: Settings) -> TimerTerms:
         congested=settings.timer_congest_num_each_slot,
         topic_in_key=settings.append_topic_for_timer_delete_key,
     )
-
-
-def store_settings(settings: Settings) -> StoreSettings:
-    """The store's own settings; those of the same name are copied over."""
-    values = {
-        field.name: getattr(settings, field.name) for field in fields(StoreSettings) if hasattr(settings, field.name)
-    }
-    values["enable_multi_dispatch"] = settings.fills_light_queues
-    values["flush_disk_type"] = str(settings.flush_disk_type)
-    values["commit_log_directory"] = str(settings.store_path_commit_log or "")
-    return StoreSettings(**values)
 
 
 def _day_of(moment_ms: int) -> int:

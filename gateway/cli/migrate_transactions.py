@@ -21,7 +21,6 @@ from gateway.readable import duration_text
 
 if TYPE_CHECKING:
     from gateway.settings import Settings
-    from gateway.store.store_settings import StoreSettings
     from gateway.store_tool.files.scratch_files import ScratchFiles
     from gateway.transaction.restart.migration import Migration, Plan
     from gateway.transaction.state_stores.choice import StateChoice
@@ -81,7 +80,7 @@ def migrate_transactions(
     if dsn is not None and wanted != "database":
         raise ConfigurationError("--dsn names the database to move to: it goes with --to database")
     with _telling_what_prevents_it():
-        with opened(directory, _store_settings(settings)):
+        with opened(directory, settings):
             if not apply_it:
                 if not _look(settings, wanted, dsn):
                     say("Nothing was moved. To do it, add --apply")
@@ -180,7 +179,7 @@ def _migration(
     levels = DelayLevels.parse(settings.message_delay_level)
     store = MessageStore(
         root,
-        _store_settings(settings),
+        settings,
         wall_clock_ms,
         files=files,
         delay_of=lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None,
@@ -223,12 +222,6 @@ def _copied_rows(choice: StateChoice, files: ScratchFiles) -> Database:
     if file is None:
         return open_database(choice.database, choice.directory)
     return open_database(f"sqlite:{files.copied_database(file)}", choice.directory)
-
-
-def _store_settings(settings: Settings) -> StoreSettings:
-    from gateway.broker.parts import store_settings
-
-    return store_settings(settings)
 
 
 def _now_ms() -> int:

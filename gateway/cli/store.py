@@ -20,7 +20,7 @@ from gateway.cli.options import settings_sources
 from gateway.cli.output import say, say_json
 
 if TYPE_CHECKING:
-    from gateway.store.store_settings import StoreSettings
+    from gateway.settings.store import StoreSettings
     from gateway.store_tool.checks.verification import Verification
     from gateway.store_tool.progress import Progress
     from gateway.store_tool.repair.repair_plan import RepairPlan
@@ -453,19 +453,13 @@ def _transfer(
 
 def _load(config_file: Path | None, assignments: tuple[str, ...]) -> tuple[StoreSettings, Callable[[int], int | None]]:
     """The store's settings and the delays of levels, from where every command takes them."""
-    from dataclasses import fields
-
     from gateway.cli.options import load_options
     from gateway.schedule.delay_levels import DelayLevels
     from gateway.settings.load import Role
-    from gateway.store.store_settings import StoreSettings
 
     settings = load_options(Role.BROKER, config_file, assignments).settings
-    names = {field.name for field in fields(StoreSettings)} & set(dir(settings))
-    values = {name: getattr(settings, name) for name in names} | {"flush_disk_type": str(settings.flush_disk_type)}
     levels = DelayLevels.parse(settings.message_delay_level)
-    values["commit_log_directory"] = str(settings.commit_log_directory) if settings.store_path_commit_log else ""
-    return StoreSettings(**values), lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None
+    return settings, lambda level: levels.delay_ms(level) if 0 < level <= levels.last else None
 
 
 @contextmanager

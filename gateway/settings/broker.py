@@ -18,7 +18,7 @@ from gateway.settings.addresses import (
     parse_advertised,
 )
 from gateway.settings.declare import Mark, Range, machine_setting, setting
-from gateway.settings.lite import LiteSettings
+from gateway.settings.lite import LightQueueSettings, LiteSettings
 from gateway.settings.pop import PopSettings
 
 _NAME = re.compile(r"[A-Za-z0-9_.%|@-]+")
@@ -42,7 +42,7 @@ def name_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class BrokerSettings(PopSettings, LiteSettings):
+class BrokerSettings(PopSettings, LiteSettings, LightQueueSettings):
     """Identity, registration, topics and groups, pulls and pops."""
 
     broker_cluster_name: str = setting(
@@ -170,15 +170,6 @@ class BrokerSettings(PopSettings, LiteSettings):
         "Let topics be of the type MIXED, which takes messages of every type.",
         marks=Mark.LIVE,
     )
-    enable_lmq: bool = setting(
-        False, "enableLmq", "Light queues (%LMQ%name) can be pulled, and with enableMultiDispatch be sent to."
-    )
-    enable_multi_dispatch: bool = setting(
-        False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
-    )
-    max_lmq_consume_queue_num: int = setting(
-        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", within=Range(0, 10_000_000), marks=Mark.LIMIT
-    )
     enable_topic_message_type_check: bool = setting(
         False,
         "gateway.enableTopicMessageTypeCheck",
@@ -221,11 +212,6 @@ class BrokerSettings(PopSettings, LiteSettings):
         if advertised.host is None and self.broker_ip1:
             return Advertised(self.broker_ip1.strip("[]"), None)
         return advertised
-
-    @property
-    def fills_light_queues(self) -> bool:
-        """Whether messages are put into the light queues that they name."""
-        return self.enable_lmq and self.enable_multi_dispatch
 
     @property
     def name_server_addresses(self) -> tuple[Address, ...]:

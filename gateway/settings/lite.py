@@ -8,6 +8,26 @@ from gateway.settings.declare import Mark, Range, setting
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class LightQueueSettings:
+    """Light queues: what the store and the requests both have to know of them."""
+
+    enable_lmq: bool = setting(
+        False, "enableLmq", "Light queues (%LMQ%name) can be pulled, and with enableMultiDispatch be sent to."
+    )
+    enable_multi_dispatch: bool = setting(
+        False, "enableMultiDispatch", "With enableLmq, put messages into the light queues that they name."
+    )
+    max_lmq_consume_queue_num: int = setting(
+        20_000, "maxLmqConsumeQueueNum", "Light queues there may be.", within=Range(0, 10_000_000), marks=Mark.LIMIT
+    )
+
+    @property
+    def fills_light_queues(self) -> bool:
+        """Whether messages are put into the light queues that they name."""
+        return self.enable_lmq and self.enable_multi_dispatch
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LiteSettings:
     """How long lite topics and subscriptions to them stay, and how many there may be."""
 

@@ -12,10 +12,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from gateway.settings.declare import Mark, Range, machine_setting, setting, with_home
+from gateway.settings.lite import LightQueueSettings
 
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 CONSUME_QUEUE_UNIT_BYTES = 20
 """Size of one consume queue unit; a file holds whole units. Never change: it is on disk."""
+RECORD_OVERHEAD_BYTES = 64 * 1024
+"""A record may be this much larger than the largest body (upstream ``MessageExtEncoder``)."""
 _DELAY_LEVEL = re.compile(r"[1-9][0-9]{0,8}[smhd]")
 
 
@@ -48,7 +51,7 @@ def one_path_expected(text: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class StoreSettings:
+class StoreSettings(LightQueueSettings):
     """Commit log, consume queues, index, retention."""
 
     store_path_root_dir: Path = machine_setting(
@@ -383,9 +386,21 @@ class StoreSettings:
     @property
     def commit_log_directory(self) -> Path:
         """Where the commit log files are."""
-        if self.store_path_commit_log:
-            return Path(with_home(self.store_path_commit_log))
-        return self.store_path_root_dir / "commitlog"
+        return self.commit_log_below(self.store_path_root_dir)
+
+    def commit_log_below(self, root: Path) -> Path:
+        """Where the commit log files of the store in ``root`` are."""
+        return Path(with_home(self.store_path_commit_log)) if self.store_path_commit_log else root / "commitlog"
+
+    @property
+    def sync_flush(self) -> bool:
+        """Whether a send is answered only once it is on disk."""
+        return self.flush_disk_type is FlushDiskType.SYNC_FLUSH
+
+    @property
+    def max_record_bytes(self) -> int:
+        """The largest record that is stored."""
+        return self.max_message_size + RECORD_OVERHEAD_BYTES
 
     @property
     def consume_queue_file_bytes(self) -> int:

@@ -20,6 +20,7 @@ from gateway.settings.timer import TimerSettings
 from gateway.settings.transaction import TransactionSettings
 
 SECTIONS = {
+    "enableLmq": "Light queues",
     "minLiteTTl": "Lite topics",
     "defaultMessageRequestMode": "Pop consumers",
     "brokerClusterName": "Names and addresses of the broker",
@@ -27,7 +28,7 @@ SECTIONS = {
     "regionId": "Message trace",
     "brokerPermission": "Topics, groups and permissions",
     "longPollingEnable": "Pulls and filters",
-    "enableMixedMessageType": "Message types and light queues",
+    "enableMixedMessageType": "Message types",
     "gateway.heldPullsLimit": "Clients and their offsets",
     "storePathRootDir": "Directories",
     "flushDiskType": "Flushing to disk",

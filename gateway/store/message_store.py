@@ -18,6 +18,7 @@ from pathlib import Path
 from gateway.clock import Milliseconds
 from gateway.errors import GatewayError
 from gateway.in_thread import InThread, Soon, in_this_thread
+from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.entry_kinds import refuse_misfits
 from gateway.store.disk.files import FileLayer, RealFiles
@@ -55,7 +56,6 @@ from gateway.store.recovery.recovery import Progress, Recovery
 from gateway.store.recovery.recovery_report import RecoveryReport
 from gateway.store.space.deletion import Deleted, Deletion, Survey
 from gateway.store.space.retention import headroom_bytes, refusal_reason, space_text
-from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from gateway.telemetry.metrics import Registry
 from wire.disk.index_file import IndexShape
@@ -103,7 +103,7 @@ class MessageStore:
         self._settings = settings
         self._topics = topics
         self._files = files = RealFiles() if files is None else files
-        self._paths = paths = StorePaths(directory, settings.commit_log_directory)
+        self._paths = paths = StorePaths(directory, settings.commit_log_below(directory))
         self._figures = figures = StoreFigures(Registry() if registry is None else registry)
         self._progress = progress = StoreProgress()
         self._admission = admission = Admission()
@@ -121,7 +121,7 @@ class MessageStore:
         self._dispatch = Dispatch(
             self._queues,
             delay_of,
-            light_queues=settings.enable_multi_dispatch,
+            light_queues=settings.fills_light_queues,
             bit_map_of=bit_map_of if settings.enable_consume_queue_ext else None,
         )
         self._checkpoint = CheckpointFile(files, paths)
@@ -181,7 +181,7 @@ class MessageStore:
         self._appender = Appender(self._log, self._queues, self._group, admission, figures, settings, clock_ms)
         appender = self._appender
         # Not methods: every message comes these ways.
-        self.append = appender.append_or_dispatch if settings.enable_multi_dispatch else appender.append
+        self.append = appender.append_or_dispatch if settings.fills_light_queues else appender.append
         self.append_run = appender.append_run
         self.deletion = Deletion(
             files,

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gateway.errors import GatewayError
+from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.disk.files import RealFiles
 from gateway.store.disk.paths import StorePaths, is_index_name, parse_offset_name
 from gateway.store.queues.deleted_topics import DeletedTopics, QueueName
-from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.checks.checkpoint_check import read_checkpoint
 from gateway.store_tool.checks.deletions import noted_deletions
 from gateway.store_tool.checks.findings import REPAIR

@@ -48,9 +48,9 @@ class StorePaths:
         "root",
     )
 
-    def __init__(self, root: Path, commit_log: str = "") -> None:
+    def __init__(self, root: Path, commit_log: Path | None = None) -> None:
         self.root = root
-        self.commit_log = Path(commit_log) if commit_log else root / "commitlog"
+        self.commit_log = commit_log or root / "commitlog"
         self.consume_queue = root / "consumequeue"
         self.consume_queue_extension = root / "consumequeue_ext"
         self.index = root / "index"

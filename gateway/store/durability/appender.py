@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from gateway.clock import Milliseconds
+from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.durability.dispatch import HIDDEN, SCHEDULE_TOPIC
 from gateway.store.durability.group_commit import GroupCommit
@@ -21,7 +22,6 @@ from gateway.store.log.log_batch import MAX_OUT_BYTES, LogBatch
 from gateway.store.put_result import Places, PutOutcome, PutResult, PutRun, PutStatus, WaitFor
 from gateway.store.queues.consume_queue import ConsumeQueue
 from gateway.store.queues.consume_queues import ConsumeQueues
-from gateway.store.store_settings import StoreSettings
 from wire.errors import LocalError
 from wire.message.inner_batch import INNER_BATCH, inner_count, is_inner_batch
 from wire.message.message_run import MessageRun
@@ -74,9 +74,7 @@ class Appender:
         self._admission = admission
         self._figures = figures
         self._clock_ms = clock_ms
-        self._light = (
-            LightQueues(queues, settings.max_lmq_consume_queue_num) if settings.enable_multi_dispatch else None
-        )
+        self._light = LightQueues(queues, settings.max_lmq_consume_queue_num) if settings.fills_light_queues else None
         self.max_append_bytes = 0
         self.last_stored_ms = 0
 

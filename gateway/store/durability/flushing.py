@@ -14,6 +14,7 @@ from threading import Lock
 
 from gateway.clock import Milliseconds
 from gateway.in_thread import InThread
+from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.store_lock import StoreLock
 from gateway.store.durability.checkpoint import CheckpointFile, Marks
@@ -24,7 +25,6 @@ from gateway.store.log.log_batch import LogBatch
 from gateway.store.progress import StoreProgress
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
-from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 from wire.disk.consume_queue import UNIT_BYTES
 

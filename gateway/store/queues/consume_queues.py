@@ -9,12 +9,12 @@ from pathlib import Path
 from threading import Lock
 from typing import TypeAlias
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import FileLayer
 from gateway.store.disk.paths import StorePaths, is_queue_name, is_topic_name, parse_offset_name, printable
 from gateway.store.queues.consume_queue import ConsumeQueue, QueueFiles
 from gateway.store.queues.queue_ends import NOT_THERE, KnownTopic, QueueEnds, queue_files_modified
 from gateway.store.queues.queue_journal import QueueJournal
-from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT, UNIT_BYTES
 from wire.disk.queue_extension import ExtensionUnit
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 
 from gateway.in_thread import InThread
+from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.files import DiskSpace, FileLayer
 from gateway.store.disk.mapped_file import MappedFile
@@ -34,7 +35,6 @@ from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.queues_away import QueuesAway
 from gateway.store.space.retention import LogFileAge, expired_files, headroom_bytes
-from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.logs import EventLog
 
 log = EventLog("store")

@@ -12,12 +12,11 @@ On partitions up to ``disk_measured_bytes`` that is upstream's ``used > r %``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import DiskSpace
-from gateway.store.store_settings import StoreSettings
 
 _HOUR_MS = 3_600_000
 _MIB = 1024 * 1024
@@ -28,28 +27,6 @@ class LogFileAge(msgspec.Struct, frozen=True):
 
     end_offset: int
     modified_at_ms: int
-
-
-class SpaceSettings(Protocol):
-    """What the rule is made of; the store's own settings and the gateway's have it."""
-
-    @property
-    def disk_max_used_space_ratio(self) -> int: ...  # noqa: D102
-
-    @property
-    def disk_space_clean_forcibly_ratio(self) -> int: ...  # noqa: D102
-
-    @property
-    def disk_space_warning_level_ratio(self) -> int: ...  # noqa: D102
-
-    @property
-    def disk_measured_bytes(self) -> int: ...  # noqa: D102
-
-    @property
-    def clean_file_forcibly_enable(self) -> bool: ...  # noqa: D102
-
-    @property
-    def file_reserved_time_hours(self) -> int: ...  # noqa: D102
 
 
 class SpaceRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +40,7 @@ class SpaceRule(msgspec.Struct, frozen=True, kw_only=True):
     """Below it nothing more is stored."""
 
 
-def space_rule(total_bytes: int, settings: SpaceSettings) -> SpaceRule:
+def space_rule(total_bytes: int, settings: StoreSettings) -> SpaceRule:
     """The rule for a partition of a size."""
     measured = min(total_bytes, settings.disk_measured_bytes)
     by_force = settings.disk_space_clean_forcibly_ratio if settings.clean_file_forcibly_enable else 100
@@ -78,7 +55,7 @@ def _left_above(percent: int, measured_bytes: int) -> int:
     return (100 - percent) * measured_bytes // 100
 
 
-def headroom_bytes(space: DiskSpace, settings: SpaceSettings, reserved_bytes: int = 0) -> int:
+def headroom_bytes(space: DiskSpace, settings: StoreSettings, reserved_bytes: int = 0) -> int:
     """How much more fits before messages are refused; negative while they are.
 
     :param reserved_bytes: are left for other files.
@@ -86,7 +63,7 @@ def headroom_bytes(space: DiskSpace, settings: SpaceSettings, reserved_bytes: in
     return space.free_bytes - max(space_rule(space.total_bytes, settings).refuse_bytes, reserved_bytes)
 
 
-def refusal_reason(space: DiskSpace, settings: SpaceSettings, reserved_bytes: int = 0) -> str | None:
+def refusal_reason(space: DiskSpace, settings: StoreSettings, reserved_bytes: int = 0) -> str | None:
     """Why nothing more is stored, with the numbers; None while there is space, or it is not watched.
 
     :param reserved_bytes: as for ``headroom_bytes``.
@@ -105,7 +82,7 @@ def space_text(space: DiskSpace) -> str:
     return f"{_mib(space.free_bytes)} of {_mib(space.total_bytes)} free, {space.used_percent:.0f} % used"
 
 
-def rule_text(space: DiskSpace, settings: SpaceSettings) -> str:
+def rule_text(space: DiskSpace, settings: StoreSettings) -> str:
     """What the settings come to on a partition, for people."""
     rule = space_rule(space.total_bytes, settings)
     if not (rule.refuse_bytes or rule.delete_old_bytes):

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import EntryKind, RealFiles
 from gateway.store.disk.paths import StorePaths, is_index_name, is_queue_name, is_topic_name, parse_offset_name
-from gateway.store.store_settings import StoreSettings
 from gateway.store_tool.errors import CannotRun, DirectoryInUse, not_accessible
 from wire.disk.consume_queue import UNIT_BYTES
 
@@ -59,7 +59,7 @@ class StoreDirectory:
     """What lies in a store directory. ``log_file_bytes`` and ``queue_file_bytes`` are what most files have."""
 
     def __init__(self, root: Path, settings: StoreSettings) -> None:
-        self.paths = StorePaths(root, settings.commit_log_directory)
+        self.paths = StorePaths(root, settings.commit_log_below(root))
         self.log_files = _offset_files(self.paths.commit_log)
         self.log_file_bytes = _common_size(self.log_files, settings.mapped_file_size_commit_log)
         self.queues = _queue_folders(self.paths.consume_queue)
@@ -147,7 +147,7 @@ def _check_is_store(root: Path, settings: StoreSettings) -> None:
         names = {entry.name for entry in root.iterdir()}
     except OSError as error:
         raise not_accessible(root, error) from error
-    if names.intersection(_SIGNS) or (settings.commit_log_directory and Path(settings.commit_log_directory).is_dir()):
+    if names.intersection(_SIGNS) or settings.commit_log_below(root).is_dir():
         return
     raise CannotRun(f"{root} is not a store directory: {_why_not(root, names)}")
 

@@ -17,10 +17,10 @@ from gateway.clock import wall_clock_ms
 from gateway.in_thread import in_this_thread
 from gateway.metadata.offsets import ConsumerOffsets
 from gateway.settings import Settings
+from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import each_result
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store_tool.small_directory import tree
 from gateway.tests.transaction.world import HOST, ProducerTable, World
 from gateway.transaction.limits import TransactionLimits

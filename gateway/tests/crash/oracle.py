@@ -9,11 +9,11 @@ from random import Random
 from gateway.clock import END_OF_TIME_MS
 from gateway.metadata.names import CHECK_MAX_TOPIC, HALF_TOPIC, OP_HALF_TOPIC, SCHEDULE_TOPIC, WHEEL_TIMER_TOPIC
 from gateway.metadata.offsets import NOT_KNOWN
+from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
 from gateway.store.recovery.recovery_report import RecoveryReport
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.ledger import Half, Ledger, Outcome, QueueName, Shown, Value, Waiting
 from gateway.tests.crash.queue_records import as_in_queue, key_in_queue
 from gateway.tests.crash.recording import Image, RecordingFiles

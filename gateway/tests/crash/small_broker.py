@@ -26,12 +26,12 @@ from gateway.schedule.timer_message import TimerTerms
 from gateway.schedule.timer_service import TimerService
 from gateway.schedule.timer_wheel import TimerWheel
 from gateway.settings import BrokerSettings
+from gateway.settings.store import StoreSettings
 from gateway.settings.transaction import TransactionStateStore
 from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, each_result
 from gateway.store.recovery.recovery_report import RecoveryReport
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.recording import RecordingFiles
 from gateway.tests.crash.state_databases import state_choice
 from gateway.transaction.limits import HOUR_MS, TransactionLimits

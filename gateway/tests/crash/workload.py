@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.settings.transaction import TransactionStateStore
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.crash.small_broker import LIMITS
 from gateway.transaction.limits import TransactionLimits
 
+ASYNC_FLUSH = FlushDiskType.ASYNC_FLUSH
 SMALL = StoreSettings(
     mapped_file_size_commit_log=32_768,
     mapped_file_size_consume_queue=6_000,  # 300 units
@@ -19,7 +20,7 @@ SMALL = StoreSettings(
     max_message_size=4096,
 )
 ROLLING = replace(SMALL, mapped_file_size_commit_log=8_192, mapped_file_size_consume_queue=160, max_index_num=24)
-LIGHT = replace(ROLLING, enable_multi_dispatch=True)
+LIGHT = replace(ROLLING, enable_lmq=True, enable_multi_dispatch=True)
 EXTENDED = replace(LIGHT, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=160)  # 6 units a file
 SIZES = (0, 1, 30, 300, 300, 600, 1500)
 SHORT = (0, 1, 30, 300)
@@ -188,6 +189,8 @@ WORKLOADS: Mapping[str, Workload] = {
     for sync in _SYNC
     for workload in (
         sync,
-        replace(sync, name=f"{sync.name}-async", settings=replace(sync.settings, flush_disk_type="ASYNC_FLUSH")),
+        replace(
+            sync, name=f"{sync.name}-async", settings=replace(sync.settings, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+        ),
     )
 }

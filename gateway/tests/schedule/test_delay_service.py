@@ -15,11 +15,11 @@ from gateway.metadata.names import HALF_TOPIC, SCHEDULE_TOPIC
 from gateway.schedule.delay_levels import DelayLevels
 from gateway.schedule.delay_service import RETRY_MS, DelayService
 from gateway.schedule.redirect import redirect_delayed
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, each_result
 from gateway.store.reading.get_result import GetResult, GetStatus
-from gateway.store.store_settings import StoreSettings
 from wire.disk.consume_queue import UNIT_BYTES
 from wire.message.message_id import pack_host
 from wire.message.properties import build_properties
@@ -42,7 +42,7 @@ class Delays:
             "max_index_num": 1_000,
             "disk_measured_bytes": 0,
         }
-        values = StoreSettings(flush_disk_type="ASYNC_FLUSH", **{**small, **settings})
+        values = StoreSettings(flush_disk_type=FlushDiskType.ASYNC_FLUSH, **{**small, **settings})
         self.store = MessageStore(directory, values, self.now_ms)
         self.store.open()
         self.in_thread: Callable[..., None] = in_this_thread

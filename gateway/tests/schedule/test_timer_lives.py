@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.schedule import timer_service
 from gateway.schedule.timer_message import placed_timed
-from gateway.store.store_settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.tests.crash.exploration import FRESH
 from gateway.tests.crash.messages import message
 from gateway.tests.crash.oracle import read_all

@@ -11,7 +11,6 @@ import gateway
 from gateway.settings import Settings
 from gateway.settings.apache_keys import apache_keys
 from gateway.settings.declare import declarations, text_of
-from gateway.store.store_settings import StoreSettings as PlainStoreSettings
 
 DIFFERS_ON_PURPOSE = {
     "enablePropertyFilter": "a consumer that filters by SQL92 works without a change of the broker",
@@ -48,6 +47,7 @@ READ_THROUGH = {
     "delete_when": "delete_hours",
     "kv_config_path": "kv_config_file",
     "store_path_commit_log": "commit_log_directory",
+    "enable_multi_dispatch": "fills_light_queues",
     "mapped_file_size_consume_queue": "consume_queue_file_bytes",
 }
 """Settings that others read through a property of the tree."""
@@ -82,13 +82,6 @@ def test_defaults_are_apaches_but_where_we_say_why() -> None:
         and text_of(getattr(settings, declaration.attribute)) != apache_keys()[key].default
     }
     assert different == set(DIFFERS_ON_PURPOSE)
-
-
-def test_the_store_can_be_given_its_values_by_name() -> None:
-    settings, plain = Settings(), PlainStoreSettings()
-    for field in dataclasses.fields(plain):
-        if field.name != "commit_log_directory":
-            assert getattr(settings, field.name) == getattr(plain, field.name), field.name
 
 
 def test_the_key_value_file_is_below_the_data_directory_unless_set() -> None:

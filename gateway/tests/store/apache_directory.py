@@ -11,7 +11,7 @@ from __future__ import annotations
 import zipfile
 from pathlib import Path
 
-from gateway.store.store_settings import StoreSettings
+from gateway.settings.store import StoreSettings
 
 MESSAGES = 180
 UNFILTERED = 12

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.store.store_settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.tests.store.small_store import ASYNC, SMALL, opened, put
 
 MODES = pytest.mark.parametrize("settings", [SMALL, ASYNC], ids=["sync", "async"])

@@ -13,6 +13,7 @@ from pathlib import Path
 from twisted.internet.task import Clock as TaskClock
 
 from gateway.in_thread import InThread, Soon, in_this_thread
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace, RealFiles
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.mapped_file_queue import MappedFileQueue
@@ -21,7 +22,6 @@ from gateway.store.errors import DiskFull, WriteFailed
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetStatus
-from gateway.store.store_settings import StoreSettings
 from wire.message.record import OutgoingMessage, StoredMessage, parse_records
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -35,7 +35,7 @@ SMALL = StoreSettings(
     max_message_size=4096,
     file_ahead_bytes=0,
 )
-ASYNC = replace(SMALL, flush_disk_type="ASYNC_FLUSH")
+ASYNC = replace(SMALL, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
 GIB = 1024**3
 
 

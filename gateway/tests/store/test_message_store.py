@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace
 from gateway.store.log.log_batch import MAX_OUT_BYTES
 from gateway.store.put_result import PutResult, PutStatus, WaitFor, each_result
 from gateway.store.reading.get_result import GetStatus
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
     ASYNC,
     GIB,

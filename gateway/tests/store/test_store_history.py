@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gateway.settings.store import StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.left_open import given_back
 from gateway.tests.store.small_store import ASYNC, SMALL, Disk, Executor, message, read_all, small_store
 

@@ -11,10 +11,10 @@ from random import Random
 from threading import Event, Thread
 
 from gateway.clock import wall_clock_ms
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
 from gateway.store.space.deletion import Survey
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.stress.account import Account, KnownQueue, QueueName, number_of
 from gateway.tests.stress.files import check_index, check_units
 from gateway.tests.stress.reactor import Reactor
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 KEPT_BYTES = 48 * 1024 * 1024
 """Of the log: what lies before is deleted as expired."""
 SETTINGS = StoreSettings(
-    flush_disk_type="ASYNC_FLUSH",
+    flush_disk_type=FlushDiskType.ASYNC_FLUSH,
     mapped_file_size_commit_log=4 * 1024 * 1024,
     mapped_file_size_consume_queue=2000,
     mapped_file_size_consume_queue_ext=8192,

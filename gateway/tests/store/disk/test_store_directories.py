@@ -18,7 +18,7 @@ def synced(disk: Disk) -> set[Path]:
 def test_the_parent_of_every_new_directory_is_synced(tmp_path: Path) -> None:
     disk = Disk()
     root = tmp_path / "new" / "store"
-    make_directories(disk, StorePaths(root, str(tmp_path / "other" / "log")))
+    make_directories(disk, StorePaths(root, tmp_path / "other" / "log"))
     assert {tmp_path, tmp_path / "new", root, tmp_path / "other"} <= synced(disk)
     assert sorted(path.name for path in root.iterdir()) == ["consumequeue", "deleted", "index"]
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gateway.settings.store import StoreSettings
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutOutcome, PutRun, PutStatus, WaitFor, each_result
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import (
     ASYNC,
     HOST,
@@ -45,7 +45,7 @@ from wire.tests.message.strategies import QUICK, hosts, int32s, int64s, property
 
 EVER = 1 << 60
 OUTER = {"UNIQ_KEY": "outer", "WAIT": "true", "CLUSTER": "c"}
-LIGHT = replace(SMALL, enable_multi_dispatch=True)
+LIGHT = replace(SMALL, enable_lmq=True, enable_multi_dispatch=True)
 EXTENDED = replace(LIGHT, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=200)
 
 

@@ -23,7 +23,7 @@ from gateway.tests.store.small_store import (
 )
 from wire.message.record import OutgoingMessage
 
-LIGHT = replace(SMALL, enable_multi_dispatch=True)
+LIGHT = replace(SMALL, enable_lmq=True, enable_multi_dispatch=True)
 
 
 def named(body: bytes, *queues: str, topic: str = "T") -> OutgoingMessage:

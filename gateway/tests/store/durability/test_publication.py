@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from twisted.internet.task import Clock as TaskClock
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.paths import StorePaths
 from gateway.store.figures import StoreFigures
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.message_store import MessageStore
 from gateway.store.put_result import PutResult, PutStatus, WaitFor
-from gateway.store.store_settings import StoreSettings
 from gateway.telemetry.metrics import Registry
 from gateway.tests.store.small_store import (
     ASYNC,

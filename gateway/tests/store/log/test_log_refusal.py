@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.store import StoreSettings
 from gateway.store.errors import LogCutShort, LogDamaged
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.recovering import MODES, fill
 from gateway.tests.store.small_store import (
     ASYNC,

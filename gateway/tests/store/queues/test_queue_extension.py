@@ -322,7 +322,7 @@ def test_a_topic_goes_also_when_its_extension_cannot_be_moved(tmp_path: Path, mo
 
 
 def test_light_queues_have_extensions_of_their_own(tmp_path: Path) -> None:
-    store = extended(tmp_path, settings=replace(EXTENDED, enable_multi_dispatch=True))
+    store = extended(tmp_path, settings=replace(EXTENDED, enable_lmq=True, enable_multi_dispatch=True))
     put(store, message(b"0", TAGS="A"))
     put(store, message(b"1", TAGS="A", INNER_MULTI_DISPATCH="%LMQ%a"))
     assert [position_of(code) for code in codes(store)] == [0, 20]

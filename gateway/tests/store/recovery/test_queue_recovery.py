@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from gateway.store.store_settings import StoreSettings
+from gateway.settings.store import StoreSettings
 from gateway.tests.store.recovering import MODES, expected, fill
 from gateway.tests.store.small_store import bodies, killed, log_file, message, opened, overwrite, put, small_store
 

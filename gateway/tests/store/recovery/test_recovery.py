@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.store import StoreSettings
 from gateway.store.errors import ForeignFile, StoreInUse, StoreNotAccessible
 from gateway.store.put_result import PutStatus
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.recovering import MODES, expected, fill
 from gateway.tests.store.small_store import (
     ASYNC,
@@ -236,8 +236,12 @@ def test_a_log_that_is_gone_as_a_whole_refuses_to_start(tmp_path: Path) -> None:
         small_store(directory).open()
 
 
-def test_a_log_elsewhere_that_has_to_be_made_is_told_of(tmp_path: Path) -> None:
-    settings = replace(SMALL, commit_log_directory=str(tmp_path / "elsewhere" / "commitlog"))
+@pytest.mark.parametrize("place", ["{}/elsewhere/commitlog", "$HOME/elsewhere/commitlog"])
+def test_a_log_elsewhere_that_has_to_be_made_is_told_of(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    settings = replace(SMALL, store_path_commit_log=place.format(tmp_path))
     first = small_store(tmp_path / "s", settings)
     assert first.open().remarks == [f"{tmp_path}/elsewhere/commitlog (storePathCommitLog) did not exist and was made"]
     first.close()

@@ -439,7 +439,7 @@ def test_the_disk_with_less_room_counts(tmp_path: Path) -> None:
         def disk_space(self, path: Path) -> DiskSpace:
             return spaces[path]
 
-    store = opened(tmp_path / "s", replace(SMALL, commit_log_directory=str(log_directory)), disk=TwoDisks())
+    store = opened(tmp_path / "s", replace(SMALL, store_path_commit_log=str(log_directory)), disk=TwoDisks())
     for full in spaces:
         spaces[full] = DiskSpace(20 * GIB, GIB)
         store.delete_expired(START_MS)

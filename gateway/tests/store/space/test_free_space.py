@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.disk.files import Buffer, DiskSpace
 from gateway.store.put_result import PutStatus
-from gateway.store.store_settings import StoreSettings
 from gateway.tests.store.small_store import ASYNC, SMALL, START_MS, Disk, Executor, message, opened, put, put_all
 from wire.message.record import OutgoingMessage
 
@@ -61,7 +61,7 @@ class TightDisk(Disk):
         return DiskSpace(CAPACITY, max(self.free_bytes, 0))
 
 
-@pytest.mark.parametrize("settings", [TIGHT, replace(TIGHT, flush_disk_type="ASYNC_FLUSH")])
+@pytest.mark.parametrize("settings", [TIGHT, replace(TIGHT, flush_disk_type=FlushDiskType.ASYNC_FLUSH)])
 def test_point_8_what_is_appended_between_two_looks_counts(tmp_path: Path, settings: StoreSettings) -> None:
     disk = TightDisk()
     store = opened(tmp_path, settings, disk=disk)

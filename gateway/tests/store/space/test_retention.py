@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from gateway.settings.store import StoreSettings
 from gateway.store.disk.files import DiskSpace
 from gateway.store.space.retention import (
     LogFileAge,
@@ -16,7 +17,6 @@ from gateway.store.space.retention import (
     space_rule,
     space_text,
 )
-from gateway.store.store_settings import StoreSettings
 
 GIB = 1024**3
 HOUR_MS = 3_600_000

@@ -46,7 +46,7 @@ def test_an_intact_directory_has_no_findings_and_is_not_changed(directory: Path)
 
 
 def test_further_units_of_batches_and_in_light_queues_are_no_damage(tmp_path: Path) -> None:
-    store = opened(tmp_path, replace(SMALL, enable_multi_dispatch=True))
+    store = opened(tmp_path, replace(SMALL, enable_lmq=True, enable_multi_dispatch=True))
     put(store, message(b"a", INNER_MULTI_DISPATCH="%LMQ%x"))
     put_all(store, [message(b"batch", sys_flag=INNER_BATCH, INNER_NUM="3")])
     put(store, message(b"b"))
