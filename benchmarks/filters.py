@@ -23,6 +23,7 @@ from gateway.delivery.filters.sql92 import sql92_filter
 from gateway.delivery.filters.sql92_grammar import parse_expression
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
+from gateway.store.reading.wanted import Wanted
 from gateway.store.reading.wanted_codes import WantedCodes
 from wire.disk.consume_queue import build_unit
 from wire.message.properties import build_properties
@@ -93,15 +94,15 @@ def _pulls(directory: Path) -> None:
         )
     by_sql = MessageFilter(None, sql92_filter("size = 1"))
     wanted = tags_code("rare")
-    for name, by_code, by_record in (
-        ("tag", WantedCodes(frozenset({wanted})), None),
-        ("SQL92", None, by_sql.choose_within(Work(UNLIMITED))),
+    for name, filters in (
+        ("tag", Wanted(WantedCodes(frozenset({wanted})))),
+        ("SQL92", Wanted(by_record=by_sql.choose_within(Work(UNLIMITED)))),
     ):
 
         def read_all() -> None:
             offset = 0
             while offset < MESSAGES:
-                result = store.get_messages_now("orders", 0, offset, 32, 1 << 18, by_code, by_record)  # noqa: B023
+                result = store.get_messages_now("orders", 0, offset, 32, 1 << 18, filters)  # noqa: B023
                 assert result is not None, "everything is in memory"
                 offset = result.next_begin_offset
 

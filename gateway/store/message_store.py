@@ -22,6 +22,7 @@ from gateway.settings.store import StoreSettings
 from gateway.store.admission import Admission
 from gateway.store.disk.entry_kinds import refuse_misfits
 from gateway.store.disk.files import FileLayer, RealFiles
+from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.disk.paths import StorePaths
 from gateway.store.disk.store_directories import make_directories
 from gateway.store.disk.store_lock import StoreLock
@@ -40,16 +41,17 @@ from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_batch import NO_END, LogBatch
 from gateway.store.log.log_order import refuse_misplaced
 from gateway.store.log.log_scan import LogScan
-from gateway.store.log.record_heads import head_at, read_in_memory, read_waiting
+from gateway.store.log.record_heads import head_at
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import WaitFor
 from gateway.store.queues.consume_queues import ConsumeQueues
 from gateway.store.queues.deleted_topics import DeletedTopics
 from gateway.store.queues.durable_offset import durable_max_offset
-from gateway.store.queues.extended_units import AcceptsCode, AcceptsExtension, NotInMemory
+from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.queues.queue_ends import QueueEnds
 from gateway.store.reading.get_result import GetResult
-from gateway.store.reading.queue_reader import ChooseRecords, QueueReader
+from gateway.store.reading.queue_reader import QueueReader
+from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from gateway.store.recovery.earlier_lives import is_of_another_broker
 from gateway.store.recovery.queue_mending import QueueMending
 from gateway.store.recovery.recovery import Progress, Recovery
@@ -364,13 +366,11 @@ class MessageStore:
         offset: int,
         max_count: int,
         max_bytes: int,
-        accepts: AcceptsCode | None = None,
-        choose: ChooseRecords | None = None,
-        accepts_extension: AcceptsExtension | None = None,
+        wanted: Wanted = ALL_WANTED,
     ) -> GetResult:
-        """Records of a queue from an offset on; see ``QueueReader.read``."""
+        """Return records of a queue from an offset on, as ``QueueReader.read`` does."""
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
+        return self._reader.read(queue, offset, max_count, max_bytes, wanted)
 
     def get_messages_now(
         self,
@@ -379,9 +379,7 @@ class MessageStore:
         offset: int,
         max_count: int,
         max_bytes: int,
-        accepts: AcceptsCode | None = None,
-        choose: ChooseRecords | None = None,
-        accepts_extension: AcceptsExtension | None = None,
+        wanted: Wanted = ALL_WANTED,
     ) -> GetResult | None:
         """As ``get_messages`` when all of it is in memory; None when reading would wait for the disk.
 
@@ -390,7 +388,7 @@ class MessageStore:
         if not self._files.sees_memory and self.is_cold(topic, queue_id, offset):
             return None
         queue = self._queues.find((topic, queue_id))
-        return self._reader.read_now(queue, offset, max_count, max_bytes, accepts, choose, accepts_extension)
+        return self._reader.read_now(queue, offset, max_count, max_bytes, wanted)
 
     def read_ahead(self, topic: str, queue_id: int, offset: int) -> None:
         """Ask for the next messages of a queue to be brought into memory; blocks a little, for any thread."""
@@ -426,18 +424,18 @@ class MessageStore:
 
         Blocks, for any thread.
         """
-        return head_at(self._log, commit_log_offset, read_waiting)
+        return head_at(self._log, commit_log_offset, MappedFile.read)
 
     def head_now(self, commit_log_offset: int) -> StoredMessage | None:
         """Do the same without waiting for the disk.
 
         :raises NotInMemory: the disk has to be asked.
         """
-        if self._reader.is_fresh(commit_log_offset):
-            return self.head_at(commit_log_offset)
-        if not self._files.sees_memory and self._log.visible_end - commit_log_offset > self._settings.hot_bytes:
+        memory = self._reader.in_memory
+        is_far = self._log.visible_end - commit_log_offset > self._settings.hot_bytes
+        if is_far and not self._files.sees_memory and not memory.is_fresh(commit_log_offset):
             raise NotInMemory
-        return head_at(self._log, commit_log_offset, read_in_memory)
+        return head_at(self._log, commit_log_offset, memory.read)
 
     def walk_from(self, commit_log_offset: int) -> LogScan:
         """All visible messages, hidden ones included, from a record's place on; blocks."""

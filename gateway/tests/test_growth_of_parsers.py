@@ -322,8 +322,6 @@ OWN = {
     "gateway.spark.options.read_options": "options of the job",
     "gateway.spark.pipelines.avro.read_bodies": "columns of a data frame, read by Avro",
     "gateway.store.index.index_file.read_head": "a head of 40 bytes",
-    "gateway.store.log.record_heads.read_in_memory": "bytes of the store's own, as many as asked for",
-    "gateway.store.log.record_heads.read_waiting": "bytes of the store's own, as many as asked for",
     "gateway.store.disk.paths.parse_offset_name": "a file name of 20 digits",
     "gateway.store.queues.queue_ends.parse_list": "a file of our own, one pass",
     "gateway.store.queues.queue_extension.parse_unit": "a unit of our own, at most 64 KiB",

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from gateway.store.put_result import PutResult
 from gateway.store.reading.get_result import GetResult
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from wire.headers.declare import Header
 from wire.message.record import OutgoingMessage, StoredMessage
 
@@ -54,8 +54,7 @@ class LogAccess(Protocol):
         offset: int,
         max_count: int,
         max_bytes: int,
-        accepts: Callable[[int], bool] | None = None,
-        choose: ChooseRecords | None = None,
+        wanted: Wanted = ALL_WANTED,
     ) -> GetResult:
         """Read records of a queue."""
 

@@ -246,10 +246,7 @@ class PullMessage:
             return
         count, size = self._most(header, limits.max_count, limits.max_bytes)
         work = None if accepts.by_properties is None else Work(READ_STEPS)
-        by_code, by_record = accepts.accepts_code, None if work is None else accepts.choose_within(work)
-        result = self._store.get_messages_now(
-            topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
-        )
+        result = self._store.get_messages_now(topic, queue_id, offset, count, size, accepts.wanted_within(work))
         if work is not None:
             self._turns.spend_read(work)
         if result is None:
@@ -335,10 +332,7 @@ class PullMessage:
             return None
         topic, queue_id, offset = header.topic, header.queue_id, header.queue_offset
         count, size = self._most(header, self._limits.max_count_cold, self._limits.max_bytes_cold)
-        by_code, by_record = accepts.accepts_code, accepts.choose_within(work)
-        result = self._store.get_messages(
-            topic, queue_id, offset, count, size, by_code, by_record, accepts.accepts_extension
-        )
+        result = self._store.get_messages(topic, queue_id, offset, count, size, accepts.wanted_within(work))
         if result.status is GetStatus.FOUND:
             self._store.read_ahead(topic, queue_id, result.next_begin_offset)
         return result

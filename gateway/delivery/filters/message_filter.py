@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from gateway.delivery.filters.sql92 import Sql92Filter
 from gateway.delivery.filters.tags import TagFilter
+from gateway.store.reading.wanted import Wanted
 
 if TYPE_CHECKING:
     from gateway.delivery.filters.record_filter import Work
     from gateway.store.queues.extended_units import AcceptsExtension
-    from gateway.store.reading.queue_reader import ChooseRecords
+    from gateway.store.reading.wanted import ChooseRecords
 
 
 class MessageFilter:
@@ -25,7 +26,7 @@ class MessageFilter:
     :param by_extension: looks at the bit map that was stored with a message, before its record is read.
     """
 
-    __slots__ = ("accepts_code", "accepts_extension", "by_properties")
+    __slots__ = ("_without_properties", "accepts_code", "accepts_extension", "by_properties")
 
     def __init__(
         self,
@@ -36,6 +37,13 @@ class MessageFilter:
         self.accepts_extension = by_extension
         self.accepts_code = by_code
         self.by_properties = by_properties
+        self._without_properties = Wanted(by_code, None, by_extension)
+
+    def wanted_within(self, work: Work | None) -> Wanted:
+        """Return the filters for a read that may take as long as ``work`` is not used up."""
+        if work is None or self.by_properties is None:
+            return self._without_properties
+        return Wanted(self.accepts_code, self.choose_within(work), self.accepts_extension)
 
     def choose_within(self, work: Work) -> ChooseRecords | None:
         """Return what chooses stored records, for as long as ``work`` is not used up; None: all are wanted."""

@@ -19,7 +19,7 @@ from gateway.delivery.filters.sql92_tree import ExpressionError, Part, names, re
 
 if TYPE_CHECKING:
     from gateway.delivery.filters.turns import FilterTurns
-    from gateway.store.reading.queue_reader import ChooseRecords
+    from gateway.store.reading.wanted import ChooseRecords
 
 EXPRESSION_TYPE_SQL92 = "SQL92"
 MAX_CACHED_EXPRESSIONS = 1_000

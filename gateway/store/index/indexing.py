@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gateway.in_thread import Soon
+from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.index.index import KeyIndex
 from gateway.store.index.index_entries import KeyKind
 from gateway.store.log.commit_log import CommitLog
 from gateway.store.log.log_scan import LogScan
-from gateway.store.log.record_heads import head_at, read_waiting
+from gateway.store.log.record_heads import head_at
 from gateway.store.progress import StoreProgress
 from gateway.store.put_result import PutOutcome
 from gateway.telemetry.logs import EventLog
@@ -68,7 +69,7 @@ class Indexing:
         """
         found: list[StoredMessage] = []
         for offset in self._index.find(topic, kind.indexed(key), begin_ms, end_ms):
-            message = head_at(self._log, offset, read_waiting)
+            message = head_at(self._log, offset, MappedFile.read)
             if (
                 message is not None
                 and message.topic == topic

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 from gateway.store.disk.mapped_file import MappedFile
 from gateway.store.log.commit_log import FIRST_READ_BYTES, HEAD_READ_BYTES, CommitLog
-from gateway.store.queues.extended_units import NotInMemory
 from wire.errors import RecordError
 from wire.message.properties import MAX_PROPERTIES_BYTES
 from wire.message.record import MAX_TOPIC_BYTES, StoredMessage, parse_record, parse_record_ends, tail_start
@@ -21,23 +20,7 @@ MAX_TAIL_BYTES = 2 + MAX_TOPIC_BYTES + 2 + MAX_PROPERTIES_BYTES
 """The longest part of a record after its body."""
 
 ReadPart: TypeAlias = Callable[[MappedFile, int, int], bytes]
-"""``read(file, position, count)``."""
-
-
-def read_waiting(file: MappedFile, position: int, count: int) -> bytes:
-    """Read a part of a file; blocks."""
-    return file.read(position, count)
-
-
-def read_in_memory(file: MappedFile, position: int, count: int) -> bytes:
-    """Read a part of a file.
-
-    :raises NotInMemory: the disk would have to be asked.
-    """
-    data = file.read_now(position, count)
-    if data is None:
-        raise NotInMemory
-    return data
+"""``read(file, position, count)``, which waits for the disk, or raises an exception that says that it would."""
 
 
 def head_at(log: CommitLog, offset: int, read: ReadPart) -> StoredMessage | None:

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.delivery.filters.message_filter import MessageFilter
 from gateway.delivery.filters.record_filter import Work
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ChooseRecords
 from gateway.tests.broker.whole_broker import WholeBroker, pulling
 from gateway.tests.remoting.conversation import Peer
 from wire.bodies.heartbeat import ConsumerData, HeartbeatData

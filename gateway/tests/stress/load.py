@@ -14,6 +14,7 @@ from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.wanted import Wanted
 from gateway.store.space.deletion import Survey
 from gateway.tests.stress.account import Account, KnownQueue, QueueName, number_of
 from gateway.tests.stress.files import check_index, check_units
@@ -204,8 +205,8 @@ class Stress:
             return
         offset = self._some_offset(name, queue, random)
         filtered = random.random() < 0.2
-        accepts = (lambda _: True) if filtered else None
-        self._compare(name, queue, offset, self.store.get_messages(*name, offset, 16, 1 << 16, accepts))
+        wanted = Wanted((lambda _: True) if filtered else None)
+        self._compare(name, queue, offset, self.store.get_messages(*name, offset, 16, 1 << 16, wanted))
         self.account.count("read")
 
     def _compare(self, name: QueueName, queue: KnownQueue, offset: int, result: GetResult) -> None:

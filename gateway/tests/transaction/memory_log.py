@@ -8,7 +8,7 @@ from gateway.store.durability.dispatch import HIDDEN
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.queues.extended_units import NotInMemory
 from gateway.store.reading.get_result import GetResult, GetStatus
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ALL_WANTED, Wanted
 from gateway.transaction.log_access import LogAccess
 from wire.disk.consume_queue import build_unit
 from wire.message.flags import SysFlag, transaction_kind
@@ -175,9 +175,9 @@ class MemoryLog:
         offset: int,
         max_count: int,
         max_bytes: int,
-        accepts: Callable[[int], bool] | None = None,
-        choose: ChooseRecords | None = None,
+        wanted: Wanted = ALL_WANTED,
     ) -> GetResult:
+        choose = wanted.by_record
         low, end = max(self.min_offset(topic, queue_id), 0), self.max_offset(topic, queue_id)
         if not low <= offset < end:
             return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, max(offset, low), low, end)

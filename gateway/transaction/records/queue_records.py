@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from gateway.errors import GatewayError
 from gateway.store.reading.get_result import GetResult, GetStatus
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ChooseRecords, Wanted
 from gateway.transaction.log_access import LogAccess
 from wire.message.record import MIN_RECORD_BYTES
 from wire.message.record_fields import commit_log_offset_at, total_size_at
@@ -104,7 +104,7 @@ class QueueRecords:
 
     def _read(self) -> GetResult:
         return self._store.get_messages(
-            self._topic, self._queue_id, self._offset, self._count, READ_BYTES, choose=self._choose
+            self._topic, self._queue_id, self._offset, self._count, READ_BYTES, Wanted(by_record=self._choose)
         )
 
     def _is_whole(self, result: GetResult, absent: int) -> bool:

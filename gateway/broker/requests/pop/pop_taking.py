@@ -19,6 +19,7 @@ from gateway.delivery.pop.revive_log import state_of
 from gateway.errors import RequestRefused
 from gateway.remoting.dispatch import wait_for_room
 from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.wanted import Wanted
 from gateway.telemetry.logs import EventLog
 from wire.codes import ResponseCode
 from wire.message.light_queues import LIGHT_QUEUE_PREFIX
@@ -227,9 +228,9 @@ class PopTaking:
     def _read(self, pop: Pop, source: Source, key: Key, offset: int) -> bool:
         store, (topic, queue_id, retry, _) = self._store, source
         accepts = pop.accepts if retry == NORMAL else EVERYTHING
-        by_code, by_record = accepts.accepts_code, accepts.choose_within(pop.work)
+        wanted = Wanted(accepts.accepts_code, accepts.choose_within(pop.work))
         count, size = pop.header.max_msg_nums - pop.count, self.max_bytes - pop.bytes
-        result = store.get_messages_now(topic, queue_id, offset, count, size, by_code, by_record)
+        result = store.get_messages_now(topic, queue_id, offset, count, size, wanted)
         if result is not None:
             self._have_read(pop, source, key, offset, result)
             return True
@@ -239,7 +240,7 @@ class PopTaking:
 
         def read() -> GetResult:
             least = min(size, self.max_bytes_cold)
-            return store.get_messages(topic, queue_id, offset, count, least, by_code, by_record)
+            return store.get_messages(topic, queue_id, offset, count, least, wanted)
 
         def have_read(result: GetResult | BaseException) -> None:
             self._positions.end_read(key)

@@ -12,7 +12,7 @@ from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
 from gateway.store.queues import extended_units
 from gateway.store.reading.get_result import GetStatus
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ChooseRecords, Wanted
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
 from gateway.tests.store.small_store import Disk, opened, overwrite
 from wire.disk.consume_queue import UNIT
@@ -40,7 +40,7 @@ def numbers(
     found: list[int] = []
     offset = 0
     while offset < MESSAGES:
-        result = store.get_messages("Ext", 0, offset, 32, ALL, accepts, choose, accepts_extension)
+        result = store.get_messages("Ext", 0, offset, 32, ALL, Wanted(accepts, choose, accepts_extension))
         if result.status is GetStatus.FOUND:
             found += [int(record.property_map["n"]) for record in parse_records(b"".join(result.parts))]
         else:
@@ -122,9 +122,9 @@ def test_a_file_in_place_of_the_extension_is_one_that_is_gone(directory: Path) -
 
 def test_an_extension_is_opened_in_a_thread_and_then_read_at_once(directory: Path) -> None:
     store = opened(directory, SETTINGS)
-    assert store.get_messages_now("Ext", 0, 0, 32, ALL, is_red) is None
-    waited = store.get_messages("Ext", 0, 0, 180, ALL, is_red)
-    at_once = store.get_messages_now("Ext", 0, 0, 180, ALL, is_red)
+    assert store.get_messages_now("Ext", 0, 0, 32, ALL, Wanted(is_red)) is None
+    waited = store.get_messages("Ext", 0, 0, 180, ALL, Wanted(is_red))
+    at_once = store.get_messages_now("Ext", 0, 0, 180, ALL, Wanted(is_red))
     assert at_once is not None
     assert (at_once.parts, at_once.next_begin_offset) == (waited.parts, waited.next_begin_offset)
 
@@ -135,8 +135,8 @@ def test_what_is_not_in_memory_is_left_to_a_thread(directory: Path) -> None:
             return None if "consumequeue_ext" in str(self.open_fds[fd]) else super().pread_now(fd, count, offset)
 
     store = opened(directory, SETTINGS, disk=Forgetful())
-    assert store.get_messages("Ext", 0, 0, 180, ALL, is_red).count == len(ALL_RED)
-    assert store.get_messages_now("Ext", 0, 0, 180, ALL, is_red) is None
+    assert store.get_messages("Ext", 0, 0, 180, ALL, Wanted(is_red)).count == len(ALL_RED)
+    assert store.get_messages_now("Ext", 0, 0, 180, ALL, Wanted(is_red)) is None
 
 
 def test_a_short_window_reads_the_same(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,7 +155,7 @@ def test_the_extension_is_read_in_one_go(directory: Path) -> None:
     store = opened(directory, SETTINGS, disk=Counting())
     numbers(store)
     Counting.reads = 0
-    store.get_messages("Ext", 0, 0, 180, ALL, is_red)
+    store.get_messages("Ext", 0, 0, 180, ALL, Wanted(is_red))
     with_extension, Counting.reads = Counting.reads, 0
     store.get_messages("Ext", 0, 0, 180, ALL)
     assert with_extension - Counting.reads < 90  # the units' two files take few reads, the records one each

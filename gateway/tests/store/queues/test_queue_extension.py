@@ -13,6 +13,7 @@ import pytest
 
 from gateway.store.message_store import MessageStore
 from gateway.store.reading.get_result import GetStatus
+from gateway.store.reading.wanted import Wanted
 from gateway.tests.store.apache_directory import MESSAGES, SETTINGS, unpacked
 from gateway.tests.store.queues.test_extended_units import ALL_RED, numbers
 from gateway.tests.store.small_store import (
@@ -86,7 +87,7 @@ def tagged(store: MessageStore, tag: str) -> list[bytes]:
     found: list[bytes] = []
     offset = store.min_offset("T", 0)
     while offset < store.max_offset("T", 0):
-        result = store.get_messages("T", 0, offset, 32, ALL, lambda code: code == tags_code(tag))
+        result = store.get_messages("T", 0, offset, 32, ALL, Wanted(lambda code: code == tags_code(tag)))
         if result.status is GetStatus.FOUND:
             found += [record.body for record in parse_records(b"".join(result.parts))]
         offset = result.next_begin_offset

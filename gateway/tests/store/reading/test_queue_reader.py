@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from gateway.store.disk.files import RealFiles
 from gateway.store.message_store import MessageStore
-from gateway.store.reading import queue_reader
+from gateway.store.reading import choice, queue_reader, sources
+from gateway.store.reading.choice import Choice
 from gateway.store.reading.get_result import GetResult, GetStatus
-from gateway.store.reading.queue_reader import ChooseRecords
+from gateway.store.reading.wanted import ChooseRecords, Wanted
 from gateway.store.reading.wanted_codes import WantedCodes
 from gateway.tests.store.page_cache import evict, is_left_to_the_disk
 from gateway.tests.store.small_store import (
@@ -121,11 +122,11 @@ def test_blocks_of_units_choose_what_looking_at_each_unit_chooses(
     for size, others_between, messages in records:  # several in a record of a batch queue
         units += UNIT.pack(position, size, 7) * messages
         position += size + others_between
-    blocks, singly = (queue_reader._Choice(max_count, max_bytes, 0, 1 << 20) for _ in range(2))
+    blocks, singly = (Choice(max_count, max_bytes, 0, 1 << 20) for _ in range(2))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(queue_reader, "BLOCK_UNITS", 3)
-        patch.setattr(queue_reader, "BLOCK_BYTES", 3 * UNIT.size)
-        patch.setattr(queue_reader, "_BLOCK", UNIT.repeated(3))
+        patch.setattr(choice, "BLOCK_UNITS", 3)
+        patch.setattr(choice, "BLOCK_BYTES", 3 * UNIT.size)
+        patch.setattr(choice, "_BLOCK", UNIT.repeated(3))
         blocks.take(units, None)
         singly.take(units, lambda code: code == 7)
     assert (blocks.count, blocks.total_bytes, blocks.examined, blocks.gone, blocks.last_size) == (
@@ -148,24 +149,24 @@ def test_bytes_limit_a_read(store: MessageStore) -> None:
 
 def test_a_tag_filter_passes_over_others(store: MessageStore) -> None:
     wanted = tags_code("B")
-    result = store.get_messages("T", 0, 1, 32, ALL, lambda code: code == wanted)
+    result = store.get_messages("T", 0, 1, 32, ALL, Wanted(lambda code: code == wanted))
     assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 10)
-    result = store.get_messages("T", 0, 1, 32, ALL, lambda code: code == 4711)
+    result = store.get_messages("T", 0, 1, 32, ALL, Wanted(lambda code: code == 4711))
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)
 
 
 def test_a_filtered_read_stops_behind_its_last_message(store: MessageStore) -> None:
     wanted = tags_code("B")
-    result = store.get_messages("T", 0, 0, 1, ALL, lambda code: code == wanted)
+    result = store.get_messages("T", 0, 0, 1, ALL, Wanted(lambda code: code == wanted))
     assert (result.count, result.next_begin_offset) == (1, 1)
 
 
 def test_a_record_filter_looks_at_whole_records(store: MessageStore) -> None:
-    result = store.get_messages("T", 0, 0, 32, ALL, None, each(lambda record: b"07" in record))
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(by_record=each(lambda record: b"07" in record)))
     assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 10)
-    result = store.get_messages("T", 0, 0, 32, ALL, lambda _: True, each(lambda _: False))
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(lambda _: True, each(lambda _: False)))
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 10)
-    result = store.get_messages("T", 0, 0, 2, ALL, None, EACH)
+    result = store.get_messages("T", 0, 0, 2, ALL, Wanted(by_record=EACH))
     assert (result.count, result.next_begin_offset) == (2, 2)
 
 
@@ -184,10 +185,10 @@ def test_messages_that_retention_took_are_passed_over_and_none_that_exists(tmp_p
     remove_first(store._log.files)
     choose = EACH if by_record else None
     gone = sum(1 for offset in range(9) if (unit := store._queues.make("T", 0).unit(offset)) and unit[0] < 8192)
-    result = store.get_messages("T", 0, 0, 2, ALL, None, choose)
+    result = store.get_messages("T", 0, 0, 2, ALL, Wanted(by_record=choose))
     while result.status is GetStatus.MESSAGE_WAS_REMOVING:
         assert result.next_begin_offset <= gone
-        result = store.get_messages("T", 0, result.next_begin_offset, 2, ALL, None, choose)
+        result = store.get_messages("T", 0, result.next_begin_offset, 2, ALL, Wanted(by_record=choose))
     assert result.status is GetStatus.FOUND
     assert parse_records(b"".join(result.parts))[0].queue_offset == gone
 
@@ -201,7 +202,7 @@ def test_when_all_messages_asked_for_are_gone_it_is_said(tmp_path: Path, by_reco
     choose = EACH if by_record else None
     queue = store._queues.make("T", 0)
     queue.max_offset = 3
-    result = store.get_messages("T", 0, 0, 32, ALL, None, choose)
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(by_record=choose))
     assert (result.status, result.next_begin_offset) == (GetStatus.MESSAGE_WAS_REMOVING, 3)
 
 
@@ -219,7 +220,7 @@ def test_retention_in_the_middle_of_a_read_does_not_skip_messages_that_exist(tmp
         return True
 
     queue = store._queues.make("T", 0)
-    result = store.get_messages("T", 0, 0, 32, ALL, accepts)
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(accepts))
     last = queue.unit(result.next_begin_offset - 1)
     assert result.status is GetStatus.FOUND
     assert result.count == sum(
@@ -240,15 +241,15 @@ def test_a_unit_that_leads_nowhere_costs_no_memory_and_hides_no_other(
     store.flush()
     overwrite(tmp_path / "consumequeue" / "T" / "0" / f"{0:020d}", 20, unit)
     choose = EACH if by_record else None
-    result = store.get_messages("T", 0, 0, 32, ALL, None, choose)
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(by_record=choose))
     if unit != FILLER and not (by_record and unit == UNIT.pack(1 << 40, 99, 0)):
         assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 1)
-        result = store.get_messages("T", 0, 1, 32, ALL, None, choose)
+        result = store.get_messages("T", 0, 1, 32, ALL, Wanted(by_record=choose))
         assert (result.status, result.next_begin_offset) == (GetStatus.MESSAGE_DAMAGED, 1)
         assert result.remark.startswith("message 1 of T/0 is damaged (")
-        result = store.get_messages("T", 0, 2, 32, ALL, None, choose)
+        result = store.get_messages("T", 0, 2, 32, ALL, Wanted(by_record=choose))
     elif result.next_begin_offset == 1:
-        result = store.get_messages("T", 0, 1, 32, ALL, None, choose)
+        result = store.get_messages("T", 0, 1, 32, ALL, Wanted(by_record=choose))
     assert (result.status, result.next_begin_offset) == (GetStatus.FOUND, 3)
 
 
@@ -382,8 +383,8 @@ def test_what_is_in_memory_is_read_now_and_is_the_same(tmp_path: Path) -> None:
     store = _filled(tmp_path, Memory("commitlog", "0"))
     wanted = tags_code("A")
     for offset, accepts in ((3, None), (0, lambda code: code == wanted), (0, lambda code: code != wanted)):
-        slow = store.get_messages("T", 0, offset, 5, ALL, accepts)
-        now = store.get_messages_now("T", 0, offset, 5, ALL, accepts)
+        slow = store.get_messages("T", 0, offset, 5, ALL, Wanted(accepts))
+        now = store.get_messages_now("T", 0, offset, 5, ALL, Wanted(accepts))
         assert now is not None
         assert (now.status, now.next_begin_offset, list(now.parts)) == (
             slow.status,
@@ -407,8 +408,8 @@ def test_records_in_memory_are_filtered_now_as_they_are_in_a_thread(
 
     offset = 0
     while offset < 100:
-        slow = store.get_messages("T", 0, offset, count, size, None, each(accepts))
-        now = store.get_messages_now("T", 0, offset, count, size, None, each(accepts))
+        slow = store.get_messages("T", 0, offset, count, size, Wanted(by_record=each(accepts)))
+        now = store.get_messages_now("T", 0, offset, count, size, Wanted(by_record=each(accepts)))
         assert now is not None
         assert (now.status, now.count, now.total_bytes) == (slow.status, slow.count, slow.total_bytes)
         assert (now.next_begin_offset, b"".join(now.parts)) == (slow.next_begin_offset, b"".join(slow.parts))
@@ -425,7 +426,7 @@ def test_a_filtered_read_goes_on_behind_its_last_message_where_units_are_passed_
     offset, found = 0, []
     while offset < 25:
         odd = each(lambda record: int(parse_record(record).body) % 2 == 1)
-        result = read("T", 0, offset, count, ALL, lambda code: code != tags_code("B"), odd)
+        result = read("T", 0, offset, count, ALL, Wanted(lambda code: code != tags_code("B"), odd))
         assert result is not None
         several = [int(each.body) for each in parse_records(b"".join(result.parts))]
         assert len(several) < count or result.next_begin_offset == several[-1] + 1
@@ -457,7 +458,7 @@ def test_a_filter_that_looks_into_no_more_records_is_gone_on_with_where_it_stopp
     offset, found, reads = 0, [], 0
     while offset < 25:
         choose = sparing(most, lambda body: body % 3 == 0)
-        result = read("T", 0, offset, count, ALL, lambda code: code != tags_code("B"), choose)
+        result = read("T", 0, offset, count, ALL, Wanted(lambda code: code != tags_code("B"), choose))
         assert result is not None
         assert result.next_begin_offset > offset
         offset = result.next_begin_offset
@@ -471,8 +472,8 @@ def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypat
     store = opened(tmp_path)
     for _ in range(20):
         put(store, message(b"-" * 300))
-    monkeypatch.setattr(queue_reader, "FILTERED_BYTES", 1000)
-    result = store.get_messages_now("T", 0, 0, 32, ALL, None, each(lambda record: False))
+    monkeypatch.setattr(choice, "FILTERED_BYTES", 1000)
+    result = store.get_messages_now("T", 0, 0, 32, ALL, Wanted(by_record=each(lambda record: False)))
     assert result is not None
     assert (result.status, result.next_begin_offset) == (GetStatus.NO_MATCHED_MESSAGE, 3)
 
@@ -480,11 +481,11 @@ def test_a_filtered_read_looks_into_so_many_bytes_only(tmp_path: Path, monkeypat
 def test_a_filtered_read_looks_at_fewer_messages_when_it_may_wait_for_the_disk(
     store: MessageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED", 4)
-    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    monkeypatch.setattr(sources, "LEAST_EXAMINED", 4)
+    monkeypatch.setattr(sources, "LEAST_EXAMINED_NOW", 8)
     for accepts, choose in ((lambda _: False, None), (None, each(lambda _: False))):
-        slow = store.get_messages("T", 0, 0, 2, ALL, accepts, choose)
-        now = store.get_messages_now("T", 0, 0, 2, ALL, accepts, choose)
+        slow = store.get_messages("T", 0, 0, 2, ALL, Wanted(accepts, choose))
+        now = store.get_messages_now("T", 0, 0, 2, ALL, Wanted(accepts, choose))
         assert now is not None
         assert (slow.next_begin_offset, now.next_begin_offset) == (4, 8)
 
@@ -492,12 +493,12 @@ def test_a_filtered_read_looks_at_fewer_messages_when_it_may_wait_for_the_disk(
 def test_a_tag_that_nearly_no_message_has_is_looked_for_further_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    monkeypatch.setattr(sources, "LEAST_EXAMINED_NOW", 8)
     store = tagged(tmp_path, "A" * 30 + "B" + "A" * 8 + "B")
 
     def looked(tag: str, looks: int, offset: int = 0) -> tuple[GetStatus, int, int]:
         monkeypatch.setattr(queue_reader, "LOOKS_FOR_TAGS", looks)
-        result = store.get_messages_now("T", 0, offset, 2, ALL, WantedCodes(frozenset({tags_code(tag)})))
+        result = store.get_messages_now("T", 0, offset, 2, ALL, Wanted(WantedCodes(frozenset({tags_code(tag)}))))
         assert result is not None
         return result.status, result.count, result.next_begin_offset
 
@@ -512,14 +513,14 @@ def test_a_tag_that_nearly_no_message_has_is_looked_for_further_on(
 def test_a_look_further_on_says_nothing_of_damage_before_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_reader, "LEAST_EXAMINED_NOW", 8)
+    monkeypatch.setattr(sources, "LEAST_EXAMINED_NOW", 8)
     store = tagged(tmp_path, "A" * 20)
     assert store.flush()
     queue = store._queues.find(("T", 0))
     assert queue is not None
     queue.correct_unit(12, UNIT.pack(1_000, 0, 1))
     wanted = WantedCodes(frozenset({tags_code("B")}))
-    found = [store.get_messages_now("T", 0, offset, 2, ALL, wanted) for offset in (0, 12)]
+    found = [store.get_messages_now("T", 0, offset, 2, ALL, Wanted(wanted)) for offset in (0, 12)]
     assert [result and (result.status, result.next_begin_offset) for result in found] == [
         (GetStatus.NO_MATCHED_MESSAGE, 12),
         (GetStatus.MESSAGE_DAMAGED, 12),
@@ -532,7 +533,7 @@ def test_a_filtered_read_that_waits_reads_neighbours_at_once(tmp_path: Path) -> 
     for number in range(40):
         put(store, message(b"%02d" % number * 20))
     disk.log_reads = 0
-    result = store.get_messages("T", 0, 0, 32, ALL, None, each(lambda record: b"07" * 20 in record))
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(by_record=each(lambda record: b"07" * 20 in record)))
     assert (result.count, result.next_begin_offset) == (1, 10)
     assert disk.log_reads <= 2
 
@@ -563,7 +564,7 @@ def test_of_records_that_are_not_all_there_those_that_are_get_looked_into(tmp_pa
         looked_into.append(parse_record(record).body[:2])
         return record.find(b"04" * 20) >= 0
 
-    result = store.get_messages("T", 0, 0, 32, ALL, None, each(accepts))
+    result = store.get_messages("T", 0, 0, 32, ALL, Wanted(by_record=each(accepts)))
     assert looked_into == [b"00", b"01", b"03", b"04"]
     assert (result.status, result.count, result.next_begin_offset) == (GetStatus.FOUND, 1, 5)
 

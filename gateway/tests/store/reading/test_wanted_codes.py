@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gateway.store.reading.queue_reader import _Choice
+from gateway.store.reading.choice import Choice
 from gateway.store.reading.wanted_codes import RARE, WantedCodes, have_sizes
 from wire.disk.consume_queue import FILLER, FILLER_SIZE, UNIT, UNIT_BYTES
 
@@ -17,8 +17,8 @@ CODES = (7, 7 + 256, -7, -(2**31), 2**31 - 1, 0)
 Unit = tuple[int, int, int]
 
 
-def chosen(units: bytes, max_count: int, max_bytes: int, wanted: frozenset[int], *, at_once: bool) -> _Choice:
-    found = _Choice(max_count, max_bytes, LOG_MIN, LARGEST)
+def chosen(units: bytes, max_count: int, max_bytes: int, wanted: frozenset[int], *, at_once: bool) -> Choice:
+    found = Choice(max_count, max_bytes, LOG_MIN, LARGEST)
     found.take(units, WantedCodes(wanted) if at_once else lambda code: code in wanted)
     return found
 

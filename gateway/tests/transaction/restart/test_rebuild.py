@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from gateway.metadata.names import HALF_TOPIC, OP_HALF_TOPIC
 from gateway.store.put_result import PutResult, PutStatus
 from gateway.store.reading.get_result import GetResult, GetStatus
+from gateway.store.reading.wanted import Wanted
 from gateway.tests.transaction.world import COMMIT, HOST, ROLLBACK, START_MS, World
 from gateway.transaction.records.half_messages import final_of, half_of
 from gateway.transaction.records.op_messages import build_op
@@ -250,10 +250,10 @@ def test_a_half_message_that_cannot_be_read_is_not_passed_over(apache: Apache, m
     log = apache.world.log.cut(10**9)
     whole = log.get_messages
 
-    def read(topic: str, queue_id: int, offset: int, count: int, size: int, **filters: Any) -> GetResult:
+    def read(topic: str, queue_id: int, offset: int, count: int, size: int, wanted: Wanted) -> GetResult:
         if topic == HALF_TOPIC and offset == 2:
             return GetResult(GetStatus.OFFSET_FOUND_NULL, 2, 0, 5)
-        return whole(topic, queue_id, offset, 1, size, **filters)
+        return whole(topic, queue_id, offset, 1, size, wanted)
 
     monkeypatch.setattr(log, "get_messages", read)
     with pytest.raises(MessageUnreadable, match=r"message 2 of RMQ_SYS_TRANS_HALF_TOPIC/0 .*store repair"):
