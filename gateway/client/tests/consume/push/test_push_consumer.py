@@ -297,7 +297,9 @@ def test_a_suspended_consumer_pulls_nothing(caplog: pytest.LogCaptureFixture) ->
     run(scenario())
 
 
-def test_an_offset_that_is_gone_moves_the_group_to_the_first_message() -> None:
+def test_point_6_an_offset_that_is_gone_moves_the_group_to_the_first_message_and_is_told_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async def scenario() -> None:
         got: list[int] = []
         async with ConsumingBroker(queues=1) as broker:
@@ -311,6 +313,8 @@ def test_an_offset_that_is_gone_moves_the_group_to_the_first_message() -> None:
             assert broker.offsets["g", "t", 0] == 51
 
     run(scenario())
+    (told,) = [record.getMessage() for record in caplog.records if " goes on at " in record.getMessage()]
+    assert told.endswith("goes on at 50 instead of 0: 50 messages are gone"), told
 
 
 def test_a_refused_sql_expression_fails_the_start() -> None:
