@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ from gateway.telemetry.logs import EventLog
 if TYPE_CHECKING:
     from gateway.cli.serving.members import Member
     from gateway.cli.serving.servers import Part
+    from gateway.cli.serving.spare_memory import SpareMemory
+    from gateway.cli.serving.time_slice import Turns
     from gateway.settings.tree import Settings
     from gateway.store.disk.files import FileLayer
 
@@ -169,31 +171,52 @@ def settle_memory() -> None:
 
 def adapt_turns(reactor: Any) -> None:
     """Let the threads of this process run as soon as they wake, whoever else computes, while they have little to do."""
-    from gateway.cli.serving import time_slice  # ctypes takes five milliseconds
+    found: list[Turns] = []
 
-    turns = time_slice.Turns(reactor.seconds, time.process_time, time_slice.give)
+    def look() -> bool:
+        from gateway.cli.serving import time_slice  # ctypes takes five milliseconds
 
-    def look() -> None:
-        if turns.look():
-            reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
-        else:
-            log.debug("turns on the processor stay as they are: a busy neighbour holds up answers for longer")
+        if not found:
+            found.append(time_slice.Turns(reactor.seconds, time.process_time, time_slice.give))
+            return True
+        if found[0].look():
+            return True
+        log.debug("turns on the processor stay as they are: a busy neighbour holds up answers for longer")
+        return False
 
-    reactor.callLater(LOOK_AT_TURNS_EVERY_S, look)
+    look_regularly(reactor, LOOK_AT_TURNS_EVERY_S, look)
 
 
 def give_back_memory(reactor: Any) -> None:
     """Look for free memory from time to time, see ``spare_memory``."""
-    from gateway.cli.serving.spare_memory import spare_memory  # ctypes takes five milliseconds
 
-    memory = spare_memory()
+    @cache
+    def memory() -> SpareMemory | None:
+        from gateway.cli.serving.spare_memory import spare_memory  # ctypes takes five milliseconds
 
-    def look() -> None:
-        if memory is not None:
-            memory.look()
-            reactor.callLater(LOOK_AT_MEMORY_EVERY_S, look)
+        return spare_memory()
 
-    look()
+    def look() -> bool:
+        found = memory()
+        if found is not None:
+            found.look()
+        return found is not None
+
+    look_regularly(reactor, LOOK_AT_MEMORY_EVERY_S, look)
+
+
+def look_regularly(reactor: Any, every_s: float, look: Callable[[], bool]) -> None:
+    """Call ``look`` now and from time to time while it returns True.
+
+    When no descriptor is free, neither a module nor a file of the system can be read: that passes.
+    """
+    try:
+        goes_on = look()
+    except OSError as error:
+        goes_on = True
+        log.debug("not looked at this time", reason=str(error))
+    if goes_on:
+        reactor.callLater(every_s, look_regularly, reactor, every_s, look)
 
 
 def run(

@@ -10,9 +10,10 @@ from __future__ import annotations
 import ctypes
 import resource
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from gateway.remoting.descriptors import NO_DESCRIPTOR
 
 CHANGED_BYTES: Final = 16 * 1024 * 1024
 """Change of the size of the process, in bytes, after which free memory is looked for."""
@@ -45,12 +46,19 @@ class SpareMemory:
 
 
 def spare_memory() -> SpareMemory | None:
-    """Return one for this process; None where the C library cannot do it, or the system does not tell its size."""
-    with suppress(OSError, AttributeError, ValueError):
+    """Return one for this process; None where the C library cannot do it, or the system does not tell its size.
+
+    :raises OSError: the process has no descriptor left to ask with.
+    """
+    try:
         trim = ctypes.CDLL(None).malloc_trim
-        own_bytes()
         return SpareMemory(own_bytes, lambda: trim(0))
-    return None
+    except (AttributeError, ValueError):
+        return None
+    except OSError as error:
+        if error.errno in NO_DESCRIPTOR:
+            raise
+        return None
 
 
 def own_bytes() -> int:

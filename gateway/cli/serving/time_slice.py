@@ -20,6 +20,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from gateway.remoting.descriptors import NO_DESCRIPTOR
+
 SHORT_NS = 100_000
 """The shortest turn that Linux grants."""
 ORDINARY_NS = 0
@@ -56,8 +58,9 @@ class Turns:
         self._looked_at, self._worked_then = now, worked
         if turn_ns == self._turn_ns:
             return True
+        given = self._give(turn_ns)
         self._turn_ns = turn_ns
-        return self._give(turn_ns)
+        return given
 
 
 def turn_of(worked_s: float, passed_s: float) -> int:
@@ -72,6 +75,7 @@ def give(turn_ns: int) -> bool:
     before 6.12 say yes and change nothing.
 
     :returns: False where there is no such call, or the system refuses it or does not say what threads there are.
+    :raises OSError: the process has no descriptor left to ask with.
     """
     number = SET_ATTRIBUTES.get(platform.machine()) if sys.platform == "linux" else None
     if number is None:
@@ -87,6 +91,8 @@ def give(turn_ns: int) -> bool:
                 wish = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, niceness, 0, turn_ns, 0, 0)
                 if call(number, thread, wish, 0) != 0:
                     raise OSError(ctypes.get_errno(), "sched_setattr")
-    except OSError:
+    except OSError as error:
+        if error.errno in NO_DESCRIPTOR:
+            raise
         return False
     return True

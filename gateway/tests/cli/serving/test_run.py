@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import logging
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.internet.error import CannotListenError
 from twisted.internet.task import Clock
 
-from gateway.cli.serving import run, time_slice
+from gateway.cli.serving import run, spare_memory, time_slice
 from gateway.cli.serving.run import Lifetime, listen_to_signals, ready_line, report, serve_until_stopped
 from gateway.cli.serving.servers import Part
 from gateway.cli.stop_signals import IMPATIENCE_S, STOPPING, WITHOUT_EFFECT
@@ -414,3 +416,26 @@ def test_settings_that_fit_are_left_alone(
     monkeypatch.setattr(run, "open_files_limit", lambda: limit)
     assert run.fitted(Settings()).max_open_consume_queue_files == Settings().max_open_consume_queue_files
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("part", [run.give_back_memory, run.adapt_turns])
+def test_looks_go_on_after_one_for_which_no_descriptor_was_free(
+    monkeypatch: pytest.MonkeyPatch, part: Callable[[Any], None]
+) -> None:
+    looks: list[str] = []
+
+    def path(name: str) -> Any:
+        def asked() -> Any:
+            looks.append(name)
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        return SimpleNamespace(read_text=asked, iterdir=asked)
+
+    monkeypatch.setattr(spare_memory, "SIZES", path("sizes"))
+    monkeypatch.setattr(time_slice, "THREADS", path("threads"))
+    clock = Clock()
+    part(clock)
+    for _ in range(4):
+        clock.advance(1.0)
+    assert len(looks) >= 2
+    assert clock.getDelayedCalls()
