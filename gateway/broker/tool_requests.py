@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from secrets import randbelow
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def register_tool_requests(parts: BrokerParts, dispatch: Dispatch) -> None:
     """Tell a dispatch what to load when the first of them comes."""
-    dispatch.loads_late(lambda: [load(parts) for load in LOADED_LATE])
+    dispatch.loads_late(partial(load, parts) for load in LOADED_LATE)
 
 
 def _statistics(parts: BrokerParts) -> RequestGroup:

@@ -93,6 +93,8 @@ class Request:
 H = TypeVar("H", bound=Header)
 Outcome = Answer | Awaitable[Answer | None] | None
 DirectMethod = Callable[[Request], None]
+CarryOut = Callable[[Request], Deferred[Any] | None]
+"""Carries a request out. The result fires when the request is answered; None: nobody has to wait for that."""
 
 
 class RequestGroup(Protocol):
@@ -103,22 +105,17 @@ class RequestGroup(Protocol):
 
 
 class Entry:
-    """One request as it was declared, and the method that answers it."""
+    """One request as it was declared, and how it is answered."""
 
-    __slots__ = ("code", "direct", "header", "method", "right", "size")
+    __slots__ = ("begin", "carry_out", "code", "right", "size")
 
-    def __init__(self, code: RequestCode, right: Right, size: Size) -> None:
+    def __init__(self, code: RequestCode, right: Right, size: Size, carry_out: CarryOut, begin: CarryOut) -> None:
         self.code = code
         self.right = right
         self.size = size
-        self.header: type[Header] | None = None
-        self.method: Callable[[Request, Any], Outcome] = _answered_directly
-        self.direct: DirectMethod | None = None
-        """The method that gets the bare request, if there is one; ``method`` is not called then."""
-
-
-def _answered_directly(request: Request, header: object) -> None:
-    """Do nothing: ``Entry.direct`` has answered."""
+        self.carry_out = carry_out
+        self.begin = begin
+        """Carries the request out at once, or when there is room for what its answer costs."""
 
 
 Admit = Callable[[Request, Right], None]
@@ -138,7 +135,7 @@ class Dispatch:
     def __init__(self, admit: Admit = admit_everybody) -> None:
         self._admit = admit
         self._entries: dict[int, Entry] = {}
-        self._late: Callable[[], Iterable[RequestGroup]] | None = None
+        self._late: list[Callable[[], RequestGroup]] = []
         self._failures: set[tuple[int, str, int]] = set()
         self._lists = Lists(self._list, self._refuse, self._is_change)
 
@@ -174,39 +171,39 @@ class Dispatch:
 
         The method returns an Answer, an awaitable of one, or None when it answers through the request.
         """
-        entry = self._added(code, right, size)
-        entry.header = header
-        entry.method = method
+        self._add(code, right, size, partial(self._carry_out, header, method))
 
     def answers_directly(self, code: RequestCode, method: DirectMethod, right: Right, size: Size = Size.SMALL) -> None:
         """``method(request)`` answers this code itself, now or later."""
-        self._added(code, right, size).direct = partial(self._begin, method) if size is Size.LARGE else method
+        self._add(code, right, size, method)
 
-    def _added(self, code: RequestCode, right: Right, size: Size) -> Entry:
+    def _add(self, code: RequestCode, right: Right, size: Size, carry_out: CarryOut) -> None:
         if code in self._entries:
             raise ValueError(f"{code.name} already has a method")
-        entry = self._entries[code] = Entry(code, right, size)
-        return entry
+        begin = carry_out
+        if size is Size.LARGE:
+            begin = partial(self._begin, carry_out)
+        elif size is not Size.SMALL:
+            begin = self._lists.ask
+        self._entries[code] = Entry(code, right, size, carry_out, begin)
 
-    def loads_late(self, load: Callable[[], Iterable[RequestGroup]]) -> None:
-        """When the first code comes that nobody answers yet, ``load`` makes the rest of the requests.
+    def loads_late(self, loads: Iterable[Callable[[], RequestGroup]]) -> None:
+        """When a code comes that nobody answers yet, make more of the requests, one group at a time, until one does.
 
         For rare requests: most processes end without one, and their code need not be loaded at start.
         """
-        self._late = load
+        self._late += loads
 
     def entries(self) -> list[Entry]:
         """Load what is still missing and list every request that is answered here, by its number."""
-        self._load_late()
+        while self._late:
+            self._load_next()
         return [self._entries[code] for code in sorted(self._entries)]
 
-    def _load_late(self) -> None:
-        if self._late is None:
-            return
-        groups = list(self._late())  # may fail, for want of descriptors or memory: then the next request tries again
-        self._late = None
-        for group in groups:
-            group.register(self)
+    def _load_next(self) -> None:
+        """Load a group of rare requests; if that fails for want of descriptors or memory, the next request goes on."""
+        self._late[0]().register(self)
+        del self._late[0]
 
     def commands(self, channel: Channel, commands: list[RemotingCommand]) -> None:
         """Carry out all commands of one read, in order; never raises."""
@@ -221,15 +218,7 @@ class Dispatch:
                 if entry is None:
                     entry = self._late_entry(command.code)
                 admit(request, entry.right)
-                method = entry.direct
-                if method is not None:
-                    method(request)
-                elif entry.size is Size.SMALL:
-                    self._carried_out(request)
-                elif entry.size is Size.LARGE:
-                    self._begin(self._carry_out, request)
-                else:
-                    self._lists.ask(request)
+                entry.begin(request)
             except Exception as error:  # noqa: BLE001 - the one place where any failure becomes an answer
                 self._refuse(request, error)
 
@@ -238,7 +227,8 @@ class Dispatch:
 
         :raises RequestRefused: REQUEST_CODE_NOT_SUPPORTED, there is no such request.
         """
-        self._load_late()
+        while code not in self._entries and self._late:
+            self._load_next()
         entry = self._entries.get(code)
         if entry is None:
             raise RequestRefused(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, _not_supported(code))
@@ -247,35 +237,33 @@ class Dispatch:
     def _is_change(self, request: Request) -> bool:
         return self._entries[request.command.code].size is Size.CHANGING_LIST
 
-    def _begin(self, method: DirectMethod, request: Request) -> None:
+    def _begin(self, carry_out: CarryOut, request: Request) -> None:
         """Carry out a request with a large answer, when there is room for it."""
         if request.channel.must_wait:
-            wait_for_room(request, partial(self._begin_again, method, request))
+            wait_for_room(request, partial(self._begin_again, carry_out, request))
         else:
-            method(request)
+            carry_out(request)
 
-    def _begin_again(self, method: DirectMethod, request: Request) -> None:
+    def _begin_again(self, carry_out: CarryOut, request: Request) -> None:
         try:
-            self._begin(method, request)
+            self._begin(carry_out, request)
         except Exception as error:  # noqa: BLE001 - as in ``commands``
             self._refuse(request, error)
 
     def _list(self, request: Request) -> Deferred[Any] | None:
         """Begin to answer a request for a list, see ``Lists``."""
         try:
-            return self._carried_out(request)
+            return self._entries[request.command.code].carry_out(request)
         except Exception as error:  # noqa: BLE001 - as in ``commands``
             self._refuse(request, error)
             return None
 
-    def _carry_out(self, request: Request) -> None:
-        self._carried_out(request)
-
-    def _carried_out(self, request: Request) -> Deferred[Any] | None:
+    def _carry_out(
+        self, header_class: type[Header] | None, method: Callable[[Request, Any], Outcome], request: Request
+    ) -> Deferred[Any] | None:
         """Carry a request out; the result fires when it is answered, None when it is answered already."""
-        entry = self._entries[request.command.code]
-        header = None if entry.header is None else read_header(entry.header, request.command)
-        outcome = entry.method(request, header)
+        header = None if header_class is None else read_header(header_class, request.command)
+        outcome = method(request, header)
         if isinstance(outcome, Answer):
             _answer(request, outcome)
         elif outcome is not None:

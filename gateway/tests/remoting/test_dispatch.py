@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 
 import pytest
@@ -236,7 +237,7 @@ def declaring(admit: Admit) -> Dispatch:
     dispatch.answers(RequestCode.QUERY_MESSAGE, QueueRequest, answer_nothing, Right.SUBSCRIBE, Size.LARGE)
     dispatch.answers(RequestCode.GET_ALL_TOPIC_CONFIG, QueueRequest, answer_nothing, Right.ADMIN, Size.LIST)
     dispatch.answers(RequestCode.CLONE_GROUP_OFFSET, QueueRequest, answer_nothing, Right.NONE, Size.CHANGING_LIST)
-    dispatch.loads_late(lambda: [RareRequests()])
+    dispatch.loads_late([RareRequests])
     return dispatch
 
 
@@ -268,18 +269,43 @@ def test_an_admitted_request_is_answered_once() -> None:
 def test_rare_requests_are_loaded_once_when_the_first_code_comes_that_nobody_answers() -> None:
     loads: list[str] = []
 
-    def load() -> list[RareRequests]:
+    def load() -> RareRequests:
         loads.append("loaded")
-        return [RareRequests()]
+        return RareRequests()
 
     dispatch = Dispatch()
     dispatch.answers(CODE, QueueRequest, answer_nothing, Right.NONE)
-    dispatch.loads_late(load)
+    dispatch.loads_late([load])
     peer = talking(dispatch)
     assert (peer.ask(CODE, fields=FIELDS).code, loads) == (ResponseCode.SUCCESS, [])
     assert peer.ask(RequestCode.GET_MAX_OFFSET, fields=FIELDS).code == ResponseCode.SUCCESS
     assert peer.ask(RequestCode.PULL_MESSAGE).code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert loads == ["loaded"]
+
+
+def test_what_cannot_be_loaded_now_is_loaded_for_a_later_request_and_the_rest_once_only() -> None:
+    made: list[str] = []
+    no_descriptor = [OSError(errno.EMFILE, "Too many open files")]
+
+    class Others:
+        def __init__(self) -> None:
+            made.append("others")
+
+        def register(self, dispatch: Dispatch) -> None:
+            dispatch.answers(CODE, QueueRequest, answer_nothing, Right.NONE)
+
+    def rare() -> RareRequests:
+        if no_descriptor:
+            raise no_descriptor.pop()
+        made.append("rare")
+        return RareRequests()
+
+    dispatch = Dispatch()
+    dispatch.loads_late([Others, rare])
+    peer = talking(dispatch)
+    codes = [peer.ask(RequestCode.GET_MAX_OFFSET, fields=FIELDS).code for _ in range(2)]
+    assert codes == [ResponseCode.SYSTEM_BUSY, ResponseCode.SUCCESS]
+    assert made == ["others", "rare"]
 
 
 def test_the_entries_are_all_requests_that_are_answered() -> None:
