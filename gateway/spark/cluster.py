@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, TypeVar
 
-from gateway.client.connect.answers import header_of
+from gateway.client.connect.answers import header_of, settings_of
 from gateway.client.connect.routes import TopicRoute, topic_route
 from gateway.client.connect.settings import TlsSettings
 from gateway.client.connect.signing import RequestSigner
@@ -295,10 +295,7 @@ class Cluster:
         """Return the settings of a broker that has queues of a topic, none if the broker does not tell them."""
         connection = self.broker(broker_name, topic)
         answer = connection.call(request(RequestCode.GET_BROKER_CONFIG), self.access.request_timeout_s)
-        if answer.code != ResponseCode.SUCCESS:
-            return {}
-        lines = answer.body.decode(errors="replace").splitlines()
-        return {name.strip(): value.strip() for name, _, value in (line.partition("=") for line in lines)}
+        return settings_of(answer.body.decode(errors="replace")) if answer.code == ResponseCode.SUCCESS else {}
 
     def mean_bytes(self, queue: MessageQueue, offset: int) -> int:
         """The bytes of a message near an offset, with all that is stored of it; 0 when nothing is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gateway.client.admin.admin_calls import AdminCalls, json_of
-from gateway.client.connect.answers import body_of
+from gateway.client.connect.answers import body_of, settings_of
 from gateway.client.errors import ProtocolError
 from wire.bodies.kv_table import KVTable
 from wire.bodies.route import ClusterInfo
@@ -39,8 +39,7 @@ class AdminCluster:
             text = answer.body.decode()
         except UnicodeDecodeError as error:
             raise ProtocolError(address, "the settings are not UTF-8") from error
-        pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
-        return {name.strip(): value.strip() for name, value in pairs}
+        return settings_of(text)
 
     async def set_config(self, broker_name: str, changes: dict[str, str]) -> None:
         """Change settings of a running broker.

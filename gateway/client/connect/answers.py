@@ -37,3 +37,9 @@ def body_of(cls: type[J], answer: RemotingCommand, address: str) -> J:
         return cls.parse(answer.body)
     except RemoteError as error:
         raise ProtocolError(address, f"the body of an answer cannot be read: {error}") from error
+
+
+def settings_of(text: str) -> dict[str, str]:
+    """The settings that a broker answers GET_BROKER_CONFIG with, a ``name=value`` in each line."""
+    pairs = (line.split("=", 1) for line in text.splitlines() if "=" in line and not line.startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}

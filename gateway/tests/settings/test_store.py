@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from gateway.settings.store import StoreSettings, delay_levels_expected, hours_expected, one_path_expected
+from gateway.settings.store import (
+    CONSUME_QUEUE_UNIT_BYTES,
+    StoreSettings,
+    delay_levels_expected,
+    hours_expected,
+    one_path_expected,
+)
+from wire.disk import consume_queue, queue_extension
 
 
 def test_the_commit_log_is_below_the_data_directory_unless_set() -> None:
@@ -50,3 +57,10 @@ def test_delay_levels_are_durations(text: str, good: bool) -> None:
 def test_there_is_one_commit_log_directory() -> None:
     assert one_path_expected("/a") is None
     assert one_path_expected("/a,/b") == "a single path (several commit log directories are not supported)"
+
+
+def test_files_of_queues_are_as_large_as_their_formats_say() -> None:
+    settings = StoreSettings()
+    assert settings.mapped_file_size_consume_queue == consume_queue.FILE_BYTES
+    assert settings.mapped_file_size_consume_queue_ext == queue_extension.FILE_BYTES
+    assert CONSUME_QUEUE_UNIT_BYTES == consume_queue.UNIT_BYTES
