@@ -25,8 +25,9 @@ from pathlib import Path
 
 from benchmarks import chart, prepared_load, table
 from benchmarks.java_tools import CACHE, BenchmarkError, run_program
-from benchmarks.servers import cpu_s, free_port
+from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
+from gateway.client.testing.ports import free_port
 
 TOPIC = "brokers"
 QUEUES = 8

@@ -33,8 +33,9 @@ from benchmarks.java_tools import CACHE, BenchmarkError
 from benchmarks.pending_transactions import message as half_message
 from benchmarks.run import refuse_unknown, row_names
 from benchmarks.scale import BATCH, messages
-from benchmarks.servers import cpu_s, free_port
+from benchmarks.servers import cpu_s
 from compat_tests.peers import gateway_command
+from gateway.client.testing.ports import free_port
 from gateway.clock import wall_clock_ms
 from gateway.settings.store import FlushDiskType, StoreSettings
 from gateway.store.message_store import MessageStore

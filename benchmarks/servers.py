@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Literal
 
 from benchmarks.java_tools import APACHE_VERSION, CACHE, BenchmarkError, jars
 from gateway.client import AdminClient
+from gateway.client.testing.ports import free_port
 
 Kind = Literal["apache", "gateway"]
 Flush = Literal["ASYNC_FLUSH", "SYNC_FLUSH"]
@@ -88,19 +88,6 @@ def server_environment() -> dict[str, str]:
     directory.
     """
     return {**os.environ, "PYTHONSAFEPATH": "1"}
-
-
-def free_port() -> int:
-    """A port P such that P - 2, which the broker may also open, is free too."""
-    while True:
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port = int(one.getsockname()[1])
-            try:
-                two.bind(("127.0.0.1", port - 2))
-            except OSError:
-                continue
-            return port
 
 
 @contextmanager

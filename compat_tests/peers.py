@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from testcontainers.core.wait_strategies import LogMessageWaitStrategy
 from compat_tests import frames
 from compat_tests.environment import LABEL, bridge_gateway, owner, wait_until
 from compat_tests.images import image
+from gateway.client.testing.ports import free_port
 
 # Short waits, so that a retry, a dead letter and a check take seconds. Level 3 is the first retry's.
 QUICK: dict[str, str] = {
@@ -59,17 +59,8 @@ class Peer(Protocol):
 
 
 def free_ports() -> tuple[int, int]:
-    """A broker port P, with P - 2 free as well (clients' VIP channel), and a name-server port."""
-    while True:
-        with socket.socket() as a, socket.socket() as b, socket.socket() as c:
-            a.bind(("", 0))
-            b.bind(("", 0))
-            port = a.getsockname()[1]
-            try:
-                c.bind(("", port - 2))
-            except OSError:
-                continue
-            return port, b.getsockname()[1]
+    """A broker port and a name-server port, at which a server is found again after a crash."""
+    return free_port(), free_port()
 
 
 def gateway_command() -> list[str]:

@@ -9,13 +9,14 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from pathlib import Path
 
 import psycopg
+
+from gateway.client.testing.ports import free_port
 
 START_TIMEOUT_S = 30.0
 _FAST = "-c", "shared_buffers=16MB", "-c", "max_connections=40", "-c", "max_wal_size=64MB"
@@ -37,9 +38,7 @@ class PostgresServer:
         self._user = _unprivileged()
         if self._user is not None:
             shutil.chown(self.directory, self._user)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self._log = self.directory / "log"
         self._run("initdb", "-D", str(self._data), "-U", "gateway", "--auth=trust", "--no-sync", "-E", "UTF8")

@@ -35,6 +35,7 @@ from compat_tests.unread_answers import (
     resident_bytes,
     send_fields,
 )
+from gateway.client.testing.ports import free_port
 from gateway.client.testing.server import GatewayServer
 from wire.bodies.registration import RegisterBrokerBody
 from wire.bodies.topics import DataVersion, TopicConfig
@@ -563,7 +564,7 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
     :raises RuntimeError: an honest client was refused.
     """
     seen: list[Seen] = []
-    pages = _free_port()
+    pages = free_port()
     settings = {"enablePropertyFilter": "true", "mappedFileSizeCommitLog": "67108864", "gateway.maxConnections": "2000"}
     settings |= {"metricsExporterType": "PROM", "metricsPromExporterPort": str(pages)}
     for kind in kinds:
@@ -598,12 +599,6 @@ def run(kinds: Sequence[str], rounds: int) -> list[Seen]:
         if not all(client.is_alive() for client in clients):
             raise RuntimeError("the connection of an honest client was closed")
     return seen
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-    return port
 
 
 def _address(text: str) -> Address:

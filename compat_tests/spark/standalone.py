@@ -9,7 +9,6 @@ driver's. Everything is started here, and ended by its process id. About two min
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from compat_tests.peers import GatewayProcess
 from compat_tests.spark.peers import SETTINGS, PeerSuite
+from gateway.client.testing.ports import free_port
 
 WORKERS = 2
 START_TIMEOUT_S = 120.0
@@ -49,13 +49,6 @@ def daemon(folder: Path, name: str, *arguments: str, ready: str) -> Iterator[Non
     finally:
         process.terminate()
         process.wait(30)
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def main() -> None:

@@ -10,13 +10,14 @@ a container themselves reach the broker at its container's address.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any, Self
 
 from testcontainers.core.config import ConnectionMode
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.wait_strategies import LogMessageWaitStrategy
+
+from .ports import free_port
 
 IMAGE = "rocketmq-gateway"
 """What ``docker build -t rocketmq-gateway -f docker/gateway/Dockerfile .`` makes."""
@@ -51,7 +52,7 @@ class RocketMQGatewayContainer(DockerContainer):
 
     def start(self) -> Self:
         """Start, and return when clients may connect."""
-        self._port = _free_port()
+        self._port = free_port()
         self.with_bind_ports(self._port, self._port)
         self.with_command(self._arguments())
         return super().start()
@@ -69,10 +70,3 @@ class RocketMQGatewayContainer(DockerContainer):
         for key, value in self._settings.items():
             arguments += ["--set", f"{key}={value}"]
         return arguments
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        port: int = probe.getsockname()[1]
-        return port

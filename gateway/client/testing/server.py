@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from .ports import free_port
+
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 30.0
 MAX_LOG_CHARS = 4_000
@@ -59,8 +61,8 @@ class GatewayServer:
         self.log = self.data.with_name(self.data.name + ".log")
         """The file with what it logs, beside ``data``."""
         self._settings = {**SMALL_AND_QUICK, **(settings or {})}
-        self._port = port
-        self._nameserver_port = nameserver_port
+        self._port = port or free_port()
+        self._nameserver_port = nameserver_port or free_port()
         self._process: subprocess.Popen[str] | None = None
 
     @property
@@ -93,10 +95,7 @@ class GatewayServer:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 self._command(), stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL, text=True
             )
-        line = self._ready_line(self._process)
-        addresses = dict(word.split("=", 1) for word in line.split()[1:])
-        self._port = int(addresses["broker"].rpartition(":")[2])
-        self._nameserver_port = int(addresses["nameserver"].rpartition(":")[2])
+        self._wait_until_ready(self._process)
 
     def stop(self) -> None:
         """End it orderly, at the latest after 30 s by force, and remove a temporary store. Idempotent."""
@@ -132,8 +131,8 @@ class GatewayServer:
             command += ["--set", f"{key}={value}"]
         return command
 
-    def _ready_line(self, process: subprocess.Popen[str]) -> str:
-        """The line with the addresses; read in a thread, as a pipe cannot be waited for everywhere."""
+    def _wait_until_ready(self, process: subprocess.Popen[str]) -> None:
+        """For its line with the addresses; read in a thread, as a pipe cannot be waited for everywhere."""
         assert process.stdout is not None, "it is a pipe"
         lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=lambda: lines.put(process.stdout.readline()), daemon=True).start()  # type: ignore[union-attr]
@@ -147,7 +146,6 @@ class GatewayServer:
                 f"rocketmq-gateway was not ready within {START_TIMEOUT_S:g} s, or ended (exit code "
                 f"{process.returncode}); its log ends:\n{self._log_end()}"
             )
-        return line
 
     def _log_end(self) -> str:
         return self.log.read_text(errors="replace")[-MAX_LOG_CHARS:] if self.log.exists() else ""
