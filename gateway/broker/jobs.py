@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from twisted.internet.defer import Deferred
 
+from gateway.broker.awaiting import thread_result
 from gateway.broker.figures.flows import FLOW_SAMPLE_MS
 from gateway.broker.figures.throughput import SAMPLE_MS
-from gateway.broker.requests.awaiting import thread_result
 from gateway.broker.upkeep.upkeep import Job
 from gateway.delivery.long_poll import TICK_MS
 from gateway.delivery.pop.check_points import TICK_MS as POP_TICK_MS

@@ -18,7 +18,7 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred, DeferredList, ensureDeferred
 from twisted.internet.interfaces import IDelayedCall
 
-from gateway.broker.requests.awaiting import thread_result
+from gateway.broker.awaiting import thread_result
 from gateway.in_thread import InThread, in_this_thread
 from gateway.metadata.known_texts import KnownTexts
 from gateway.remoting.channel import Channel

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gateway.broker.requests.awaiting import saved
+from gateway.broker.awaiting import saved
 from gateway.broker.requests.paging import page
 from gateway.errors import RequestRefused
 from gateway.metadata.attributes import GROUP_ATTRIBUTES, changed_attributes

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gateway.broker.requests.awaiting import not_on_disk
+from gateway.broker.awaiting import not_on_disk
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable
 from gateway.remoting.declared import Right

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from gateway.broker.requests.awaiting import saved
+from gateway.broker.awaiting import saved
 from gateway.broker.requests.deleting import delete_queues
 from gateway.broker.requests.paging import page
 from gateway.delivery.pop.receipts import RETRY_V1, RETRY_V2, pop_retry_topic

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 
-from gateway.broker.requests.awaiting import thread_result
+from gateway.broker.awaiting import thread_result
 
 if TYPE_CHECKING:
     from gateway.clock import Milliseconds

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.requests.awaiting import saved
+from gateway.broker.awaiting import saved
 from gateway.delivery.assignment import OrderedQueues, assigned, assigned_for_pop
 from gateway.errors import RequestRefused
 from gateway.metadata.names import RETRY_TOPIC_PREFIX

@@ -6,8 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from gateway.broker.awaiting import saved
 from gateway.broker.cold_reads import TOOLS
-from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.queue_rows import check_rows, row_text, rows_text
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gateway.broker.requests.awaiting import saved
+from gateway.broker.awaiting import saved
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_group_name, check_movable
 from gateway.metadata.offsets import SEPARATOR

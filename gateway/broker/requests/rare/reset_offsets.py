@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from gateway.broker.awaiting import saved
 from gateway.broker.client_calls import check_version, members_of
-from gateway.broker.requests.awaiting import saved
 from gateway.broker.requests.queue_rows import queue_table, read_rows
 from gateway.errors import RequestRefused
 from gateway.metadata.names import check_movable

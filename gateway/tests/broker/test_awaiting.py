@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from twisted.internet.defer import Deferred, ensureDeferred
 
-from gateway.broker.requests.awaiting import saved, thread_result
+from gateway.broker.awaiting import saved, thread_result
 from gateway.errors import RequestRefused
 from gateway.in_thread import in_this_thread
 
